@@ -1,0 +1,62 @@
+"""The five kinds of error, by what the caller must do, and `StateNotSet`.
+
+The same five stand in the Rust core; the binding raises these classes. Nothing else is raised on purpose
+across a public call. A message's first line stands alone, because Airflow shows one line.
+
+    TidemillError
+    ├── InvalidInput       fix the call, the schema or the data   (also a ValueError)
+    ├── StoreUnavailable   retry later                            (also a ConnectionError)
+    ├── Fenced             somebody else commits here; stop
+    ├── CorruptState       restore; nothing is repaired silently
+    └── InternalError      a bug in Tidemill
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TidemillError(Exception):
+    """Root of the five kinds. `hint`, where given, becomes the last line of the message."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\nhint: {hint}")
+        self.message = message
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.message, self.hint))
+
+    @property
+    def first_line(self) -> str:
+        """The one line that stands alone."""
+        return self.message.split("\n", 1)[0]
+
+
+class InvalidInput(TidemillError, ValueError):
+    """The call, a schema or the data is wrong: fix it. Nothing was changed."""
+
+
+class StoreUnavailable(TidemillError, ConnectionError):
+    """The store did not answer, refused the credentials or is full: retry later. Nothing half-written counts."""
+
+
+class Fenced(TidemillError):
+    """Somebody else committed another batch under this number: stop, and look at who."""
+
+
+class CorruptState(TidemillError):
+    """What the log names is missing or fails its checksum: restore it. Nothing is repaired silently."""
+
+
+class InternalError(TidemillError):
+    """An invariant of Tidemill does not hold: a bug. Nothing was committed."""
+
+
+class StateNotSet(LookupError):
+    """`State.get` of a key that has no state (Spark: NoSuchElementException)."""
+
+
+KINDS: dict[str, type[TidemillError]] = {
+    kind.__name__: kind for kind in (InvalidInput, StoreUnavailable, Fenced, CorruptState, InternalError)
+}

@@ -1,0 +1,174 @@
+"""The Rust engine, as Python sees it. Checked against the binary by `tests/unit/test_stub.py`.
+
+Arrow data goes in by the Arrow PyCapsule interface (anything with `__arrow_c_array__`) and comes back as
+`pyarrow` objects; nothing is copied. Long calls release the GIL, except while a user function runs.
+Errors are the classes of `tidemill.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+__version__: str
+
+def key_hashes(columns: pa.RecordBatch) -> pa.UInt64Array:
+    """XXH3-64 of the canonical bytes of each row, columns chained by seed (docs/format.md)."""
+
+def text_hash(text: str) -> int:
+    """The key hash of one string."""
+
+def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -> list[pa.RecordBatch]:
+    """`rows` split by key hash, one batch a range, in the order they had.
+
+    `bounds` are the inclusive upper ends of the ranges, ascending, the last one 2**64 - 1. An empty `key`
+    is one key (of no columns).
+    """
+
+def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:
+    """(least, greatest) time of a timestamp or date column in ms since the epoch, floored; None if all are null."""
+
+def merge_count(rows: Sequence[int]) -> int:
+    """How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all."""
+
+class MapSchema:
+    """The columns of a state map: (key, sub-key) → (value, updated_at, deadline)."""
+    def __init__(self, name: str, key: pa.Schema, sub_key: pa.Schema, value: pa.Schema) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def columns(self) -> pa.Schema:
+        """key…, sub-key…, value…, `updated_at` timestamp[ms, UTC] not null, `deadline` timestamp[ms, UTC], `deleted` bool not null."""
+
+class Run:
+    """An immutable sorted run: rows sorted by (hash of the key, key bytes, sub-key bytes), one row a (key, sub-key)."""
+    @staticmethod
+    def read(schema: MapSchema, data: bytes, name: str) -> Run:
+        """The run that a segment's bytes hold; `CorruptState` naming `name` for anything else (bad Parquet, other
+        columns, a checksum or order that does not hold)."""
+    @staticmethod
+    def merge(runs: Sequence[Run], lo: int, hi: int, drop: str) -> Run:
+        """One run of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.
+        `drop`: "tombstones" (only where the oldest run of the range is among them) or "nothing"."""
+    def write(self) -> bytes:
+        """The run as a segment: Parquet, zstd 1, BYTE_STREAM_SPLIT for numbers, no dictionary; hash bounds and a
+        checksum for each row group in the footer. The same run gives the same bytes."""
+    def rows(self) -> pa.RecordBatch:
+        """All its rows in `MapSchema.columns`, tombstones too."""
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def min_deadline_ms(self) -> int | None: ...
+
+class StateMap:
+    """One key range of one version of a state map, and the changes made to it since it was opened."""
+    @staticmethod
+    def open(schema: MapSchema, runs: Sequence[Run], lo: int, hi: int) -> StateMap:
+        """Runs oldest first; rows with a hash outside lo..hi are not seen."""
+    def copy(self) -> StateMap:
+        """A fork: neither sees what is done to the other."""
+    def scan(self) -> pa.RecordBatch:
+        """The live rows (no tombstones), sorted, in `MapSchema.columns` without `deleted`."""
+    def get_many(self, keys: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.RecordBatch]:
+        """For each row of `keys` (key columns, then sub-key columns): was it found; value columns, `updated_at` and
+        `deadline`, null where not found."""
+    def put_many(self, keys: pa.RecordBatch, values: pa.RecordBatch, updated_ms: int, deadlines_ms: pa.Int64Array | None = None) -> None:
+        """Sets (key, sub-key) → value. Of equal keys in one call the last one holds."""
+    def remove_many(self, keys: pa.RecordBatch) -> None: ...
+    def get_due(self, now_ms: int) -> pa.RecordBatch:
+        """The live rows with deadline <= now_ms, sorted, in the columns of `scan`."""
+    def next_deadline(self) -> int | None:
+        """A lower bound of the deadlines of live rows, exact where nothing newer hides a row; None: there is none."""
+    def delta(self) -> Run | None:
+        """What was changed since `open`, tombstones included; None if nothing was."""
+    def __len__(self) -> int:
+        """Live rows."""
+
+class Pass:
+    """One pass of a batch. `kind` is "data" or "due".
+
+    `late_ms`: rows at or before it are late (W(N-1)); None where there is no watermark. `watermark_ms`: what user
+    functions see and what event-time deadlines are compared with: W(N-1) in the data pass, W(N) in the due pass.
+    """
+    def __init__(self, kind: str, batch_time_ms: int, late_ms: int | None, watermark_ms: int | None) -> None: ...
+
+class Prepared:
+    """What an operator sends through the exchange for one block."""
+    @property
+    def rows(self) -> pa.RecordBatch: ...
+    @property
+    def late(self) -> pa.BooleanArray | None:
+        """Which rows of the block were late; None: none was."""
+
+class Operator:
+    """A keyed operator at work. One object serves one task: `prepare` before the exchange, else `open`, `apply`…, `finish`."""
+    def map_schemas(self) -> list[MapSchema]: ...
+    def output_schema(self) -> pa.Schema: ...
+    def prepared_schema(self) -> pa.Schema:
+        """The columns of `Prepared.rows`: key columns first."""
+    def prepare(self, rows: pa.RecordBatch, pass_: Pass) -> Prepared: ...
+    def open(self, maps: Sequence[StateMap]) -> None: ...
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
+        """Folds the prepared rows of a pass (chunks in plan order), then fires what is due. Returns the outputs,
+        sorted by (key hash, key bytes, emission number)."""
+    def finish(self) -> list[StateMap]:
+        """The maps with everything applied; the operator is spent."""
+    def metrics(self) -> dict[str, int]:
+        """rows, rows_updated, rows_removed, timed_out so far."""
+
+def aggregate(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    functions: Sequence[tuple[str, str, str | None]],
+) -> Operator:
+    """Running aggregates. `functions`: (output column, function, input column or None for count of rows).
+
+    Functions now: count, sum, min, max, mean, first, last. Result types and null, NaN and overflow rules are Spark's
+    (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of numbers is double, of
+    decimal(p, s) decimal(min(38, p+4), min(38, s+4)). Output: key columns, then one column a function, one row for
+    each key that the pass touched ("update" mode). Input columns may be of any supported type for count, first, last,
+    min, max. Partials are combined within a block, then folded state first, in block order.
+    """
+
+def map_with_state(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    value: str | None,
+    function: Callable[..., Any],
+    arguments: int,
+    state_schema: pa.Schema,
+    state_unnamed: bool,
+    state_type: type | None,
+    output_schema: pa.Schema,
+    output_unnamed: bool,
+    timeout_ms: int | None,
+    clock: str,
+    event_time: str | None,
+    late: str,
+    time_zone: str,
+) -> Operator:
+    """`mapWithState` over a Python function (`tidemill.operators.map_with_state` checks what is given here).
+
+    `arguments` is 4 (`f(batchTime, key, value, state)`) or 2 (`f(value, state)`). `value`: a column, else the whole
+    row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column that has no name of the
+    user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is "batch" or "event"; `late` is
+    "drop", "quarantine" (both take late rows out in `prepare` when clock is "event") or "keep".
+    """
+
+class State:
+    """The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`)."""
+    @property
+    def exists(self) -> bool: ...
+    @property
+    def get(self) -> Any: ...
+    @property
+    def getOption(self) -> Any: ...
+    @property
+    def isTimingOut(self) -> bool: ...
+    def update(self, new: Any) -> None: ...
+    def remove(self) -> None: ...

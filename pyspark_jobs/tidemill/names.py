@@ -1,0 +1,79 @@
+"""Every name of an object in a repository, and which names a user may choose.
+
+Pure text. INVARIANT: a name made here cannot leave the repository's folder; a name read from a record is
+checked by `inside` before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .errors import CorruptState, InvalidInput
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+HEAD_HINT = "head.json"
+LEDGER = "_ledger"
+
+
+def check_name(name: str, what: str) -> str:
+    """`name` if it is allowed (`[a-z0-9][a-z0-9-]{0,62}`), else `InvalidInput`; `what` says what it names."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise InvalidInput(
+        f"{what} name {name!r} is not allowed: expected lower-case letters, digits and `-`, "
+        "beginning with a letter or digit, at most 63 characters"
+    )
+
+
+def ref(number: int) -> str:
+    """Entry `number` of the log of refs."""
+    return f"refs/{number:010d}.json"
+
+
+def plan(branch: str, number: int) -> str:
+    """The plan of batch `number`."""
+    return f"branches/{branch}/plans/{number:010d}.json"
+
+
+def commit(branch: str, version: int) -> str:
+    """The commit that made `version`."""
+    return f"{commits(branch)}{version:010d}.json"
+
+
+def commits(branch: str) -> str:
+    """The prefix of all commits of a branch."""
+    return f"branches/{branch}/commits/"
+
+
+def head_hint(branch: str) -> str:
+    """The overwritten hint to the newest commit."""
+    return f"branches/{branch}/{HEAD_HINT}"
+
+
+def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
+    """What every file that a try writes is called: batch, attempt, range, task attempt."""
+    return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
+
+
+def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
+    """A segment of one map of one operator."""
+    return f"state/{operator}/{map_name}/{branch}/{file_stem}.parquet"
+
+
+def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, extension: str) -> str:
+    """A committed output file of a sink, before it is published."""
+    return f"output/{sink}/{branch}/{file_stem}-p{pass_number}-{part:05d}{extension}"
+
+
+def quarantine(branch: str, file_stem: str) -> str:
+    """Rows of one batch that could not be used."""
+    return f"quarantine/{branch}/{file_stem}.parquet"
+
+
+def inside(name: str) -> str:
+    """`name`, which a record gave, if it stays inside the repository; else `CorruptState`."""
+    parts = name.split("/")
+    if name and not name.startswith("/") and all(part not in ("", ".", "..") for part in parts) and "\\" not in name:
+        return name
+    raise CorruptState(f"a record names the object {name!r}, which lies outside the repository")

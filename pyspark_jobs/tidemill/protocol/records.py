@@ -1,0 +1,304 @@
+"""The records of the protocol as dataclasses: init, plan, receipt, commit, and their JSON.
+
+No I/O and no decisions here. INVARIANT: a record once written is never changed; a reader refuses a format
+version it does not know, and keeps nothing that it does not understand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from ..errors import CorruptState
+
+FORMAT_VERSION = 1
+"""Written into every record; a higher one is refused."""
+
+HASH_END = 2**64 - 1
+"""The greatest key hash: ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
+
+Kind = Literal["batch", "sweep"]
+
+
+@dataclass(frozen=True)
+class Init:
+    """The first entry of `refs/`: what this repository is. Version −1 of the state is what `init` made."""
+
+    pipeline: str
+    uuid: str
+    created_ms: int
+    seeds: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
+    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True)
+class Split:
+    """The unit of reading: a file, or the row groups `first..last` (inclusive) of a Parquet file."""
+
+    source: str
+    path: str
+    etag: str
+    size: int
+    modified_ms: int
+    row_groups: tuple[int, int] | None = None
+    first_row: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The immutable list of input of one batch, and its time. It fixes inputs and time, not code."""
+
+    number: int
+    kind: Kind
+    plan_id: str
+    branch: str
+    batch_time_ms: int
+    splits: tuple[Split, ...]
+    block_rows: int
+    created_ms: int
+    outstanding_files: int = 0
+    outstanding_bytes: int = 0
+    oldest_waiting_ms: int | None = None
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A sorted run as an object. Visible are only its rows with a key hash in `lo..hi` (inclusive).
+
+    `version` is the newest batch whose changes it holds; of two segments that show one hash, the higher
+    version is the newer. `min_deadline_ms` is a lower bound over its rows, None if none has a deadline.
+    """
+
+    name: str
+    checksum: str
+    size: int
+    rows: int
+    lo: int
+    hi: int
+    version: int
+    min_deadline_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """One file of a sink that a commit names. Order of `outputs(version)`: (pass_number, lo, part)."""
+
+    name: str
+    checksum: str
+    size: int
+    rows: int
+    pass_number: int
+    lo: int
+    part: int
+    suffix: str = ""
+    extension: str = ".parquet"
+
+
+@dataclass(frozen=True)
+class QuarantineFile:
+    """One file of rows that could not be read, or that were late where the pipeline says quarantine."""
+
+    name: str
+    checksum: str
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class OperatorMetrics:
+    """What one operator did in one task or batch. Rows and keys; times are milliseconds."""
+
+    rows: int = 0
+    rows_updated: int = 0
+    rows_removed: int = 0
+    rows_total: int = 0
+    timed_out: int = 0
+    late_rows: int = 0
+    state_bytes: int = 0
+    apply_ms: int = 0
+    commit_ms: int = 0
+
+    def plus(self, other: OperatorMetrics) -> OperatorMetrics:
+        """The sum, field by field."""
+        values = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in dataclasses.fields(self)}
+        return OperatorMetrics(**values)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an apply task returns for its range of one level: live segments, outputs, counts, next deadlines.
+
+    `splits` maps the number of each split that reached the range to the rows the scatter read from it.
+    """
+
+    level: int
+    lo: int
+    hi: int
+    splits: dict[str, int]
+    state: dict[str, dict[str, list[Segment]]]
+    outputs: dict[str, list[OutputFile]]
+    quarantine: list[QuarantineFile]
+    operators: dict[str, OperatorMetrics]
+    watermarks: dict[str, int]
+    next_deadline: dict[str, int]
+    late_rows: int = 0
+    quarantined_rows: int = 0
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows of the input of one batch: `applied_rows + late_rows + quarantined_rows == input_rows`."""
+
+    input_rows: int = 0
+    applied_rows: int = 0
+    late_rows: int = 0
+    quarantined_rows: int = 0
+    input_files: int = 0
+    input_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The record that makes a batch real. Lists all live segments, so a version needs no other commit to be read."""
+
+    version: int
+    kind: Kind
+    attempt: str
+    plan_id: str
+    branch: str
+    pipeline_uuid: str
+    batch_time_ms: int
+    watermarks: dict[str, int]
+    """Event time of each watermark, ms: W(N). A missing name is 0, as in Spark."""
+    event_time: dict[str, dict[str, int]]
+    """Per watermark: `max`, `min` of this batch's event times and `watermark` = W(N−1), ms. For the progress record."""
+    state: dict[str, dict[str, list[Segment]]]
+    """Operator → map → live segments, sorted by (lo, version)."""
+    ledger: list[Segment]
+    outputs: dict[str, list[OutputFile]]
+    quarantine: list[QuarantineFile]
+    counts: Counts
+    operators: dict[str, OperatorMetrics]
+    schemas: dict[str, dict[str, Any]]
+    """Operator → {"kind", "key", "maps": {map: {...}}, "output"}: names and types as DDL."""
+    sinks: dict[str, dict[str, Any]]
+    code: dict[str, Any]
+    """Where the code that ran came from: pipeline reference, function names and digests, tidemill version."""
+    next_deadline: dict[str, int]
+    """Clock (`batch` or `event`) → earliest deadline in the state, ms."""
+    published_through: int
+    """Every version up to this one had been published when this commit was made; −1: none."""
+    committed_ms: int
+    durations_ms: dict[str, int] = field(default_factory=dict)
+    outstanding_files: int = 0
+    outstanding_bytes: int = 0
+    oldest_waiting_ms: int | None = None
+    airflow: dict[str, str] = field(default_factory=dict)
+    engine: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+
+
+Record = TypeVar("Record", Init, Plan, Receipt, Commit)
+
+_HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
+
+
+def encode(record: Init | Plan | Receipt | Commit) -> bytes:
+    """The record as UTF-8 JSON, one stable byte string for one record."""
+    return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(kind: type[Record], data: bytes, name: str) -> Record:
+    """The record that `data`, the content of the object `name`, holds; `CorruptState` for anything else."""
+    expected = kind.__name__.lower()
+    try:
+        raw = json.loads(data)
+    except ValueError as error:
+        raise CorruptState(
+            f"read {expected} `{name}`: not JSON ({error})", hint="restore the object from a backup"
+        ) from error
+    version = raw.get("format", FORMAT_VERSION) if isinstance(raw, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise CorruptState(
+            f"read {expected} `{name}`: format {version}, this Tidemill reads up to {FORMAT_VERSION}",
+            hint="upgrade tidemill",
+        )
+    try:
+        return typing.cast(Record, _typed(kind, raw, ""))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptState(
+            f"read {expected} `{name}`: {error}", hint="restore the object from a backup"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: f"{getattr(value, f.name):016x}" if f.name in _HASHES else _plain(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+        }
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _typed(kind: Any, raw: Any, where: str) -> Any:
+    """`raw` as an instance of the annotation `kind`; ValueError says where it does not fit."""
+    origin = typing.get_origin(kind)
+    if kind is Any:
+        return raw
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _record(kind, raw, where)
+    if origin in (list, tuple):
+        return _sequence(kind, origin, raw, where)
+    if origin is dict:
+        _check(isinstance(raw, dict), where, "an object", raw)
+        item = typing.get_args(kind)[1]
+        return {k: _typed(item, v, f"{where}.{k}") for k, v in raw.items()}
+    if origin in (types.UnionType, typing.Union):
+        options = [option for option in typing.get_args(kind) if option is not type(None)]
+        return None if raw is None else _typed(options[0], raw, where)
+    if origin is Literal:
+        _check(raw in typing.get_args(kind), where, f"one of {typing.get_args(kind)}", raw)
+        return raw
+    _check(isinstance(raw, kind) and not (kind is int and isinstance(raw, bool)), where, kind.__name__, raw)
+    return raw
+
+
+def _sequence(kind: Any, origin: Any, raw: Any, where: str) -> Any:
+    _check(isinstance(raw, list), where, "a list", raw)
+    arguments = typing.get_args(kind)
+    values = [_typed(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(raw)]
+    if origin is list:
+        return values
+    _check(Ellipsis in arguments or len(arguments) == len(values), where, f"{len(arguments)} values", raw)
+    return tuple(values)
+
+
+def _record(kind: type, raw: Any, where: str) -> Any:
+    _check(isinstance(raw, dict), where, "an object", raw)
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for f in dataclasses.fields(kind):
+        at = f"{where}.{f.name}".lstrip(".")
+        if f.name in raw:
+            values[f.name] = (
+                int(raw[f.name], 16) if f.name in _HASHES else _typed(hints[f.name], raw[f.name], at)
+            )
+        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            raise ValueError(f"field `{at}` is missing")
+    return kind(**values)
+
+
+def _check(holds: bool, where: str, expected: str, found: Any) -> None:
+    if not holds:
+        raise ValueError(f"field `{where}`: expected {expected}, found {str(found)[:80]!r}")

@@ -1,0 +1,52 @@
+# Every verb of the project. Each one sets up what it needs by itself; `make` alone lists them.
+
+PYTHON_BIN := .venv/bin
+PYTEST := $(PYTHON_BIN)/python -m pytest
+CARGO := PATH="$$PATH:$$HOME/.cargo/bin" cargo
+PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
+	--custom-compile-command "make pins" --quiet --upgrade
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo fmt lint test bench check pins
+
+help: ## list the verbs
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: ## bring .venv to what requirements/dev.txt says; quick when nothing changed
+	@.ci/setup
+
+build: setup ## compile the Rust core and install tidemill into .venv, editable
+	@.ci/build
+
+demo: build ## run the main job: a year of real flights, on local Spark
+	@$(PYTHON_BIN)/tidemill demo $(ARGS)
+
+fmt: setup ## format Python and Rust
+	@$(PYTHON_BIN)/ruff check --quiet --fix --select I .
+	@$(PYTHON_BIN)/ruff format --quiet .
+	@$(CARGO) fmt --all
+
+lint: build ## format check, ruff, mypy, arrows between rooms, the stub against the binary, clippy
+	$(PYTHON_BIN)/ruff format --check --quiet .
+	$(PYTHON_BIN)/ruff check --quiet .
+	$(PYTHON_BIN)/mypy
+	$(PYTHON_BIN)/lint-imports
+	$(PYTHON_BIN)/python -m mypy.stubtest tidemill._native
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+test: build ## the whole Python suite but for what `make check` adds (marked slow)
+	@$(PYTEST) -q -m "not slow" $(ARGS)
+
+bench: build ## figures for benchmarks/README.md; gates nothing
+	@$(PYTHON_BIN)/python benchmarks/run.py $(ARGS)
+
+check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
+	$(CARGO) test --quiet --locked --workspace
+	$(PYTEST) -q -m slow
+	@$(MAKE) --no-print-directory test
+
+pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)
+	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
+	$(PIN) --python-version 3.11 --resolution lowest-direct --group oldest --output-file requirements/oldest.txt pyproject.toml
+	$(PIN) --output-file requirements/uv.txt requirements/uv.in

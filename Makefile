@@ -10,7 +10,7 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 .PHONY: help setup build demo fmt lint test bench check pins
 
 help: ## list the verbs
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
 setup: ## bring .venv to what requirements/dev.txt says; quick when nothing changed
 	@.ci/setup

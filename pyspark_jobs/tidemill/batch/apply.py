@@ -1,0 +1,188 @@
+"""An apply task: one key range of one level. Checks what arrived, folds it into the state, fires what is due, writes.
+
+The data pass sees W(N−1), then, where the batch moved the watermark, the due pass sees W(N). What it writes carries
+the attempt and the task's own try. CRASH: nothing it wrote counts until a commit names it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native, names
+from ..errors import InternalError, InvalidInput
+from ..operators.contract import Handle
+from ..pipeline.job import Output, Placed
+from ..protocol import records
+from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment
+from ..state.cache import RunCache, process_cache
+from ..state.versions import Opened, digest, open_map, persist
+from ..store import Store
+from . import flow, wire
+from .batch import Batch, task_attempt
+from .inbox import Inbox
+from .outbox import Outbox
+from .wire import Head, Message
+from .work import Item
+
+
+def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+    """What one range of one level makes of what was sent to it."""
+    inbox = Inbox([wire.decode(data) for data in items])
+    if inbox.failures:
+        yield from _forwarded(batch, inbox.failures[:1])
+        return
+    inbox.check(batch.scatter_tasks if level == 0 else batch.ranges, level)
+    task = _Range(batch, level, range_index, inbox)
+    for placed in batch.job.at_level(level):
+        task.operator(placed)
+    yield from task.finish()
+
+
+def _forwarded(batch: Batch, failures: Sequence[Message]) -> Iterator[Item]:
+    for message in failures:
+        for target in range(batch.ranges):
+            yield Item(target, wire.failure(wire.raised(message)))
+
+
+@dataclass(frozen=True)
+class _Times:
+    """The passes of a batch and the watermarks behind them."""
+
+    after: dict[str, int]
+    passes: list[Any]
+
+
+class _Range:
+    """One apply task at work."""
+
+    def __init__(self, batch: Batch, level: int, range_index: int, inbox: Inbox) -> None:
+        self.batch, self.level, self.index, self.inbox = batch, level, range_index, inbox
+        self.lo, self.hi = batch.bounds[range_index]
+        self.store: Store = batch.store()
+        self.cache: RunCache = process_cache(batch.settings.cache_bytes)
+        self.stem = names.stem(batch.plan.number, batch.attempt, range_index, task_attempt())
+        self.times = self._passes()
+        self.out = Outbox(batch, level, self.lo)
+        self.state: dict[str, dict[str, list[Segment]]] = {}
+        self.metrics: dict[str, OperatorMetrics] = {}
+        self.deadlines: dict[str, int] = {}
+        self.changed = False
+
+    def _passes(self) -> _Times:
+        batch = self.batch
+        before = batch.watermark_before()
+        after = batch.watermarks_after({name: bounds[1] for name, bounds in self.inbox.event_times.items()})
+        now = batch.plan.batch_time_ms
+        passes = [_native.Pass("data", now, before, before)]
+        moved = min(after.values(), default=None)
+        if batch.job.uses_event_time and moved is not None and before is not None and moved > before:
+            passes.append(_native.Pass("due", now, before, moved))
+        return _Times(after, passes)
+
+    def operator(self, placed: Placed) -> None:
+        """Both passes of one operator; its maps are stored, its outputs sent on."""
+        operator, started = placed.operator, time.perf_counter()
+        opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
+        handle = operator.open()
+        handle.open([one.map for one in opened])
+        for number, pass_ in enumerate(self.times.passes):
+            rows = self._apply(placed, handle, self.inbox.chunks(operator.name, number), pass_)
+            self.out.pass_number = number
+            if rows.num_rows:
+                flow.run(self.batch.job, placed.node, rows, self.out, f"operator `{operator.name}`")
+        applied = time.perf_counter()
+        counters = handle.metrics()
+        after = handle.finish()
+        self.state[operator.name] = {
+            one.name: self._persist(operator.name, one.name, before, changed)
+            for one, before, changed in zip(operator.maps, opened, after, strict=True)
+        }
+        self._deadline(operator.clock, after)
+        segments = [segment for found in self.state[operator.name].values() for segment in found]
+        self.metrics[operator.name] = OperatorMetrics(
+            rows=counters.get("rows", 0),
+            rows_updated=counters.get("rows_updated", 0),
+            rows_removed=counters.get("rows_removed", 0),
+            timed_out=counters.get("timed_out", 0),
+            rows_total=sum(len(one) for one in after[:1]),
+            late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
+            state_bytes=sum(segment.size for segment in segments),
+            apply_ms=int((applied - started) * 1000),
+            commit_ms=int((time.perf_counter() - applied) * 1000),
+        )
+
+    def _apply(self, placed: Placed, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
+        try:
+            return handle.apply([chunk.batch() for chunk in chunks], pass_)
+        except InvalidInput as error:
+            number = getattr(error, "chunk", None)
+            split = chunks[number].head.split if number is not None and number < len(chunks) else None
+            if split is None:
+                raise
+            path = self.batch.plan.splits[split].path
+            first, _, rest = error.message.partition("\n")
+            raise InvalidInput(f"{first} in file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint) from error
+
+    def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
+        segments = self.batch.state.get(operator, {}).get(map_name, [])
+        return open_map(self.store, self.cache, schema, segments, self.lo, self.hi)
+
+    def _persist(self, operator: str, map_name: str, before: Opened, after: _native.StateMap) -> list[Segment]:
+        name = names.segment(operator, map_name, self.batch.plan.branch, self.stem)
+        segments = persist(self.store, self.cache, before, after, self.batch.plan.number, name)
+        self.changed = self.changed or segments is not before.segments
+        return segments
+
+    def _deadline(self, clock: str | None, maps: Sequence[_native.StateMap]) -> None:
+        found = [deadline for one in maps if (deadline := one.next_deadline()) is not None]
+        if clock is not None and found:
+            self.deadlines[clock] = min([*found, *([self.deadlines[clock]] if clock in self.deadlines else [])])
+
+    def finish(self) -> Iterator[Item]:
+        """Output and quarantine files, the receipt, and, below the last level, what goes on."""
+        for message in self.inbox.keyless_outputs():
+            self.out.to_output(self._output(message.head.subject), message.batch(), number=0)
+        outputs = self.out.write(self.store, self.stem)
+        receipt = Receipt(
+            level=self.level,
+            lo=self.lo,
+            hi=self.hi,
+            splits=self.inbox.splits,
+            state=self.state,
+            outputs=outputs,
+            quarantine=self._quarantine(),
+            operators=self.metrics,
+            watermarks=self.times.after,
+            next_deadline=self.deadlines,
+            late_rows=self.inbox.late_rows if self.index == 0 else 0,
+            quarantined_rows=self.inbox.quarantined_rows if self.index == 0 else 0,
+            changed=self.changed or any(outputs.values()),
+            event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
+        )
+        if self.level < self.batch.levels - 1:
+            yield from self.out.items(self.inbox)
+        yield Item(self.index, wire.receipt(records.encode(receipt)))
+        for message in self.inbox.receipts:
+            yield Item(self.index, wire.receipt(message.body.to_pybytes()))
+
+    def _output(self, name: str) -> Output:
+        output = self.batch.job.outputs.get(name)
+        if output is None:
+            raise InternalError(f"rows arrived for the sink `{name}`, which the job does not have")
+        return output
+
+    def _quarantine(self) -> list[QuarantineFile]:
+        tables = [pa.Table.from_batches(message.batches()) for message in self.inbox.quarantined()]
+        if not tables:
+            return []
+        table = pa.concat_tables(tables)
+        data = self.out.parquet(table)
+        name = names.quarantine(self.batch.plan.branch, self.stem)
+        self.store.put(name, data)
+        return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
+

@@ -1,0 +1,78 @@
+"""`Batch`: what every task of one batch knows: the job, the plan, the version below. Travels to the workers.
+
+Values only; stores and caches are opened where it arrives.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..pipeline.job import Job
+from ..protocol.records import Plan, Segment
+from ..protocol.time import advance
+from ..settings import Settings
+from ..sources.files import ReadContext
+from ..store import Store, open_store
+from .ranges import cut
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch over one version of the state."""
+
+    job: Job
+    plan: Plan
+    attempt: str
+    root: str
+    storage_options: Mapping[str, Mapping[str, Any]]
+    settings: Settings
+    state: Mapping[str, Mapping[str, list[Segment]]]
+    """The live segments of the version below."""
+    watermarks: Mapping[str, int]
+    """W(N−1) of each watermark, ms; a missing one is 0."""
+    tasks: int
+    """Key ranges of every level."""
+    assignment: tuple[tuple[int, ...], ...] = field(default=())
+    """The numbers of the plan's splits, by scatter task."""
+
+    @property
+    def bounds(self) -> list[tuple[int, int]]:
+        """The key ranges."""
+        return cut(self.tasks)
+
+    @property
+    def levels(self) -> int:
+        """Exchanges deep."""
+        return self.job.levels
+
+    def store(self) -> Store:
+        """The repository's store, opened in this process."""
+        return open_store(self.root, self.storage_options.get("root")).at(self.job.pipeline)
+
+    def read_context(self) -> ReadContext:
+        """How sources are read."""
+        return ReadContext(
+            storage_options=dict(self.storage_options.get("source") or {}),
+            time_zone=self.job.time_zone,
+            metadata=self.job.metadata,
+        )
+
+    def watermark_before(self) -> int | None:
+        """W(N−1): the least of the job's watermarks; None where it has none."""
+        names = self.job.watermarks
+        return min((self.watermarks.get(name, 0) for name in names), default=None)
+
+    def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
+        """W(N) of each watermark, given the greatest event time that this batch saw of each."""
+        return {
+            name: advance(self.watermarks.get(name, 0), greatest.get(name), rule.delay_ms)
+            for name, rule in self.job.watermarks.items()
+        }
+
+
+def task_attempt() -> str:
+    """A name for this try of a task, different in every try."""
+    return uuid.uuid4().hex[:8]

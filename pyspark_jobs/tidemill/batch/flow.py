@@ -1,0 +1,55 @@
+"""Runs the stateless actions below a node on one batch of rows, and hands what comes out to a receiver.
+
+The same for rows of a source and for outputs of an operator. Hidden columns (`_row`, `_metadata`) travel along until
+a receiver takes the columns it declared.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Protocol
+
+import pyarrow as pa
+
+from ..errors import InvalidInput, TidemillError
+from ..pipeline.job import Action, Job, Output, Placed
+
+
+class Receiver(Protocol):
+    """Where rows arrive."""
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None: ...
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None: ...
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None: ...
+
+
+def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:
+    """Everything that happens to the rows of `node`; `origin` says in errors where they come from."""
+    for output in job.outputs_of(node):
+        receiver.to_output(output, rows)
+    for action in job.children(node):
+        if action.operator is not None:
+            receiver.to_operator(job.operators[action.operator], rows)
+        elif action.watermark is not None:
+            receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
+            run(job, action.number, rows, receiver, origin)
+        else:
+            run(job, action.number, _step(action, rows, job.time_zone, origin), receiver, origin)
+
+
+def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the declared columns only, in their order."""
+    return rows if rows.schema.names == schema.names else rows.select(schema.names)
+
+
+def _step(action: Action, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
+    try:
+        result: pa.RecordBatch = action.step.apply(rows, time_zone)
+    except TidemillError as error:
+        raise type(error)(f"{error.message.rstrip()} (rows of {origin})", hint=error.hint) from error
+    except Exception as error:  # what a user's function raises
+        raise InvalidInput(
+            f"a function given to map_batches raised `{type(error).__name__}: {error}` on rows of {origin}\n"
+            + traceback.format_exc()
+        ) from error
+    return result

@@ -1,0 +1,110 @@
+"""What leaves an apply task: rows for sinks, as files of the sink's own form, and rows for the next level, as chunks.
+
+Outputs of an operator reach the next one in the order (pass, key hash, key bytes, emission number), not combined.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native, names
+from ..operators.contract import Handle
+from ..pipeline.job import Output, Placed
+from ..protocol.records import OutputFile
+from ..sinks.files import Parquet
+from ..state.versions import digest
+from ..store import Store
+from . import flow, wire
+from .batch import Batch
+from .inbox import Inbox
+from .scatter import pieces
+from .wire import Head
+from .work import Item
+
+BATCH_ID = "_batch_id"
+_KEPT = Parquet("kept")
+
+
+class Outbox:
+    """The outgoing rows of one range of one level. A `flow.Receiver`."""
+
+    def __init__(self, batch: Batch, level: int, lo: int) -> None:
+        self.batch, self.level, self.lo = batch, level, lo
+        self.pass_number = 0
+        self.sender = [low for low, _ in batch.bounds].index(lo)
+        self._rows: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
+        self._chunks: list[Item] = []
+        self._sent = [0] * batch.ranges
+        self._parts: dict[str, int] = defaultdict(int)
+        self._ends = [hi for _, hi in batch.bounds]
+        self._handles: dict[str, Handle] = {}
+
+    def to_output(self, output: Output, rows: pa.RecordBatch, number: int | None = None) -> None:
+        """Rows for a sink; `number` is the pass, where it is not the one at work."""
+        chosen = self.pass_number if number is None else number
+        self._rows[output.name, chosen].append(flow.declared(rows, output.schema))
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Streams behind an operator have no watermark of their own."""
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Rows for an operator of the next level, row by row as its input, cut by its key."""
+        operator = placed.operator
+        handle = self._handles.get(operator.name) or operator.open()
+        self._handles[operator.name] = handle
+        before = self.batch.watermark_before()
+        pass_ = _native.Pass("data", self.batch.plan.batch_time_ms, before, before)
+        prepared = handle.prepare(flow.declared(rows, operator.input.schema), pass_, combine=False)
+        for target, part in enumerate(_native.partition(prepared.rows, list(operator.input.key), self._ends)):
+            for piece in pieces(part, self.batch.settings.chunk_bytes):
+                self._parts[operator.name] += 1
+                head = Head(
+                    wire.ROWS,
+                    self.sender,
+                    operator.name,
+                    self.pass_number,
+                    (self.sender, self._parts[operator.name]),
+                )
+                self._sent[target] += 1
+                self._chunks.append(Item(target, wire.encode(head, piece)))
+
+    def items(self, inbox: Inbox) -> Iterator[Item]:
+        """Chunks and headers for the next level."""
+        yield from self._chunks
+        for target, sent in enumerate(self._sent):
+            fields: dict[str, Any] = {"sent": sent, "event_times": inbox.event_times}
+            yield Item(target, wire.encode(Head(wire.HEADER, sender=self.sender, fields=fields)))
+
+    def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:
+        """Stores the rows of each sink in the sink's form; a file a pass and partition folder."""
+        written: dict[str, list[OutputFile]] = defaultdict(list)
+        for (name, number), batches in sorted(self._rows.items()):
+            table = pa.Table.from_batches(batches)
+            stamp = pa.array([self.batch.plan.number], pa.int64()).take(pa.array([0] * table.num_rows, pa.int64()))
+            table = table.append_column(pa.field(BATCH_ID, pa.int64(), nullable=False), stamp)
+            sink = self.batch.job.outputs[name].sink or _KEPT
+            for part, encoded in enumerate(sink.encode(table)):
+                path = names.output(name, self.batch.plan.branch, stem, number, part, encoded.extension)
+                store.put(path, encoded.data)
+                written[name].append(
+                    OutputFile(
+                        name=path,
+                        checksum=digest(encoded.data),
+                        size=len(encoded.data),
+                        rows=encoded.rows,
+                        pass_number=number,
+                        lo=self.lo,
+                        part=part,
+                        suffix=encoded.suffix,
+                        extension=encoded.extension,
+                    )
+                )
+        return dict(written)
+
+    def parquet(self, table: pa.Table) -> bytes:
+        """A table as one Parquet file."""
+        return b"".join(encoded.data for encoded in _KEPT.encode(table))

@@ -1,0 +1,193 @@
+"""A scatter task: reads its splits, applies the stateless steps, prepares rows for the operators, sends them by key.
+
+Rows travel as chunks by key range; what has no key (unreadable rows, late rows, outputs of keyless streams) travels to
+the range of its split's hash. INVARIANT: every range gets one header a task, naming the task's splits and the number
+of chunks it was sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..pipeline.job import Output, Placed
+from ..protocol.records import Split
+from ..sources.decode import REJECT_SCHEMA
+from . import flow, wire
+from .batch import Batch
+from .inbox import split_hash
+from .ranges import range_of
+from .wire import Head
+from .work import Item
+
+ROW = "_row"
+
+
+def run(batch: Batch, task: int) -> Iterator[Item]:
+    """What scatter task `task` of a batch sends."""
+    sender = _Sender(batch, task)
+    for number in batch.assignment[task]:
+        yield from sender.split(number, batch.plan.splits[number])
+    yield from sender.headers()
+
+
+@dataclass
+class _Observed:
+    """What a task saw, as its headers say it."""
+
+    splits: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    late_rows: int = 0
+    quarantined_rows: int = 0
+
+    def event_times(self, name: str, found: tuple[int, int] | None) -> None:
+        """Widens the bounds of a watermark's event times."""
+        if found is not None:
+            least, greatest = self.bounds.get(name, found)
+            self.bounds[name] = (min(least, found[0]), max(greatest, found[1]))
+
+
+class _Sender:
+    """Cuts rows into chunks, counts what it sends to each range."""
+
+    def __init__(self, batch: Batch, task: int) -> None:
+        self.batch = batch
+        self.task = task
+        self.ends = [hi for _, hi in batch.bounds]
+        self.sent = [0] * batch.ranges
+        self.observed = _Observed()
+        before = batch.watermark_before()
+        self.pass_ = _native.Pass("data", batch.plan.batch_time_ms, before, before)
+        self.handles = {placed.operator.name: placed.operator.open() for placed in batch.job.at_level(0)}
+
+    def split(self, number: int, split: Split) -> Iterator[Item]:
+        """All chunks of one split."""
+        source = self.batch.job.sources[split.source]
+        roots = [action for action in self.batch.job.actions if action.source == split.source]
+        keyless = split_hash(split.source, split.path)
+        rows = 0
+        for block in source.read(split, self.batch.plan.block_rows, self.batch.read_context()):
+            received = _Block(self, number, split, block.number, keyless)
+            for action in roots:
+                flow.run(self.batch.job, action.number, block.rows, received, f"`{split.path}`")
+            received.rejected(block.rejects)
+            received.finish()
+            rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
+            yield from received.items
+        self.observed.splits[str(number)] = self.observed.splits.get(str(number), 0) + rows
+
+    def item(self, target: int, head: Head, rows: pa.RecordBatch | pa.Table) -> Item:
+        """A chunk, counted."""
+        self.sent[target] += 1
+        return Item(target, wire.encode(head, rows))
+
+    def headers(self) -> Iterator[Item]:
+        """One header for each range."""
+        seen = self.observed
+        for target, sent in enumerate(self.sent):
+            fields: dict[str, Any] = {
+                "sent": sent,
+                "splits": seen.splits,
+                "event_times": seen.bounds,
+                "late": seen.late,
+                "late_rows": seen.late_rows,
+                "quarantined_rows": seen.quarantined_rows,
+            }
+            yield Item(target, wire.encode(Head(wire.HEADER, sender=self.task, fields=fields)))
+
+
+class _Block:
+    """Receives the rows of one block; `items` is what they become."""
+
+    def __init__(self, sender: _Sender, split_number: int, split: Split, block: int, keyless: int) -> None:
+        self.sender = sender
+        self.split_number, self.split, self.block, self.hash = split_number, split, block, keyless
+        self.keyless = range_of(keyless, sender.batch.bounds)
+        self.items: list[Item] = []
+        self.late_ids: set[int] = set()
+        self.late_uncounted = 0
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Prepared in Rust (late rows out, combined), then cut by key range."""
+        operator = placed.operator
+        given = flow.declared(rows, operator.input.schema)
+        prepared = self.sender.handles[operator.name].prepare(given, self.sender.pass_)
+        if prepared.late is not None:
+            self._late(placed, rows, prepared.late)
+        parts = _native.partition(prepared.rows, list(operator.input.key), self.sender.ends)
+        for target, part in enumerate(parts):
+            for number, piece in enumerate(pieces(part, self.sender.batch.settings.chunk_bytes)):
+                self._send(target, wire.ROWS, operator.name, piece, number)
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Rows of a keyless stream, to the range of the split."""
+        given = flow.declared(rows, output.schema)
+        for number, piece in enumerate(pieces(given, self.sender.batch.settings.chunk_bytes)):
+            self._send(self.keyless, wire.OUTPUT, output.name, piece, number)
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Event times seen."""
+        self.sender.observed.event_times(name, _native.time_bounds_ms(rows.column(column)))
+
+    def rejected(self, rejects: pa.Table | None) -> None:
+        """Rows that could not be read, to quarantine."""
+        if rejects is not None and rejects.num_rows:
+            self.sender.observed.quarantined_rows += rejects.num_rows
+            self._send(self.keyless, wire.REJECTS, "", rejects, 0)
+
+    def finish(self) -> None:
+        """A row that is late for any operator counts as late, once."""
+        self.sender.observed.late_rows += len(self.late_ids) + self.late_uncounted
+
+    def _late(self, placed: Placed, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
+        operator, observed = placed.operator, self.sender.observed
+        late = rows.filter(mask)
+        observed.late[operator.name] = observed.late.get(operator.name, 0) + late.num_rows
+        if ROW in late.schema.names:
+            ids = late.column(ROW).to_pylist()
+            fresh = [i for i, row in enumerate(ids) if row not in self.late_ids]
+            self.late_ids.update(ids)
+            late = late.take(pa.array(fresh, pa.int64()))
+        else:  # a step that changed the number of rows: rows have lost their numbers
+            self.late_uncounted = max(self.late_uncounted, late.num_rows)
+        if operator.input.late == "quarantine" and late.num_rows:
+            self._send(self.keyless, wire.LATE, operator.name, self._as_rejects(placed, late), 0)
+
+    def _as_rejects(self, placed: Placed, late: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
+        lines = late.column(ROW).to_pylist() if ROW in late.schema.names else [None] * late.num_rows
+        reason = f"late for operator `{placed.operator.name}`: at or before the watermark"
+        records = [
+            {
+                "source": self.split.source,
+                "file": self.split.path,
+                "line": None if line is None else line + 1,
+                "column": placed.operator.input.event_time,
+                "reason": reason,
+                "text": json.dumps(row, default=str, ensure_ascii=False),
+            }
+            for line, row in zip(lines, late.select(columns).to_pylist(), strict=True)
+        ]
+        return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
+
+    def _send(self, target: int, kind: str, subject: str, rows: pa.RecordBatch | pa.Table, part: int) -> None:
+        order = (self.split_number, self.block, part)
+        fields = {"hash": self.hash} if kind == wire.OUTPUT else {}
+        head = Head(kind, self.sender.task, subject, 0, order, self.split_number, self.block, fields)
+        self.items.append(self.sender.item(target, head, rows))
+
+
+def pieces(rows: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of about `chunk_bytes` at most; none where there are no rows."""
+    if rows.num_rows == 0:
+        return
+    count = min(rows.num_rows, -(-rows.nbytes // chunk_bytes)) or 1
+    step = -(-rows.num_rows // count)
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)

@@ -1,0 +1,53 @@
+"""`BatchWork`: a batch as an engine sees it. Keeps to `batch.work.Work`.
+
+INVARIANT: an error of the five kinds never crosses an engine as an exception; it travels to the driver as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ..errors import TidemillError
+from . import apply, scatter, wire
+from .batch import Batch
+from .work import Item
+
+
+@dataclass(frozen=True)
+class BatchWork:
+    """The work of one batch."""
+
+    batch: Batch
+    modules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    @property
+    def scatter_tasks(self) -> int:
+        """Tasks that read input."""
+        return len(self.batch.assignment)
+
+    @property
+    def ranges(self) -> int:
+        """Key ranges of every level."""
+        return self.batch.tasks
+
+    @property
+    def levels(self) -> int:
+        """Exchanges deep."""
+        return self.batch.levels
+
+    def scatter(self, task: int) -> Iterator[Item]:
+        """What scatter task `task` sends. An error goes to every range instead."""
+        return self._guarded(lambda: scatter.run(self.batch, task))
+
+    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+        """What a range makes of what was sent to it. An error goes on to every range of the next level."""
+        return self._guarded(lambda: apply.run(self.batch, level, range_index, items))
+
+    def _guarded(self, run: Callable[[], Iterator[Item]]) -> Iterator[Item]:
+        try:
+            yield from run()
+        except TidemillError as error:
+            for target in range(self.ranges):
+                yield Item(target, wire.failure(error))

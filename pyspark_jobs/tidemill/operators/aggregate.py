@@ -1,0 +1,149 @@
+"""`.agg(…)`: running aggregates by key. Here: which functions there are, and their checks. They are computed in Rust.
+
+State of a key is one row of partials; what leaves is one row for each key that a batch touched ("update" mode).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import to_ddl
+from ..state.columns import MapColumns
+from .contract import Clock, Handle, Input, column
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate function over one column. Made by `tm.count`, `tm.sum`, …"""
+
+    function: str
+    column: str | None = None
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Rows of the key, or values of `column` that are not null. A bigint. Spark: `count`.
+
+    >>> count(), count("x")
+    (Aggregate(function='count', column=None), Aggregate(function='count', column='x'))
+    """
+    return Aggregate("count", column)
+
+
+def sum(column: str) -> Aggregate:
+    """The sum of a number column, nulls left out; null where there is no value. Spark: `sum` (ANSI).
+
+    Of integers a bigint, of `decimal(p, s)` a `decimal(min(38, p + 10), s)`, else a double. Overflow fails the batch.
+    Doubles are added in plan order, so that the result does not depend on the number of tasks.
+    """
+    return Aggregate("sum", column)
+
+
+def min(column: str) -> Aggregate:
+    """The least value of the column, nulls left out; NaN is greater than any number. Spark: `min`."""
+    return Aggregate("min", column)
+
+
+def max(column: str) -> Aggregate:
+    """The greatest value of the column, nulls left out; NaN is greater than any number. Spark: `max`."""
+    return Aggregate("max", column)
+
+
+def mean(column: str) -> Aggregate:
+    """The mean of a number column, nulls left out. Of decimals a decimal, else a double. Spark: `avg`."""
+    return Aggregate("mean", column)
+
+
+def first(column: str) -> Aggregate:
+    """The column's value in the key's first row in plan order, also where it is null. Spark: `first`."""
+    return Aggregate("first", column)
+
+
+def last(column: str) -> Aggregate:
+    """The column's value in the key's last row in plan order, also where it is null. Spark: `last`."""
+    return Aggregate("last", column)
+
+
+@dataclass(frozen=True)
+class AggregateOperator:
+    """`.agg(total=tm.sum("x"), …)` as declared."""
+
+    name: str
+    functions: tuple[tuple[str, Aggregate], ...]
+
+    @staticmethod
+    def declare(name: str, functions: Mapping[str, Any], output_mode: str) -> AggregateOperator:
+        """The operator, or `InvalidInput` for what is wrong already without its input."""
+        if not functions:
+            raise InvalidInput(f"operator `{name}`: `.agg()` needs at least one aggregate, such as `n=tm.count()`")
+        for output, function in functions.items():
+            if not isinstance(function, Aggregate):
+                raise InvalidInput(
+                    f"operator `{name}`: `{output}` is {function!r}, expected an aggregate such as `tm.count()`"
+                )
+        if output_mode != "update":
+            raise InvalidInput(
+                f"operator `{name}`: outputMode {output_mode!r} is not allowed without a window: expected 'update'"
+            )
+        return AggregateOperator(name, tuple(functions.items()))
+
+    def bind(self, given: Input) -> BoundAggregate:
+        """Checks columns and types; the Rust engine says which types a function takes."""
+        for output, aggregate in self.functions:
+            if output in given.key:
+                raise InvalidInput(f"operator `{self.name}`: the output column `{output}` is also a key column")
+            if aggregate.column is not None:
+                column(given.schema, aggregate.column, f"operator `{self.name}`: `{output}`")
+        bound = BoundAggregate(self.name, given, self.functions)
+        _ = bound.output_schema
+        return bound
+
+
+@dataclass(frozen=True)
+class BoundAggregate:
+    """Running aggregates over a known input."""
+
+    name: str
+    input: Input
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    kind: str = "aggregate"
+    clock: Clock | None = None
+
+    def open(self) -> Handle:
+        """The Rust operator."""
+        functions = [(output, a.function, a.column) for output, a in self.aggregates]
+        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions)
+
+    @cached_property
+    def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
+        handle: Any = self.open()
+        return handle.output_schema(), map_columns(handle)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Key columns, then one column an aggregate."""
+        return self._shapes[0]
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key → partials."""
+        return self._shapes[1]
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """None of the user's."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {to_ddl(self.output_schema)}"
+
+
+def map_columns(handle: Any) -> tuple[MapColumns, ...]:
+    """The maps of a Rust operator, in Python's words."""
+    return tuple(MapColumns(m.name, m.key, m.sub_key, m.value) for m in handle.map_schemas())

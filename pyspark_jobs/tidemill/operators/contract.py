@@ -1,0 +1,104 @@
+"""The seam of a keyed operator: what a user declared, and what it is once its input is known.
+
+Adding an operator: one file here with a class that has `bind`, its Rust half in `native/core/src/operator`, and one
+line in `pipeline/stream.py`. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..schema import to_ddl
+from ..settings import nearest
+from ..state.columns import MapColumns
+
+Late = Literal["drop", "quarantine", "keep"]
+Clock = Literal["batch", "event"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What reaches an operator: the stream's columns, the key, and the event time where there is a watermark."""
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+    event_time: str | None
+    late: Late
+    time_zone: str
+
+
+class Handle(Protocol):
+    """An operator at work in one task: `tidemill._native.Operator`, or anything that behaves like it."""
+
+    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any: ...
+    def open(self, maps: Sequence[Any]) -> None: ...
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch: ...
+    def finish(self) -> list[Any]: ...
+    def metrics(self) -> dict[str, int]: ...
+
+
+class BoundOperator(Protocol):
+    """An operator whose input is known and checked. Travels to the workers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str:
+        """What it is; state of one kind is never read by another."""
+
+    @property
+    def input(self) -> Input: ...
+    @property
+    def maps(self) -> tuple[MapColumns, ...]: ...
+    @property
+    def output_schema(self) -> pa.Schema: ...
+    @property
+    def clock(self) -> Clock | None:
+        """The clock its deadlines live by; None: it has none."""
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions, for the code reference in commits."""
+
+    def open(self) -> Handle:
+        """The operator at work, made in the task that uses it."""
+
+
+class Operator(Protocol):
+    """What a user's call declared, before its input is known."""
+
+    @property
+    def name(self) -> str: ...
+    def bind(self, given: Input) -> BoundOperator:
+        """Checks the declaration against the input; `InvalidInput` for what does not fit."""
+
+
+def describe(operator: BoundOperator) -> dict[str, Any]:
+    """The operator as a commit records it, and as later code is compared with."""
+    return {
+        "kind": operator.kind,
+        "key": list(operator.input.key),
+        "maps": {columns.name: columns.describe() for columns in operator.maps},
+        "output": to_ddl(operator.output_schema),
+    }
+
+
+def key_schema(given: Input) -> pa.Schema:
+    """The key columns of the input."""
+    return pa.schema([given.schema.field(name).with_nullable(True) for name in given.key])
+
+
+def column(schema: pa.Schema, name: str, what: str) -> pa.Field:
+    """The field `name`; `InvalidInput` that names the nearest one. `what` says who asks."""
+    if name in schema.names:
+        return schema.field(name)
+    close = nearest(name, schema.names)
+    raise InvalidInput(
+        f"{what} names the column `{name}`, the stream has {', '.join(f'`{n}`' for n in schema.names)}",
+        hint=f"did you mean `{close}`?" if close else None,
+    )

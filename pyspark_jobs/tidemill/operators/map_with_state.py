@@ -1,0 +1,176 @@
+"""`.mapWithState(StateSpec…)`: a user's function, called once a row with the state of its key.
+
+Here: the specification and its checks. The function is called by the Rust engine, which keeps the state.
+Spark: `org.apache.spark.streaming.StateSpec`, `PairDStreamFunctions.mapWithState` (once `trackStateByKey`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import is_unnamed, to_arrow
+from ..settings import duration_ms
+from ..state.columns import MapColumns
+from .contract import Clock, Handle, Input, column, key_schema
+
+STATE_MAP = "state"
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """What `mapWithState` does: the function, its timeout. Immutable; each method returns a new one.
+
+    >>> def track(batchTime, key, value, state):
+    ...     total = (state.getOption or 0) + (value or 0)
+    ...     if not state.isTimingOut:
+    ...         state.update(total)
+    ...     return (key, total)
+    >>> spec = StateSpec.function(track).timeout("30 days")
+    >>> spec.timeout_ms
+    2592000000
+    """
+
+    user_function: Callable[..., Any]
+    arguments: int
+    timeout_ms: int | None = None
+    clock: Clock = "batch"
+
+    @staticmethod
+    def function(function: Callable[..., Any]) -> StateSpec:
+        """`f(batchTime, key, value, state)` or `f(value, state)`. What it returns is emitted; None emits nothing.
+
+        `batchTime` is ms since the epoch. When a key times out, `value` is None and `state.isTimingOut` is true.
+        """
+        return StateSpec(function, _arguments(function))
+
+    def timeout(self, duration: str | int | timedelta, clock: str = "batch") -> StateSpec:
+        """A key without data for strictly longer than `duration` is called once more, then forgotten.
+
+        `clock="batch"` counts in batch time, as Spark does; `clock="event"` (ours) in event time: it fires when the
+        key's latest event time + duration < watermark. Data refreshes the time also where the state is not updated.
+        """
+        milliseconds = duration_ms(duration)
+        if milliseconds <= 0:
+            raise InvalidInput(f"StateSpec.timeout: the duration is {duration!r}, expected more than zero")
+        if clock not in ("batch", "event"):
+            raise InvalidInput(f"StateSpec.timeout: clock {clock!r}, expected 'batch' or 'event'")
+        return dataclasses.replace(self, timeout_ms=milliseconds, clock=clock)
+
+
+def _arguments(function: Callable[..., Any]) -> int:
+    """How many arguments the function is called with: 4 or 2."""
+    if not callable(function):
+        raise InvalidInput(f"StateSpec.function: expected a function, found {function!r}")
+    name = getattr(function, "__name__", repr(function))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return 4
+    for arguments in (4, 2):
+        try:
+            signature.bind(*range(arguments))
+        except TypeError:
+            continue
+        return arguments
+    raise InvalidInput(
+        f"StateSpec.function: `{name}{signature}` takes neither 4 nor 2 arguments: "
+        "expected `f(batchTime, key, value, state)` or `f(value, state)`"
+    )
+
+
+@dataclass(frozen=True)
+class MapWithStateOperator:
+    """`.mapWithState(…)` as declared."""
+
+    name: str
+    spec: StateSpec
+    state_schema: Any
+    output_schema: Any
+    value: str | None = None
+
+    def bind(self, given: Input) -> BoundMapWithState:
+        """Checks schemas, the value column, and that an event-time timeout has an event time."""
+        if not isinstance(self.spec, StateSpec):
+            raise InvalidInput(
+                f"operator `{self.name}`: mapWithState takes a StateSpec, found {self.spec!r}",
+                hint="wrap the function: tm.StateSpec.function(f)",
+            )
+        if self.value is not None:
+            column(given.schema, self.value, f"operator `{self.name}`: `value`")
+        if self.spec.timeout_ms is not None and self.spec.clock == "event" and given.event_time is None:
+            raise InvalidInput(
+                f'operator `{self.name}`: timeout(clock="event") needs a watermark on the stream, found none',
+                hint='call .withWatermark("column", "delay") before .groupBy, and keep that column',
+            )
+        return BoundMapWithState(
+            name=self.name,
+            input=given,
+            spec=self.spec,
+            value=self.value,
+            state=to_arrow(self.state_schema, unnamed="state"),
+            state_unnamed=is_unnamed(self.state_schema),
+            state_type=self.state_schema if dataclasses.is_dataclass(self.state_schema) else None,
+            output_schema=to_arrow(self.output_schema, unnamed="value"),
+            output_unnamed=is_unnamed(self.output_schema),
+        )
+
+
+@dataclass(frozen=True)
+class BoundMapWithState:
+    """`mapWithState` over a known input."""
+
+    name: str
+    input: Input
+    spec: StateSpec
+    value: str | None
+    state: pa.Schema
+    state_unnamed: bool
+    state_type: Any
+    output_schema: pa.Schema
+    output_unnamed: bool
+    kind: str = "map-with-state"
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock of the timeout, None without one."""
+        return None if self.spec.timeout_ms is None else self.spec.clock
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key → state; the timeout is its deadline."""
+        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's function."""
+        return (self.spec.user_function,)
+
+    def open(self) -> Handle:
+        """The Rust operator, which calls the function."""
+        return _native.map_with_state(
+            name=self.name,
+            key=list(self.input.key),
+            input_schema=self.input.schema,
+            value=self.value,
+            function=self.spec.user_function,
+            arguments=self.spec.arguments,
+            state_schema=self.state,
+            state_unnamed=self.state_unnamed,
+            state_type=self.state_type,
+            output_schema=self.output_schema,
+            output_unnamed=self.output_unnamed,
+            timeout_ms=self.spec.timeout_ms,
+            clock=self.spec.clock if self.spec.timeout_ms is not None else "batch",
+            event_time=self.input.event_time,
+            late=self.input.late,
+            time_zone=self.input.time_zone,
+        )

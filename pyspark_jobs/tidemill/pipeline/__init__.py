@@ -1,0 +1,1 @@
+"""What users write (`stream`), what it is compiled to (`job`), and how a reference such as `module:p` is found (`load`)."""

@@ -1,0 +1,193 @@
+"""A pipeline compiled: nodes by number, operators by level, sinks. What travels to the workers.
+
+INVARIANT: a job is a pure function of the pipeline; the same code gives the same numbers on every machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..operators.contract import BoundOperator
+from .nodes import Keyed, Node, Read, Stateless, Watermark, parent_of
+from .stream import Pipeline
+
+
+@dataclass(frozen=True)
+class Action:
+    """One node: exactly one of source, step, watermark, operator is set. `parent` is a node's number."""
+
+    number: int
+    parent: int | None
+    schema: pa.Schema
+    source: str | None = None
+    step: Any = None
+    watermark: str | None = None
+    operator: str | None = None
+
+
+@dataclass(frozen=True)
+class WatermarkRule:
+    """A watermark: over which column, and by how much rows may be late."""
+
+    name: str
+    column: str
+    delay_ms: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operator in the job: its node, the level at which it is applied, the level-wise number of its stage."""
+
+    operator: BoundOperator
+    node: int
+    level: int
+    stage: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """A sink in the job; `sink` None keeps the rows in the repository as Parquet."""
+
+    name: str
+    node: int
+    sink: Any
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a worker must know of a pipeline."""
+
+    pipeline: str
+    time_zone: str
+    sources: dict[str, Any]
+    actions: tuple[Action, ...]
+    watermarks: dict[str, WatermarkRule]
+    operators: dict[str, Placed]
+    outputs: dict[str, Output]
+    metadata: bool = False
+
+    @property
+    def levels(self) -> int:
+        """Exchanges deep; at least 1, because sinks and quarantine are written by apply tasks."""
+        return max((placed.level + 1 for placed in self.operators.values()), default=1)
+
+    def children(self, node: int) -> list[Action]:
+        """The actions fed by a node, in order of their numbers."""
+        return [action for action in self.actions if action.parent == node]
+
+    def outputs_of(self, node: int) -> list[Output]:
+        """The sinks at a node."""
+        return [output for output in self.outputs.values() if output.node == node]
+
+    def at_level(self, level: int) -> list[Placed]:
+        """The operators that a level applies, in order of their numbers."""
+        return [placed for placed in self.operators.values() if placed.level == level]
+
+    @property
+    def uses_event_time(self) -> bool:
+        """Whether some operator's deadlines live by event time."""
+        return any(placed.operator.clock == "event" for placed in self.operators.values())
+
+    @property
+    def functions(self) -> dict[str, tuple[Callable[..., Any], ...]]:
+        """The user's functions: by operator, and `step <n>` for the steps that have one."""
+        found = {name: placed.operator.functions for name, placed in self.operators.items()}
+        for action in self.actions:
+            if action.step is not None and hasattr(action.step, "fn"):
+                found[f"step {action.number}"] = (action.step.fn,)
+        return {name: functions for name, functions in found.items() if functions}
+
+
+def compile_job(pipeline: Pipeline) -> Job:
+    """The job of a pipeline; `InvalidInput` where it has nothing to do."""
+    if not pipeline.sources:
+        raise InvalidInput(f"pipeline `{pipeline.name}` reads nothing: give it a source with p.read(…)")
+    if not pipeline.operators and not pipeline.sinks:
+        raise InvalidInput(f"pipeline `{pipeline.name}` does nothing: give it an operator or a sink")
+    numbers = _numbered(pipeline)
+    actions = tuple(_action(node, number, numbers) for node, number in numbers.items())
+    return Job(
+        pipeline=pipeline.name,
+        time_zone=pipeline.timeZone,
+        sources=dict(pipeline.sources),
+        actions=actions,
+        watermarks={n: WatermarkRule(n, w.column, w.delay_ms) for n, w in pipeline.watermarks.items() if w in numbers},
+        operators=_placed(pipeline, numbers),
+        outputs=_outputs(pipeline, numbers),
+        metadata=any("_metadata" in str(getattr(a.step, "text", getattr(a.step, "columns", ""))) for a in actions),
+    )
+
+
+def _numbered(pipeline: Pipeline) -> dict[Node, int]:
+    """The nodes that lead to an operator or a sink, parents first."""
+    numbers: dict[Node, int] = {}
+
+    def visit(node: Node) -> None:
+        if node not in numbers:
+            parent = parent_of(node)
+            if parent is not None:
+                visit(parent)
+            numbers[node] = len(numbers)
+
+    for keyed in pipeline.operators.values():
+        visit(keyed)
+    for write in pipeline.sinks.values():
+        visit(write.node)
+    return numbers
+
+
+def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
+    parent = parent_of(node)
+    action = Action(number, None if parent is None else numbers[parent], node.schema)
+    match node:
+        case Read():
+            return dataclasses.replace(action, source=node.source)
+        case Stateless():
+            return dataclasses.replace(action, step=node.step)
+        case Watermark():
+            return dataclasses.replace(action, watermark=node.name)
+        case Keyed():
+            return dataclasses.replace(action, operator=node.operator.name)
+    raise TypeError(f"unknown node {node!r}")
+
+
+def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
+    levels: dict[Node, int] = {}
+    stages: dict[tuple[Node, tuple[str, ...]], int] = {}
+    placed: dict[str, Placed] = {}
+    for name, keyed in pipeline.operators.items():
+        level, above = 0, parent_of(keyed)
+        while above is not None:
+            if isinstance(above, Keyed):
+                level = levels[above] + 1
+                break
+            above = parent_of(above)
+        levels[keyed] = level
+        stage = stages.setdefault((keyed.parent, keyed.operator.input.key), len(stages))
+        placed[name] = Placed(keyed.operator, numbers[keyed], level, stage)
+    return placed
+
+
+def _outputs(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Output]:
+    outputs = {
+        write.name: Output(write.name, numbers[write.node], write.sink, write.node.schema)
+        for write in pipeline.sinks.values()
+    }
+    fed = {parent_of(node) for node in numbers}
+    written = {write.node for write in pipeline.sinks.values()}
+    for name, keyed in pipeline.operators.items():
+        if keyed not in fed and keyed not in written:
+            if name in outputs:
+                raise InvalidInput(
+                    f"pipeline `{pipeline.name}`: the sink `{name}` has the name of an operator whose output is kept",
+                    hint="give the sink another name",
+                )
+            outputs[name] = Output(name, numbers[keyed], None, keyed.schema)
+    return outputs

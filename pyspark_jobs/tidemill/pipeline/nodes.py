@@ -1,0 +1,85 @@
+"""The graph that a user's calls build: immutable nodes, each knowing its parent, its columns and its event time.
+
+No checks of operators and no execution here; a node is never changed once it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..operators.contract import BoundOperator, Late
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """The watermark that a stream carries: of which node, over which column, and what happens to late rows."""
+
+    watermark: str
+    column: str
+    late: Late
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One stream: what it is made from, its columns, and its event time where it still has that column."""
+
+    schema: pa.Schema
+    event_time: EventTime | None
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Node):
+    """The rows of a source."""
+
+    source: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Stateless(Node):
+    """A stateless step over its parent."""
+
+    parent: Node = field(kw_only=True)
+    step: Any = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Watermark(Node):
+    """Its parent, with the greatest event time observed on the way."""
+
+    parent: Node = field(kw_only=True)
+    name: str = field(kw_only=True)
+    column: str = field(kw_only=True)
+    delay_ms: int = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Keyed(Node):
+    """The output of a keyed operator over its parent."""
+
+    parent: Node = field(kw_only=True)
+    operator: BoundOperator = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A sink at the end of a stream; `sink` None keeps the rows in the repository."""
+
+    name: str
+    node: Node
+    sink: Any
+
+
+def parent_of(node: Node) -> Node | None:
+    """The node that `node` is made from."""
+    return None if isinstance(node, Read) else getattr(node, "parent", None)
+
+
+def nearest_operator(node: Node) -> Keyed | None:
+    """The keyed operator that a node's rows come from, None for rows of a source."""
+    current: Node | None = node
+    while current is not None and not isinstance(current, Keyed):
+        current = parent_of(current)
+    return current

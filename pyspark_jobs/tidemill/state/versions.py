@@ -1,0 +1,123 @@
+"""From the segments that a commit lists to state maps of a key range, and from changed maps to new segments.
+
+Reading opens the runs that a range sees; writing stores a delta, merged with the newest runs where the tier rule of
+the engine says so. INVARIANT: what `persist` returns shows exactly the hashes `lo..hi`, the old segments clipped to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .._native import MapSchema, Run, StateMap, merge_count
+from ..errors import CorruptState
+from ..names import inside
+from ..protocol.decide import visible
+from ..protocol.records import HASH_END, Segment
+from ..store import Store
+from ..store.contract import ObjectMissing
+from .cache import RunCache
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A state map of one key range, with the segments it was opened from (oldest first, clipped to the range)."""
+
+    map: StateMap
+    segments: list[Segment]
+    schema: MapSchema
+    lo: int
+    hi: int
+
+
+def open_map(
+    store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int
+) -> Opened:
+    """The state map that shows what `segments` hold of `lo..hi`; `CorruptState` for one that is missing or damaged."""
+    seen = visible(segments, lo, hi)
+    runs = [_clipped(_load(store, cache, schema, segment), segment, lo, hi) for segment in seen]
+    return Opened(StateMap.open(schema, runs, lo, hi), seen, schema, lo, hi)
+
+
+def persist(
+    store: Store,
+    cache: RunCache,
+    before: Opened,
+    after: StateMap,
+    version: int,
+    name: str,
+) -> list[Segment]:
+    """Stores what `after` changed as the segment `name`, and returns the range's live segments, oldest first.
+
+    CRASH: a segment that no commit names is garbage; nothing points to it.
+    """
+    delta = after.delta()
+    if delta is None:
+        return before.segments
+    count = merge_count([segment.rows for segment in before.segments] + [len(delta)])
+    kept = before.segments[: len(before.segments) - (count - 1)]
+    run = delta
+    if count > 1:
+        older = before.segments[len(kept) :]
+        runs = [_clipped(_load(store, cache, before.schema, s), s, before.lo, before.hi) for s in older]
+        run = Run.merge([*runs, delta], before.lo, before.hi, "nothing" if kept else "tombstones")
+    elif not kept:
+        run = Run.merge([delta], before.lo, before.hi, "tombstones")
+    return [*kept, *store_run(store, cache, run, version, name, before.lo, before.hi)]
+
+
+def store_run(
+    store: Store, cache: RunCache, run: Run, version: int, name: str, lo: int = 0, hi: int = HASH_END
+) -> list[Segment]:
+    """Stores a run as a segment that shows `lo..hi`; none where the run is empty."""
+    if len(run) == 0:
+        return []
+    data = run.write()
+    checksum = digest(data)
+    store.put(name, data)
+    cache.put(checksum, run)
+    return [Segment(name, checksum, len(data), len(run), lo, hi, version, run.min_deadline_ms)]
+
+
+def digest(data: bytes) -> str:
+    """The checksum by which commits name an object's content: BLAKE2b, 128 bits, hex."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def checked(data: bytes, name: str, checksum: str) -> bytes:
+    """`data` if it has the checksum that the commit gives for `name`, else `CorruptState`."""
+    found = digest(data)
+    if found == checksum:
+        return data
+    raise CorruptState(
+        f"read `{name}`: its content has checksum {found}, the commit says {checksum}",
+        hint="restore the object from a backup; nothing is repaired silently",
+    )
+
+
+def fetch(store: Store, name: str, checksum: str) -> bytes:
+    """The content of an object that a commit names; `CorruptState` where it is missing or another."""
+    try:
+        data = store.get(inside(name))
+    except ObjectMissing as error:
+        raise CorruptState(
+            f"read `{name}` in {store.uri}: a commit names it, and it is not there",
+            hint="restore the object from a backup; Tidemill never goes on with an empty state",
+        ) from error
+    return checked(data, name, checksum)
+
+
+def _load(store: Store, cache: RunCache, schema: MapSchema, segment: Segment) -> Run:
+    def read() -> Run:
+        return Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
+
+    return cache.get(segment.checksum, read)
+
+
+def _clipped(run: Run, segment: Segment, lo: int, hi: int) -> Run:
+    """The run without the rows that newer segments replaced: only what `segment` shows of `lo..hi`."""
+    if segment.lo <= lo and segment.hi >= hi:
+        return run
+    return Run.merge([run], segment.lo, segment.hi, "nothing")
+

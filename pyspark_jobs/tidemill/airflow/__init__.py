@@ -1,0 +1,28 @@
+"""Tidemill in Airflow: DAGs and operators that start the command line as a child process.
+
+Importing this package imports nothing of Airflow until one of its names is asked for. INVARIANT: nothing here
+imports pyspark, boto3, pandas or the pipeline's code, because Airflow parses a DAG file every 30 seconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dags import tidemill_dags
+    from .operators import TidemillRunOperator, TidemillSweepOperator
+
+__all__ = ["TidemillRunOperator", "TidemillSweepOperator", "tidemill_dags"]
+
+_HOMES = {"TidemillRunOperator": ".operators", "TidemillSweepOperator": ".operators", "tidemill_dags": ".dags"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,110 @@
+"""The command line as values: what to run, and what came of it.
+
+No process is started here and nothing of Airflow is known. INVARIANT: a command holds no secret: whatever is
+in it can be read by everybody on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ..errors import InvalidInput
+from ..names import check_name
+
+Event = Mapping[str, Any]
+"""One JSON line of the command: `event` is `progress`, `result` or `error`."""
+
+
+class Exit(IntEnum):
+    """The exit statuses of the command line."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOTHING = 3
+    FENCED = 4
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of `tidemill VERB PIPELINE --root ROOT …`. Options that are None are left out."""
+
+    verb: str
+    pipeline: str
+    root: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    conf: Mapping[str, object] = field(default_factory=dict)
+
+    def arguments(self) -> list[str]:
+        """What follows the word `tidemill`; always with `--json`."""
+        arguments = [self.verb, self.pipeline, "--root", self.root, "--json"]
+        for name, value in self.options.items():
+            if value is not None and value != "":
+                arguments += [f"--{name.replace('_', '-')}", str(value)]
+        for key, value in self.conf.items():
+            arguments += ["--conf", f"{key}={_text(value)}"]
+        return arguments
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command: exit status (negative: the signal that ended it) and the events it wrote.
+
+    `ended` says why this side ended the command before it was done, and is None where it did not.
+    """
+
+    status: int
+    result: Event | None = None
+    error: Event | None = None
+    versions: tuple[int, ...] = ()
+    last_lines: tuple[str, ...] = ()
+    ended: str | None = None
+
+
+def check_pipeline(reference: str) -> str:
+    """`reference` if it has the form `module:name` or `path.py:name`, else `InvalidInput`."""
+    place, colon, name = reference.rpartition(":")
+    if colon and place and name.isidentifier():
+        return reference
+    raise InvalidInput(
+        f"pipeline reference `{reference}` is not understood: expected `module:name` or `path.py:name`",
+        hint="for example `pipelines/retail.py:p`",
+    )
+
+
+def check_root(root: str) -> str:
+    """`root` if it is a URI or an absolute path, else `InvalidInput`: a worker's folder is nobody's choice."""
+    if "://" in root or os.path.isabs(root):
+        return root
+    raise InvalidInput(
+        f"root `{root}` is relative: expected a URI (`s3://bucket/prefix`, `file:///dir`) or an absolute path"
+    )
+
+
+def default_name(reference: str) -> str:
+    """What a pipeline is called by its reference: the file's stem or the last part of the module."""
+    place = check_pipeline(reference).rpartition(":")[0]
+    stem = os.path.basename(place).removesuffix(".py") if place.endswith(".py") else place.rpartition(".")[2]
+    return check_name(stem.replace("_", "-").lower(), "pipeline")
+
+
+def locate(reference: str, folder: str) -> str:
+    """`reference` with a relative path made absolute below `folder`; a module stays as it is."""
+    place, _, name = check_pipeline(reference).rpartition(":")
+    if not place.endswith(".py") or os.path.isabs(place):
+        return reference
+    return f"{os.path.normpath(os.path.join(folder, place))}:{name}"
+
+
+def merged(*lists: Sequence[int]) -> tuple[int, ...]:
+    """All versions of `lists`, each once, ascending."""
+    return tuple(sorted({version for one in lists for version in one}))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,153 @@
+"""The operators: one verb of the command line as a task.
+
+What runs, ends and is logged stands here; processes are `process`'s, words are `report`'s.
+INVARIANT: a task never decides what is committed. It succeeds where the command says done or nothing to do,
+asks Airflow for a retry only where one can help, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from ..errors import InvalidInput, TidemillError
+from . import report
+from .command import Command, Event, Exit, Outcome, check_root, locate, merged
+from .process import Child
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_FINAL_KINDS = {"InvalidInput", "CorruptState", "Fenced"}
+_REMEMBERED = "tidemill_versions"
+
+
+class _VerbOperator(BaseOperator):
+    """One verb of the command line; the subclasses say which, and which options it takes."""
+
+    verb: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ("branch", "engine", "batch_time")
+    template_fields: Sequence[str] = ("pipeline", "root", "python", "conf", "env", *options)
+    ui_color = "#cfe8ef"
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        root: str,
+        branch: str = "main",
+        engine: str = "spark",
+        batch_time: str | int | None = None,
+        python: str | None = None,
+        conf: Mapping[str, object] | None = None,
+        env: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.root = root
+        self.branch = branch
+        self.engine = engine
+        self.batch_time = batch_time
+        self.python = python
+        self.conf = dict(conf or {})
+        self.env = dict(env or {})
+        self._child: Child | None = None
+
+    def execute(self, context: Context) -> Mapping[str, Any]:
+        """Run the command to its end; returns `status`, `versions`, `already_committed`, `published`, `head`."""
+        command = self._command(context)
+        earlier = self._recall(context)
+        outcome = self._run(command, context, earlier)
+        if outcome.ended is None and outcome.result is not None and outcome.status in (Exit.DONE, Exit.NOTHING):
+            for line in report.summary(outcome.result, earlier):
+                self.log.info(line)
+            return report.xcom(outcome.result)
+        raise _exception(command, outcome)
+
+    def on_kill(self) -> None:
+        """End the command and all that it started."""
+        if self._child is not None:
+            self._child.end("Airflow asked the task to end")
+
+    def _command(self, context: Context) -> Command:
+        folder = os.path.dirname(os.path.abspath(context["dag"].fileloc))
+        try:
+            return Command(
+                verb=self.verb,
+                pipeline=locate(self.pipeline, folder),
+                root=check_root(self.root),
+                options={name: getattr(self, name) for name in self.options},
+                conf=self.conf,
+            )
+        except InvalidInput as error:
+            raise AirflowFailException(str(error)) from error
+
+    def _run(self, command: Command, context: Context, earlier: Sequence[int]) -> Outcome:
+        """Run the command; its lines are one folded group, so that the summary is the first line one sees."""
+        child = self._child = Child(command, self._log_event, self.log.info, self.python, self.env)
+        self.log.info("::group::tidemill %s: progress and driver log", self.verb)
+        try:
+            return child.run()
+        except TidemillError as error:
+            raise AirflowFailException(str(error)) from error
+        except BaseException:
+            self.log.warning("tidemill: ended from outside, after %s was committed", report.ranges(child.versions))
+            raise
+        finally:
+            self.log.info("::endgroup::")
+            self._remember(context, merged(earlier, child.versions))
+
+    def _log_event(self, event: Event) -> None:
+        if event["event"] == "progress":
+            self.log.info(report.progress(event))
+
+    def _recall(self, context: Context) -> tuple[int, ...]:
+        """Versions that earlier tries of this very task committed, where Airflow keeps such notes (from 3.3 on)."""
+        notes: Any = context.get("task_state_store")
+        found = notes.get(_REMEMBERED) if notes is not None else None
+        return tuple(version for version in found if isinstance(version, int)) if isinstance(found, list) else ()
+
+    def _remember(self, context: Context, versions: Sequence[int]) -> None:
+        notes: Any = context.get("task_state_store")
+        if notes is not None and versions:
+            # The note only makes a later log clearer: what was committed counts without it.
+            with contextlib.suppress(Exception):
+                notes.set(_REMEMBERED, list(versions))
+
+
+class TidemillRunOperator(_VerbOperator):
+    """Drain what is waiting, publish, fire what is due: `tidemill run` as a task.
+
+    `pipeline`: `path.py:name` (relative to the DAG file's folder) or `module:name`. A retry goes on where the
+    last try committed; a try that dies leaves nothing that counts.
+    """
+
+    verb = "run"
+    options = (*_VerbOperator.options, "max_batches", "time_budget")
+    template_fields = (*_VerbOperator.template_fields, "max_batches", "time_budget")
+
+    def __init__(
+        self, *, max_batches: str | int | None = None, time_budget: str | float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.max_batches = max_batches
+        self.time_budget = time_budget
+
+
+class TidemillSweepOperator(_VerbOperator):
+    """Fire what is due, without input: `tidemill sweep` as a task. Nothing due is a success."""
+
+    verb = "sweep"
+
+
+def _exception(command: Command, outcome: Outcome) -> AirflowException:
+    """What to raise for a command that failed: a retry where one can help, else a failure for good."""
+    kind = None if outcome.error is None else outcome.error.get("kind")
+    final = outcome.ended is None and (outcome.status in (Exit.USAGE, Exit.FENCED) or kind in _FINAL_KINDS)
+    return (AirflowFailException if final else AirflowException)(report.failure(command, outcome))

@@ -1,0 +1,251 @@
+"""The command line as a child process that never outlives the one who started it.
+
+Knows processes, pipes and lines; nothing of Airflow, and nothing of what the lines mean beyond `event`.
+INVARIANT: when `Child.run` returns or raises, by whatever exception, no process of the child's session is left;
+when this process is killed, the kernel kills the child (see `guard`), and Spark's JVM ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..errors import InvalidInput
+from . import guard
+from .command import Command, Event, Outcome, merged
+
+_POLL_S = 0.2
+_GRACE_S = 3.0
+"""From SIGTERM to SIGKILL. Airflow itself kills a task 5 s after it asked it to end."""
+_LINGER_S = 15.0
+"""How long what the command left behind (a JVM that shuts down) may stay after it ended by itself."""
+_LAST_LINES = 20
+
+
+class Child:
+    """One run of the command. `on_event` is given each JSON line, `on_line` every other line, as they come.
+
+    `python` is the interpreter that has tidemill installed; `env` is laid over this process's environment.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        on_event: Callable[[Event], None],
+        on_line: Callable[[str], None],
+        python: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = command
+        self._on_event = on_event
+        self._on_line = on_line
+        self._python = python or sys.executable
+        self._env = {**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended: str | None = None
+        self._end_by = float("inf")
+        self._events: dict[str, Event] = {}
+        self._versions: list[int] = []
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the command, which is also its session's; None before it was started."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions that the command has reported as committed so far."""
+        return merged(self._versions)
+
+    def run(self) -> Outcome:
+        """Start the command, pass its lines on until it ends, and return what came of it.
+
+        Must be called on a thread that lives as long as the command may: the kernel ties the two together.
+        """
+        supervisor = _supervisor()
+        try:
+            process = self._process = self._start()
+            if self._ended is not None:
+                self.end(self._ended)
+            for _ in self._lines(process):
+                if supervisor is not None and os.getppid() != supervisor:
+                    self.end("the process that supervised this task is gone")
+                if time.monotonic() > self._end_by:
+                    break
+        finally:
+            status = self._finish()
+        return self._outcome(status)
+
+    def end(self, reason: str) -> None:
+        """Ask the command to end; `run` sees to it that it does. Safe in a signal handler and more than once."""
+        if self._ended is None:
+            self._ended = reason
+            self._end_by = time.monotonic() + _GRACE_S
+        if self._process is not None and not _exited(self._process):
+            _signal_group(self._process.pid, signal.SIGTERM)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        guarded = [self._python, "-I", "-S", os.path.abspath(guard.__file__), str(os.getpid()), self._python]
+        try:
+            return subprocess.Popen(
+                [*guarded, "-m", "tidemill", *self._command.arguments()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._env,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise InvalidInput(
+                f"start `{self._python} -m tidemill`: {error.strerror}",
+                hint="`python` names the interpreter that has tidemill installed",
+            ) from error
+
+    def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Hand on what the command writes; yields several times a second, until both pipes are closed."""
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ, _Lines(self._take_stdout))
+            selector.register(process.stderr, selectors.EVENT_READ, _Lines(self._take_line))
+            while selector.get_map():
+                for key, _ in selector.select(_POLL_S):
+                    data = os.read(key.fd, 1 << 16)
+                    key.data.feed(data)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                if self._end_by == float("inf") and _exited(process):
+                    self._end_by = time.monotonic() + _LINGER_S
+                yield
+
+    def _take_stdout(self, line: str) -> None:
+        event = _event(line)
+        if event is None:
+            self._take_line(line)
+            return
+        self._events[str(event["event"])] = event
+        versions = event.get("versions") or [event.get("version")]
+        self._versions += [version for version in versions if isinstance(version, int)]
+        self._on_event(event)
+
+    def _take_line(self, line: str) -> None:
+        self._last_lines.append(line)
+        self._on_line(line)
+
+    def _finish(self) -> int:
+        """End all that is left of the command's session, reap it, and return its exit status."""
+        process = self._process
+        if process is None:
+            return 0
+        _end_session(process, _GRACE_S if self._ended is None else 0)
+        status = process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        return status
+
+    def _outcome(self, status: int) -> Outcome:
+        return Outcome(
+            status=status,
+            result=self._events.get("result"),
+            error=self._events.get("error"),
+            versions=self.versions,
+            last_lines=tuple(self._last_lines),
+            ended=self._ended,
+        )
+
+
+class _Lines:
+    """Cuts a stream of bytes into lines of text."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take more bytes; none at all means the end, and what is left is a line."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if not data and self._rest:
+            lines, self._rest = [self._rest], b""
+        for line in lines:
+            text = line.decode(errors="replace").rstrip()
+            if text:
+                self._take(text)
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and event.get("event") in ("progress", "result", "error") else None
+
+
+def _supervisor() -> int | None:
+    """The process that runs this task for Airflow, where there is one: then our stdin is its socket."""
+    try:
+        return os.getppid() if stat.S_ISSOCK(os.fstat(0).st_mode) else None
+    except OSError:
+        return None
+
+
+def _exited(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the command ended. It is not reaped, so that no other session can be given its number."""
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    with contextlib.suppress(ChildProcessError):
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return True
+
+
+def _end_session(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    """SIGTERM where the command still runs, then SIGKILL to whatever is left of its session."""
+    if not _exited(process):
+        _signal_group(process.pid, signal.SIGTERM)
+        _wait_until(lambda: _exited(process), grace_s)
+    while not _exited(process) or _members(process.pid):
+        _signal_group(process.pid, signal.SIGKILL)
+        # Spark's Python daemon has a process group of its own, in the same session.
+        for pid in _members(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _wait_until(lambda: _exited(process) and not _members(process.pid), _POLL_S)
+
+
+def _wait_until(done: Callable[[], bool], seconds: float) -> None:
+    give_up = time.monotonic() + seconds
+    while not done() and time.monotonic() < give_up:
+        time.sleep(0.02)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _members(session: int) -> list[int]:
+    """The living processes of a session, by `/proc`; none where the system has no `/proc`."""
+    pids = []
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{entry}/stat", "rb") as status:
+            state, _, _, session_id = status.read().rpartition(b")")[2].split()[:4]
+            if int(session_id) == session and state not in (b"Z", b"X"):
+                pids.append(int(entry))
+    return pids

@@ -1,0 +1,98 @@
+"""What a task log says about a command: one line of progress a batch, one summary, one message of failure.
+
+Text only. INVARIANT: the first line of a summary or a failure stands alone and names the versions committed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .command import Command, Event, Exit, Outcome, merged
+
+RECOMPUTE = (
+    "hint: a commit is final, so clearing a task computes nothing again; "
+    "to recompute, `init` and `run` the pipeline under a new root"
+)
+
+
+def ranges(versions: Sequence[int]) -> str:
+    """`version 4`, `versions 4–6, 9`: ascending, neighbours drawn together; `no version` for none."""
+    spans: list[list[int]] = []
+    for version in merged(versions):
+        if spans and spans[-1][1] == version - 1:
+            spans[-1][1] = version
+        else:
+            spans.append([version, version])
+    if not spans:
+        return "no version"
+    text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)
+    return f"version{'' if spans[0][0] == spans[-1][1] else 's'} {text}"
+
+
+def progress(event: Event) -> str:
+    """One batch in one line: version, rows, rows a second, then what was late or quarantined, if anything was."""
+    parts = [f"version {event.get('version', '?')}", f"{event.get('numInputRows', 0):,} rows"]
+    rate = event.get("processedRowsPerSecond")
+    if rate:
+        parts.append(f"{rate:,.0f} rows/s")
+    for key, words in (
+        ("late_rows", "late"),
+        ("quarantined_rows", "quarantined"),
+        ("numFilesOutstanding", "files waiting"),
+    ):
+        if event.get(key):
+            parts.append(f"{event[key]:,} {words}")
+    return "committed " + ", ".join(parts)
+
+
+def summary(result: Event, earlier: Sequence[int]) -> list[str]:
+    """The lines for a command that did what it should; `earlier`: versions of earlier tries of the same task."""
+    committed, head = result.get("versions") or [], result.get("head")
+    first = f"tidemill: committed {ranges(committed)}" if committed else "tidemill: nothing to do"
+    first += f" (head {head})" if head is not None else ""
+    already = merged(earlier, result.get("already_committed") or [])
+    if already:
+        first += f"; {ranges(already)} had already been committed by an earlier try of this task or by another run"
+    lines = [first]
+    if result.get("published"):
+        lines.append(f"tidemill: published {ranges(result['published'])}")
+    return [*lines, RECOMPUTE] if already else lines
+
+
+def failure(command: Command, outcome: Outcome) -> str:
+    """The message for a command that did not; its first line says how, and what was committed before."""
+    first, rest = _reason(command, outcome)
+    before = f" ({ranges(outcome.versions)} committed before)" if outcome.versions else ""
+    return "\n".join([first + before, *rest])
+
+
+def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
+    name = f"`tidemill {command.verb} {command.pipeline}`"
+    if outcome.ended is not None:
+        return f"{name} was ended: {outcome.ended}", ["hint: what it had committed stays; a retry goes on from there"]
+    if outcome.error is not None:
+        kind, message = outcome.error.get("kind", "error"), str(outcome.error.get("message", "no message"))
+        first, *rest = message.split("\n")
+        return f"{kind}: {first}", rest
+    if outcome.status < 0:
+        return f"{name} was killed by {signal.Signals(-outcome.status).name}", _said(outcome)
+    if outcome.status in (Exit.DONE, Exit.NOTHING):
+        return f"{name} ended with status {outcome.status} and wrote no result", _said(outcome)
+    return f"{name} failed with exit status {outcome.status}", _said(outcome)
+
+
+def _said(outcome: Outcome) -> list[str]:
+    return ["its last lines:", *outcome.last_lines] if outcome.last_lines else ["it wrote nothing"]
+
+
+def xcom(result: Event) -> Mapping[str, Any]:
+    """What the task returns: always the same keys, plain JSON."""
+    return {
+        "status": result.get("status", "done"),
+        "versions": list(result.get("versions") or []),
+        "already_committed": list(result.get("already_committed") or []),
+        "published": list(result.get("published") or []),
+        "head": result.get("head"),
+    }

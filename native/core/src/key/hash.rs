@@ -1,0 +1,69 @@
+//! XXH3-64 over canonical bytes, columns chained by seed. It never changes: state on disk is ordered by it.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::cells::{Cell, Cells};
+
+/// What stands for null: one byte that no UTF-8 text contains and no number is as short as.
+const NULL_MARKER: [u8; 1] = [0xff];
+
+/// The hash of each row: column 0 with seed 0, column k with the hash of the columns before it. No columns: 0.
+pub(super) fn hashes(columns: &[Cells], rows: usize) -> Vec<u64> {
+    let mut hashes = vec![0; rows];
+    for column in columns {
+        for (row, hash) in hashes.iter_mut().enumerate() {
+            *hash = cell(&column.cell(row), *hash);
+        }
+    }
+    if MASKING {
+        hashes.iter_mut().for_each(|hash| *hash = masked(*hash));
+    }
+    hashes
+}
+
+pub(super) fn bytes(bytes: &[u8], seed: u64) -> u64 {
+    xxh3_64_with_seed(bytes, seed)
+}
+
+#[inline]
+fn cell(cell: &Cell<'_>, seed: u64) -> u64 {
+    match cell {
+        Cell::Null => bytes(&NULL_MARKER, seed),
+        Cell::Bit(bit) => bytes(&[*bit], seed),
+        Cell::Word(word) => bytes(&word.to_le_bytes(), seed),
+        Cell::Wide(wide) => bytes(&wide.to_le_bytes(), seed),
+        Cell::Bytes(text) => bytes(text, seed),
+    }
+}
+
+const MASKING: bool = cfg!(test);
+
+#[cfg(not(test))]
+#[inline]
+pub(super) const fn masked(hash: u64) -> u64 {
+    hash
+}
+
+#[cfg(test)]
+thread_local! {
+    static MASK: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
+}
+
+#[cfg(test)]
+pub(super) fn masked(hash: u64) -> u64 {
+    hash & MASK.get()
+}
+
+/// Runs `body` with hashes that keep only the bits of `mask`, so that different keys collide.
+#[cfg(test)]
+pub(crate) fn with_masked_hashes<T>(mask: u64, body: impl FnOnce() -> T) -> T {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            MASK.set(u64::MAX);
+        }
+    }
+    let _restore = Restore;
+    MASK.set(mask);
+    body()
+}

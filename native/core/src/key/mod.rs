@@ -1,0 +1,147 @@
+//! Keys of a batch: canonical columns, their hashes, their order. The rules stand in `docs/format.md`, for ever.
+//!
+//! INVARIANT: equal keys have equal hashes and equal canonical bytes, whatever batch or width they came from.
+//! INVARIANT: keys are ordered by hash, then column by column by canonical bytes, null first.
+
+mod canonical;
+mod cells;
+mod hash;
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_select::take::take;
+
+use crate::error::{Error, Result};
+use cells::Cells;
+
+
+#[cfg(test)]
+pub(crate) use hash::with_masked_hashes;
+
+/// The key columns (and sub-key columns, which order but are not hashed) of one batch.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    columns: Vec<ArrayRef>,
+    cells: Vec<Cells>,
+    hashes: Vec<u64>,
+    hashed: usize,
+}
+
+impl Keys {
+    /// The keys that `columns` hold, all of them hashed. For no columns use [`Keys::empty_key`].
+    pub fn new(columns: &[ArrayRef]) -> Result<Self> {
+        match columns.first() {
+            Some(first) => Self::with_sub_keys(columns, &[], first.len()),
+            None => Err(Error::InternalError("keys of no columns need to know how many rows there are".into())),
+        }
+    }
+
+    /// `rows` times the one key that has no columns.
+    #[must_use]
+    pub fn empty_key(rows: usize) -> Self {
+        Self { columns: Vec::new(), cells: Vec::new(), hashes: vec![hash::masked(0); rows], hashed: 0 }
+    }
+
+    /// Keys with sub-keys: `keys` are hashed, `sub_keys` only order the rows of a key. Either may have no columns.
+    pub fn with_sub_keys(keys: &[ArrayRef], sub_keys: &[ArrayRef], rows: usize) -> Result<Self> {
+        let columns: Vec<ArrayRef> =
+            keys.iter().chain(sub_keys).map(canonical::canonical).collect::<Result<_>>()?;
+        if let Some(odd) = columns.iter().find(|column| column.len() != rows) {
+            return Err(Error::InvalidInput(format!("a key column has {} rows, expected {rows}", odd.len())));
+        }
+        let cells: Vec<Cells> = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        let hashes = hash::hashes(&cells[..keys.len()], rows);
+        Ok(Self { columns, cells, hashes, hashed: keys.len() })
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// The hash of row `i`.
+    #[must_use]
+    pub fn hash(&self, i: usize) -> u64 {
+        self.hashes[i]
+    }
+
+    /// The hash of each row.
+    #[must_use]
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Canonical key columns, then sub-key columns: −0.0 is 0.0, and there is one NaN.
+    #[must_use]
+    pub fn columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
+    /// How many of the leading columns are hashed: the key; the others are the sub-key.
+    #[must_use]
+    pub fn hashed_columns(&self) -> usize {
+        self.hashed
+    }
+
+    /// Whether row `i` and row `j` of `other` are the same key (and sub-key).
+    #[must_use]
+    pub fn eq_at(&self, i: usize, other: &Self, j: usize) -> bool {
+        self.hashes[i] == other.hashes[j]
+            && self.cells.iter().zip(&other.cells).all(|(a, b)| a.cmp_at(i, b, j) == Ordering::Equal)
+    }
+
+    /// The order of row `i` and row `j` of `other`: hash, then canonical bytes.
+    #[must_use]
+    pub fn cmp_at(&self, i: usize, other: &Self, j: usize) -> Ordering {
+        self.hashes[i].cmp(&other.hashes[j]).then_with(|| self.cmp_bytes(i, other, j))
+    }
+
+    /// The order of canonical bytes alone, for rows whose hashes are known to be equal.
+    pub(crate) fn cmp_bytes(&self, i: usize, other: &Self, j: usize) -> Ordering {
+        for (a, b) in self.cells.iter().zip(&other.cells) {
+            let order = a.cmp_at(i, b, j);
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// The row numbers in the order of their keys; rows of one key keep the order they had.
+    #[must_use]
+    pub fn order(&self) -> Vec<u32> {
+        order::order(self)
+    }
+
+    /// The keys at `rows`, in that order.
+    pub fn take(&self, rows: &[u32]) -> Result<Self> {
+        let indices = UInt32Array::from(rows.to_vec());
+        let columns: Vec<ArrayRef> =
+            self.columns.iter().map(|column| take(column, &indices, None)).collect::<std::result::Result<_, _>>()?;
+        let hashes = rows.iter().map(|&row| self.hashes[row as usize]).collect();
+        self.rebuilt(columns, hashes)
+    }
+
+    /// These keys' shape over other columns, which are canonical already, and their hashes.
+    pub(crate) fn rebuilt(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
+        let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        Ok(Self { columns, cells, hashes, hashed: self.hashed })
+    }
+}
+
+/// The key hash of one string.
+#[must_use]
+pub fn text_hash(text: &str) -> u64 {
+    hash::masked(hash::bytes(text.as_bytes(), 0))
+}

@@ -1,0 +1,20 @@
+//! The engine of Tidemill: keys and their hashes, sorted runs, state maps, segments and keyed operators.
+//!
+//! No Python, no object names, no version numbers and no clock here: bytes, rows and times come in as arguments.
+//! INVARIANT: every order is (hash of the key, key bytes, sub-key bytes), and every comparison of keys is by hash first.
+
+pub mod error;
+pub mod key;
+pub mod map;
+pub mod range;
+pub mod run;
+pub mod schema;
+pub mod segment;
+pub mod time;
+
+pub use error::{Error, Result};
+pub use key::Keys;
+pub use map::{Changes, Found, Rows, StateMap};
+pub use range::KeyRange;
+pub use run::SortedRun;
+pub use schema::MapSchema;

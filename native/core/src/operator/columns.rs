@@ -1,0 +1,82 @@
+//! Columns by name and type: what an operator takes from the batches it is given, and its complaints about them.
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Fields, Schema};
+
+use crate::error::{Error, Result};
+use crate::key::Keys;
+
+/// A column of an operator's input, found when the operator is made and looked up in every batch.
+#[derive(Clone, Debug)]
+pub(super) struct InputColumn {
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+}
+
+impl InputColumn {
+    /// The column `name` of `schema`.
+    pub(super) fn find(operator: &str, schema: &Schema, name: &str) -> Result<Self> {
+        match schema.column_with_name(name) {
+            Some((_, field)) => Ok(Self { name: name.to_owned(), data_type: field.data_type().clone() }),
+            None => Err(Error::InvalidInput(format!(
+                "operator `{operator}` names the column `{name}`, its input has {}",
+                listed(schema)
+            ))),
+        }
+    }
+
+    /// The columns `names` of `schema`, in this order.
+    pub(super) fn find_all(operator: &str, schema: &Schema, names: &[String]) -> Result<Vec<Self>> {
+        names.iter().map(|name| Self::find(operator, schema, name)).collect()
+    }
+
+    /// This column of a batch.
+    pub(super) fn of(&self, operator: &str, rows: &RecordBatch) -> Result<ArrayRef> {
+        match rows.column_by_name(&self.name) {
+            Some(column) if *column.data_type() == self.data_type => Ok(column.clone()),
+            Some(column) => Err(Error::InvalidInput(format!(
+                "operator `{operator}` was given column `{}` as {}, expected {}",
+                self.name,
+                column.data_type(),
+                self.data_type
+            ))),
+            None => Err(Error::InvalidInput(format!(
+                "operator `{operator}` was given rows without its column `{}`; they have {}",
+                self.name,
+                listed(rows.schema_ref())
+            ))),
+        }
+    }
+
+    /// These columns of a batch.
+    pub(super) fn all_of(columns: &[Self], operator: &str, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|column| column.of(operator, rows)).collect()
+    }
+}
+
+/// The keys of `rows` rows with these key columns.
+pub(super) fn keys_of(columns: &[ArrayRef], rows: usize) -> Result<Keys> {
+    if columns.is_empty() { Ok(Keys::empty_key(rows)) } else { Keys::new(columns) }
+}
+
+/// Refuses a chunk that is not what `prepare` makes.
+pub(super) fn check_chunk(operator: &str, prepared: &Schema, chunk: &RecordBatch) -> Result<()> {
+    if same_columns(prepared.fields(), chunk.schema_ref().fields()) {
+        return Ok(());
+    }
+    Err(Error::InternalError(format!(
+        "operator `{operator}` was handed a chunk with {}, it prepared {}",
+        listed(chunk.schema_ref()),
+        listed(prepared)
+    )))
+}
+
+fn same_columns(expected: &Fields, found: &Fields) -> bool {
+    expected.len() == found.len()
+        && expected.iter().zip(found).all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
+}
+
+fn listed(schema: &Schema) -> String {
+    let columns: Vec<String> = schema.fields().iter().map(|f| format!("`{}` {}", f.name(), f.data_type())).collect();
+    if columns.is_empty() { "no columns".to_owned() } else { columns.join(", ") }
+}

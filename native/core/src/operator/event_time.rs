@@ -1,0 +1,44 @@
+//! Event times of rows in ms since the epoch, floored, and which rows are late. A null event time is never late.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, TimestampMicrosecondType, TimestampMillisecondType};
+use arrow_array::{Array, Int64Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, TimeUnit};
+
+use crate::error::{Error, Result};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Whether a column of this type can be an event time.
+pub(super) fn is_event_time(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Millisecond, _)
+    )
+}
+
+/// The column in ms since the epoch.
+pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
+    match column.data_type() {
+        DataType::Date32 => Ok(column.as_primitive::<Date32Type>().unary(|day| i64::from(day) * DAY_MS)),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            Ok(column.as_primitive::<TimestampMicrosecondType>().unary(|us| us.div_euclid(1_000)))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            Ok(column.as_primitive::<TimestampMillisecondType>().unary(|ms| ms))
+        }
+        other => Err(Error::InternalError(format!("an event time column has type {other}"))),
+    }
+}
+
+/// Which rows are at or before `late_ms`; `None`: none is.
+pub(super) fn late_rows(times_ms: &Int64Array, late_ms: i64) -> Option<BooleanBuffer> {
+    let values = times_ms.values();
+    let late = BooleanBuffer::collect_bool(values.len(), |row| values[row] <= late_ms);
+    let late = match times_ms.nulls() {
+        None => late,
+        Some(nulls) => &late & nulls.inner(),
+    };
+    (late.count_set_bits() > 0).then_some(late)
+}

@@ -1,0 +1,102 @@
+//! The seam of keyed operators: what one is given in a pass, what it sends through the exchange, what it emits.
+//!
+//! An operator that is new arrives as one file here. It sees rows, keys and state maps; versions, objects and Python
+//! stand outside. INVARIANT: what it does depends on the rows and their order, never on how a batch was cut over tasks.
+
+mod aggregate;
+mod columns;
+mod event_time;
+mod groups;
+mod keyed_function;
+mod output;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::SchemaRef;
+
+pub use aggregate::{AggregateOperator, AggregateSpec};
+pub use groups::{Groups, RowAt};
+pub use keyed_function::{
+    Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
+};
+pub use output::Output;
+
+use crate::error::Result;
+use crate::map::StateMap;
+use crate::schema::MapSchema;
+
+/// Which pass of a batch this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassKind {
+    /// The batch's rows, then what is due by the watermark of the last commit. A sweep is one without rows.
+    Data,
+    /// What is due because the data moved the watermark.
+    Due,
+}
+
+/// One pass of a batch, and the times it lives by.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Data or due.
+    pub kind: PassKind,
+    /// "Now" in this batch.
+    pub batch_time_ms: i64,
+    /// Rows at or before it are late; `None`: there is no watermark.
+    pub late_ms: Option<i64>,
+    /// What event-time deadlines are compared with; `None`: there is no watermark.
+    pub watermark_ms: Option<i64>,
+}
+
+/// How `prepare` may shrink its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// The rows are one block: one partial row a key.
+    Block,
+    /// The rows are outputs of an operator before: each stays by itself, in the order it has.
+    Nothing,
+}
+
+/// What an operator sends through the exchange.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Rows of `Operator::prepared_schema`, key columns first.
+    pub rows: RecordBatch,
+    /// Which of the rows given were late and are missing in `rows`; `None`: none.
+    pub late: Option<BooleanBuffer>,
+}
+
+/// What an operator did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Rows it was given: those that `prepare` let pass, and those that `apply` folded.
+    pub rows: u64,
+    /// State rows written.
+    pub rows_updated: u64,
+    /// State rows removed, by the function or because they timed out.
+    pub rows_removed: u64,
+    /// Keys that timed out.
+    pub timed_out: u64,
+}
+
+/// A keyed operator: `prepare` before the exchange, `apply` after it.
+pub trait Operator: Send {
+    /// The state maps it keeps, in the order in which `apply` is given them.
+    fn maps(&self) -> &[MapSchema];
+
+    /// The columns of what it emits.
+    fn output_schema(&self) -> SchemaRef;
+
+    /// The columns of `Prepared::rows`: key columns first.
+    fn prepared_schema(&self) -> SchemaRef;
+
+    /// Takes late rows out, and combines what can be combined within the rows given.
+    fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared>;
+
+    /// Folds the prepared rows (chunks in plan order) into the maps, then fires what is due.
+    ///
+    /// After an error the maps hold part of the pass: the caller drops them.
+    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()>;
+
+    /// Counts since it was made.
+    fn metrics(&self) -> Metrics;
+}

@@ -1,0 +1,144 @@
+//! The columns of a state map, and which Arrow types they may have.
+//!
+//! INVARIANT: in a stored run every value column is nullable, because a tombstone has no value.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+
+use crate::error::{Error, Result};
+
+/// Names that a map adds to the user's columns.
+pub const UPDATED_AT: &str = "updated_at";
+/// The first ms at which the row is due.
+pub const DEADLINE: &str = "deadline";
+/// Whether the row is a tombstone.
+pub const DELETED: &str = "deleted";
+
+/// The columns of a state map: (key, sub-key) → (value, `updated_at`, `deadline`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapSchema {
+    /// The map's name, for messages.
+    pub name: String,
+    /// Key columns: hashed, and what rows are exchanged by.
+    pub key: Fields,
+    /// Sub-key columns: order the rows of one key.
+    pub sub_key: Fields,
+    /// Value columns, all nullable.
+    pub value: Fields,
+}
+
+impl MapSchema {
+    /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
+    pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
+        let name = name.into();
+        for field in key.iter().chain(sub_key) {
+            check_key_type(&name, field)?;
+        }
+        for field in value {
+            check_value_type(&name, field.name(), field.data_type())?;
+        }
+        let schema = Self { name, key: plain(key), sub_key: plain(sub_key), value: nullable(value) };
+        schema.check_names()?;
+        Ok(schema)
+    }
+
+    /// key…, sub-key…, value…, `updated_at`, `deadline`, `deleted`: what a run holds.
+    #[must_use]
+    pub fn columns(&self) -> SchemaRef {
+        let mut fields = self.live_fields();
+        fields.push(Arc::new(Field::new(DELETED, DataType::Boolean, false)));
+        Arc::new(Schema::new(fields))
+    }
+
+    /// The columns of a live row: all but `deleted`.
+    #[must_use]
+    pub fn live_columns(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.live_fields()))
+    }
+
+    /// How many leading columns of a run are key and sub-key.
+    #[must_use]
+    pub fn key_width(&self) -> usize {
+        self.key.len() + self.sub_key.len()
+    }
+
+    fn live_fields(&self) -> Vec<Arc<Field>> {
+        let mut fields: Vec<_> = self.key.iter().chain(&self.sub_key).chain(&self.value).cloned().collect();
+        fields.push(Arc::new(Field::new(UPDATED_AT, time_type(), false)));
+        fields.push(Arc::new(Field::new(DEADLINE, time_type(), true)));
+        fields
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let columns = self.columns();
+        let mut names: Vec<&str> = columns.fields().iter().map(|field| field.name().as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            None => Ok(()),
+            Some(pair) => Err(Error::InvalidInput(format!(
+                "state map `{}` has two columns named `{}`; names must differ, and `{UPDATED_AT}`, `{DEADLINE}` and \
+                 `{DELETED}` are taken\nhint: rename the column before it gets here",
+                self.name, pair[0]
+            ))),
+        }
+    }
+}
+
+/// The type of `updated_at` and `deadline`: ms since the epoch, UTC.
+#[must_use]
+pub fn time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+}
+
+/// Whether rows can be keyed by a column of this type.
+#[must_use]
+pub fn is_key_type(data_type: &DataType) -> bool {
+    use DataType::{Binary, Boolean, Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp, Utf8};
+    match data_type {
+        Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Utf8 | Binary | Date32 | Decimal128(_, _) => true,
+        Timestamp(TimeUnit::Microsecond, zone) => zone.as_deref().is_none_or(|zone| zone == "UTC"),
+        _ => false,
+    }
+}
+
+fn check_key_type(map: &str, field: &Field) -> Result<()> {
+    if is_key_type(field.data_type()) {
+        return Ok(());
+    }
+    Err(Error::InvalidInput(format!(
+        "state map `{map}` cannot be keyed by `{}` of type {}; a key is a boolean, number, decimal, string, binary, \
+         date or timestamp[us]",
+        field.name(),
+        field.data_type()
+    )))
+}
+
+fn check_value_type(map: &str, path: &str, data_type: &DataType) -> Result<()> {
+    match data_type {
+        DataType::Struct(fields) => {
+            fields.iter().try_for_each(|f| check_value_type(map, &format!("{path}.{}", f.name()), f.data_type()))
+        }
+        DataType::List(item) => check_value_type(map, &format!("{path}[]"), item.data_type()),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) => {
+                pair.iter().try_for_each(|f| check_value_type(map, &format!("{path}.{}", f.name()), f.data_type()))
+            }
+            _ => unkept(map, path, data_type),
+        },
+        simple if is_key_type(simple) || *simple == time_type() => Ok(()),
+        other => unkept(map, path, other),
+    }
+}
+
+fn unkept(map: &str, path: &str, data_type: &DataType) -> Result<()> {
+    Err(Error::InvalidInput(format!("state map `{map}` cannot keep `{path}` of type {data_type}")))
+}
+
+fn plain(fields: &Fields) -> Fields {
+    fields.iter().map(|f| Field::new(f.name(), f.data_type().clone(), f.is_nullable())).collect()
+}
+
+fn nullable(fields: &Fields) -> Fields {
+    fields.iter().map(|f| Field::new(f.name(), f.data_type().clone(), true)).collect()
+}

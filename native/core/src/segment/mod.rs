@@ -1,0 +1,1 @@
+//! Segments: sorted runs as Parquet bytes.

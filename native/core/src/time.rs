@@ -35,10 +35,7 @@ pub fn bounds_ms(column: &dyn Array) -> Result<Option<(i64, i64)>> {
     })
 }
 
-fn bounds<T: ArrowPrimitiveType>(
-    column: &PrimitiveArray<T>,
-    to_ms: impl Fn(T::Native) -> i64,
-) -> Option<(i64, i64)>
+fn bounds<T: ArrowPrimitiveType>(column: &PrimitiveArray<T>, to_ms: impl Fn(T::Native) -> i64) -> Option<(i64, i64)>
 where
     T::Native: Ord,
 {

@@ -12,8 +12,12 @@ use crate::error::Result;
 /// `column` with −0.0 as 0.0 and every NaN as the one NaN; the same array where there is nothing to change.
 pub(super) fn canonical(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(match column.data_type() {
-        DataType::Float32 => floats::<Float32Type>(column, |x| x.to_bits() == canonical_f32(x).to_bits(), canonical_f32),
-        DataType::Float64 => floats::<Float64Type>(column, |x| x.to_bits() == canonical_f64(x).to_bits(), canonical_f64),
+        DataType::Float32 => {
+            floats::<Float32Type>(column, |x| x.to_bits() == canonical_f32(x).to_bits(), canonical_f32)
+        }
+        DataType::Float64 => {
+            floats::<Float64Type>(column, |x| x.to_bits() == canonical_f64(x).to_bits(), canonical_f64)
+        }
         _ => Arc::clone(column),
     })
 }

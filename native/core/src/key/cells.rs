@@ -132,9 +132,7 @@ impl Data {
             (Self::Bytes(offsets, data), Self::Bytes(others, more)) => {
                 slice(offsets, data, i).cmp(slice(others, more, j))
             }
-            (Self::I128(a), Self::I128(b)) => {
-                a[i].cast_unsigned().swap_bytes().cmp(&b[j].cast_unsigned().swap_bytes())
-            }
+            (Self::I128(a), Self::I128(b)) => a[i].cast_unsigned().swap_bytes().cmp(&b[j].cast_unsigned().swap_bytes()),
             (words, others) => words.word(i).swap_bytes().cmp(&others.word(j).swap_bytes()),
         }
     }

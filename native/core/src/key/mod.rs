@@ -18,7 +18,6 @@ use arrow_select::take::take;
 use crate::error::{Error, Result};
 use cells::Cells;
 
-
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
 
@@ -48,8 +47,7 @@ impl Keys {
 
     /// Keys with sub-keys: `keys` are hashed, `sub_keys` only order the rows of a key. Either may have no columns.
     pub fn with_sub_keys(keys: &[ArrayRef], sub_keys: &[ArrayRef], rows: usize) -> Result<Self> {
-        let columns: Vec<ArrayRef> =
-            keys.iter().chain(sub_keys).map(canonical::canonical).collect::<Result<_>>()?;
+        let columns: Vec<ArrayRef> = keys.iter().chain(sub_keys).map(canonical::canonical).collect::<Result<_>>()?;
         if let Some(odd) = columns.iter().find(|column| column.len() != rows) {
             return Err(Error::InvalidInput(format!("a key column has {} rows, expected {rows}", odd.len())));
         }

@@ -1,8 +1,10 @@
 //! The state map of one key range: runs, oldest first, and the changes made since it was opened, which are runs too.
 
 mod rows;
+mod tiers;
 
 pub use rows::{Changes, Found, Rows};
+pub use tiers::merge_count;
 
 use std::sync::Arc;
 
@@ -65,6 +67,11 @@ impl StateMap {
 
     /// The live rows, sorted.
     pub fn scan(&self) -> Result<Rows> {
+        Err(Error::InternalError("not yet".into()))
+    }
+
+    /// Live rows.
+    pub fn len(&self) -> Result<usize> {
         Err(Error::InternalError("not yet".into()))
     }
 

@@ -1,0 +1,135 @@
+//! Arrow data in and out by the PyCapsule interface (`__arrow_c_array__`, `__arrow_c_schema__`), without copies.
+//!
+//! What comes in may be anything that speaks the interface; what goes out is a `pyarrow` object.
+//! INVARIANT: a capsule's struct is moved out of it, so exactly one side releases it.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Schema};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::error::invalid;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+
+/// The schema that `object` (a `pyarrow.Schema` or its like) describes.
+pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    let capsule = call(object, "__arrow_c_schema__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    #[expect(unsafe_code, reason = "the capsule's name says that it holds an ArrowSchema, which lives as long as it")]
+    let schema = unsafe { pointer.as_ref() };
+    Schema::try_from(schema).map_err(|error| refused(object.py(), &error))
+}
+
+/// `schema` as a `pyarrow.Schema`.
+pub(crate) fn schema_out<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyAny>> {
+    let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| refused(py, &error))?;
+    let capsule = PyCapsule::new_with_value(py, exported, SCHEMA)?.unbind();
+    py.import("pyarrow")?.getattr("schema")?.call1((ExportedSchema { capsule },))
+}
+
+/// The array that `object` (a `pyarrow.Array` or its like) holds.
+pub(crate) fn array_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    Ok(make_array(data_in(object)?))
+}
+
+/// `array` as a `pyarrow.Array`.
+pub(crate) fn array_out<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyAny>> {
+    let exported = export(py, &array.to_data())?;
+    py.import("pyarrow")?.getattr("array")?.call1((exported,))
+}
+
+/// The batch that `object` (a `pyarrow.RecordBatch` or its like) holds, its field and schema metadata left behind.
+pub(crate) fn batch_in(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let data = data_in(object)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
+        let found = data.data_type();
+        return Err(invalid(object.py(), &format!("expected a pyarrow.RecordBatch, found an array of {found}")));
+    }
+    Ok(RecordBatch::from(StructArray::from(data)))
+}
+
+/// `batch` as a `pyarrow.RecordBatch`.
+pub(crate) fn batch_out<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
+    let rows = StructArray::try_new_with_length(
+        batch.schema().fields().clone(),
+        batch.columns().to_vec(),
+        None,
+        batch.num_rows(),
+    )
+    .map_err(|error| refused(py, &error))?;
+    let exported = export(py, &rows.to_data())?;
+    py.import("pyarrow")?.getattr("record_batch")?.call1((exported,))
+}
+
+/// A batch of `columns` under `schema`, also where there is no column to take the number of rows from.
+pub(crate) fn batch(schema: Arc<Schema>, columns: Vec<ArrayRef>, rows: usize) -> tidemill_core::Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+}
+
+fn data_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
+    let pair = call(object, "__arrow_c_array__")?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.cast::<PyTuple>()?.extract()?;
+    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    #[expect(unsafe_code, reason = "the capsules' names say what they hold; `from_raw` takes the array out of its own")]
+    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    let mut data = data.map_err(|error| refused(object.py(), &error))?;
+    data.align_buffers(); // other producers align 128-bit numbers to 8 bytes only
+    Ok(data)
+}
+
+fn call<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+    if !object.hasattr(method)? {
+        let found = object.get_type().name()?;
+        return Err(invalid(object.py(), &format!("expected an Arrow object (with `{method}`), found `{found}`")));
+    }
+    object.call_method0(method)
+}
+
+fn export(py: Python<'_>, data: &ArrayData) -> PyResult<ExportedArray> {
+    let (array, schema) = to_ffi(data).map_err(|error| refused(py, &error))?;
+    let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
+    let array = PyCapsule::new_with_value(py, array, ARRAY)?;
+    Ok(ExportedArray { capsules: PyTuple::new(py, [schema, array])?.unbind() })
+}
+
+fn refused(py: Python<'_>, error: &ArrowError) -> PyErr {
+    invalid(py, &format!("cannot pass Arrow data between Rust and Python: {error}"))
+}
+
+/// An array on its way to Python. Whoever takes the capsules' structs leaves released ones behind.
+#[pyclass(frozen)]
+struct ExportedArray {
+    capsules: Py<PyTuple>,
+}
+
+#[pymethods]
+impl ExportedArray {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__(&self, py: Python<'_>, requested_schema: Option<&Bound<'_, PyAny>>) -> Py<PyTuple> {
+        let _ = requested_schema; // the interface lets a producer ignore it
+        self.capsules.clone_ref(py)
+    }
+}
+
+/// A schema on its way to Python.
+#[pyclass(frozen)]
+struct ExportedSchema {
+    capsule: Py<PyCapsule>,
+}
+
+#[pymethods]
+impl ExportedSchema {
+    fn __arrow_c_schema__(&self, py: Python<'_>) -> Py<PyCapsule> {
+        self.capsule.clone_ref(py)
+    }
+}

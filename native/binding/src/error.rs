@@ -1,0 +1,54 @@
+//! Errors of the engine as the classes of `tidemill.errors`, imported when the first one is raised.
+//!
+//! INVARIANT: an error that a user function raised passes through as the object it is, traceback and all.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tidemill_core::Error;
+
+/// `Result` of the engine to `PyResult`.
+pub(crate) trait Raise<T> {
+    /// The value, or the Python exception for the error.
+    fn raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> Raise<T> for tidemill_core::Result<T> {
+    fn raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_python(py, error))
+    }
+}
+
+/// The exception for `error`.
+pub(crate) fn to_python(py: Python<'_>, error: Error) -> PyErr {
+    let (kind, text) = match error {
+        Error::InvalidInput(text) => ("InvalidInput", text),
+        Error::StoreUnavailable(text) => ("StoreUnavailable", text),
+        Error::CorruptState(text) => ("CorruptState", text),
+        Error::InternalError(text) => ("InternalError", text),
+        Error::External(error) => match error.downcast::<PyErr>() {
+            Ok(raised) => return *raised,
+            Err(other) => ("InternalError", other.to_string()),
+        },
+    };
+    exception(py, kind, &text).unwrap_or_else(|failed| failed)
+}
+
+/// `InvalidInput` with this message.
+pub(crate) fn invalid(py: Python<'_>, text: &str) -> PyErr {
+    to_python(py, Error::InvalidInput(text.to_owned()))
+}
+
+/// A Python exception as an error that passes through the engine untouched.
+pub(crate) fn external(error: PyErr) -> Error {
+    Error::External(Box::new(error))
+}
+
+/// `class(message, hint)`, the hint being the last line where it begins with `hint: `.
+fn exception(py: Python<'_>, kind: &str, text: &str) -> PyResult<PyErr> {
+    let class = py.import("tidemill.errors")?.getattr(kind)?;
+    let arguments = match text.rsplit_once("\nhint: ") {
+        Some((message, hint)) => PyTuple::new(py, [message, hint])?,
+        None => PyTuple::new(py, [text])?,
+    };
+    Ok(PyErr::from_value(class.call1(arguments)?))
+}

@@ -1,0 +1,63 @@
+//! The functions of the module: hashes, splitting by them, bounds of times, when to merge.
+
+use pyo3::prelude::*;
+use tidemill_core::key::{self, Keys};
+use tidemill_core::{map, range, time};
+
+use crate::arrow::{array_in, array_out, batch_in, batch_out};
+use crate::error::{Raise, invalid};
+
+/// XXH3-64 of the canonical bytes of each row, columns chained by seed.
+#[pyfunction]
+pub(crate) fn key_hashes<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let batch = batch_in(columns)?;
+    let keys = py.detach(|| Keys::with_sub_keys(batch.columns(), &[], batch.num_rows())).raise(py)?;
+    array_out(py, &arrow_array::UInt64Array::from(keys.hashes().to_vec()))
+}
+
+/// The key hash of one string.
+#[pyfunction]
+pub(crate) fn text_hash(text: &str) -> u64 {
+    key::text_hash(text)
+}
+
+/// `rows` split by key hash, one batch a range, in the order they had.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+pub(crate) fn partition<'py>(
+    py: Python<'py>,
+    rows: &Bound<'py, PyAny>,
+    key: Vec<String>,
+    bounds: Vec<u64>,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let batch = batch_in(rows)?;
+    let columns = key
+        .iter()
+        .map(|name| batch.column_by_name(name).cloned().ok_or_else(|| no_column(py, name, &batch)))
+        .collect::<PyResult<Vec<_>>>()?;
+    let parts = py
+        .detach(|| {
+            let keys = Keys::with_sub_keys(&columns, &[], batch.num_rows())?;
+            range::partition(&batch, &keys, &bounds)
+        })
+        .raise(py)?;
+    parts.iter().map(|part| batch_out(py, part)).collect()
+}
+
+fn no_column(py: Python<'_>, name: &str, batch: &arrow_array::RecordBatch) -> PyErr {
+    let names: Vec<&str> = batch.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+    invalid(py, &format!("cannot split rows by `{name}`: their columns are {}", names.join(", ")))
+}
+
+/// (least, greatest) time of a timestamp or date column in ms since the epoch, floored; None if all are null.
+#[pyfunction]
+pub(crate) fn time_bounds_ms(py: Python<'_>, column: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64)>> {
+    time::bounds_ms(array_in(column)?.as_ref()).raise(py)
+}
+
+/// How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+pub(crate) fn merge_count(rows: Vec<u64>) -> usize {
+    map::merge_count(&rows)
+}

@@ -1,0 +1,25 @@
+//! `tidemill._native`: this file only registers. One file a class; `_native.pyi` is the documentation.
+
+use pyo3::prelude::*;
+
+pub(crate) mod arrow;
+pub(crate) mod error;
+mod functions;
+pub(crate) mod map;
+pub(crate) mod map_schema;
+pub(crate) mod run;
+
+/// The Rust engine.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(functions::key_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::text_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::partition, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::time_bounds_ms, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::merge_count, module)?)?;
+    module.add_class::<map_schema::PyMapSchema>()?;
+    module.add_class::<run::PyRun>()?;
+    module.add_class::<map::PyStateMap>()?;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! `Run`: an immutable sorted run, read from a segment, merged, or taken from a map's changes.
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use tidemill_core::run::{self, Tombstones};
+use tidemill_core::{KeyRange, SortedRun, segment};
+
+use crate::arrow::batch_out;
+use crate::error::{Raise, invalid};
+use crate::map_schema::PyMapSchema;
+
+/// An immutable sorted run.
+#[pyclass(name = "Run", module = "tidemill._native", frozen)]
+pub(crate) struct PyRun {
+    pub(crate) run: SortedRun,
+}
+
+#[pymethods]
+impl PyRun {
+    #[staticmethod]
+    fn read(py: Python<'_>, schema: &PyMapSchema, data: PyBackedBytes, name: &str) -> PyResult<Self> {
+        let run = py.detach(|| segment::read(&schema.schema, Bytes::from_owner(data), name)).raise(py)?;
+        Ok(Self { run })
+    }
+
+    #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn merge(py: Python<'_>, runs: Vec<PyRef<'_, Self>>, lo: u64, hi: u64, drop: &str) -> PyResult<Self> {
+        let tombstones = match drop {
+            "tombstones" => Tombstones::Drop,
+            "nothing" => Tombstones::Keep,
+            other => {
+                let text = format!("`drop` of a merge must be `tombstones` or `nothing`, found `{other}`");
+                return Err(invalid(py, &text));
+            }
+        };
+        let range = KeyRange::new(lo, hi).raise(py)?;
+        let runs: Vec<SortedRun> = runs.iter().map(|run| run.run.clone()).collect();
+        let run = py.detach(|| run::merge(&runs, range, tombstones)).raise(py)?;
+        Ok(Self { run })
+    }
+
+    fn within(&self, py: Python<'_>, lo: u64, hi: u64) -> PyResult<Self> {
+        Ok(Self { run: self.run.within(KeyRange::new(lo, hi).raise(py)?) })
+    }
+
+    fn write<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let data = py.detach(|| segment::write(&self.run)).raise(py)?;
+        Ok(PyBytes::new(py, &data))
+    }
+
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        batch_out(py, &self.run.batch().raise(py)?)
+    }
+
+    fn __len__(&self) -> usize {
+        self.run.len()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.run.nbytes()
+    }
+
+    #[getter]
+    fn min_deadline_ms(&self) -> Option<i64> {
+        self.run.min_deadline()
+    }
+}

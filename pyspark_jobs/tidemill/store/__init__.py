@@ -1,0 +1,66 @@
+"""Stores: objects by name in memory, in a folder, or on S3, behind one contract.
+
+`open_store` picks one by its URI; nothing else outside this package names a backend.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from ..errors import InvalidInput
+from .contract import Entry, ObjectMissing, Store
+from .local import LocalStore
+from .memory import open_memory
+from .probe import probe
+
+__all__ = ["Entry", "ObjectMissing", "Store", "open_store", "probe"]
+
+
+def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
+    """The store at `uri`: `s3://bucket/prefix`, `file:///dir`, a path, or `memory://name`. Touches nothing yet.
+
+    `options` are for S3, named as boto3 names them (`endpoint_url`, `region_name`, `addressing_style`, …); what is
+    not given comes from AWS's usual chain. `InvalidInput` for a URI or an option that is not known.
+    """
+    scheme, separator, rest = str(uri).partition("://")
+    if not separator:
+        scheme, rest = "file", os.path.expanduser(str(uri).removeprefix("file:"))
+        return _without(options, uri, _local(uri, rest))
+    if scheme in ("s3", "s3a"):
+        from .s3 import open_s3  # boto3 takes a fifth of a second to import
+
+        return open_s3(rest, options or {})
+    if scheme == "file":
+        return _without(options, uri, _local(uri, unquote(rest)))
+    if scheme == "memory":
+        name, _, prefix = rest.strip("/").partition("/")
+        store: Store = open_memory(name)
+        return _without(options, uri, store.at(prefix) if prefix else store)
+    if scheme == "fault":
+        from .fault import find_fault
+
+        return find_fault(rest)
+    raise InvalidInput(
+        f"open the store `{uri}`: scheme `{scheme}` is not known; "
+        "expected `s3://bucket/prefix`, `file:///dir` or a path"
+    )
+
+
+def _local(uri: str, path: str) -> LocalStore:
+    host, slash, _ = path.partition("/")
+    if slash and host == "localhost":
+        path = path.removeprefix(host)
+    elif str(uri).startswith("file://") and not path.startswith("/"):
+        raise InvalidInput(f"open the store `{uri}`: expected `file:///dir` with three slashes; `{host}` is a host")
+    if not path or "\0" in path:
+        raise InvalidInput(f"open the store {uri!r}: expected the path of a folder")
+    return LocalStore(os.path.abspath(path))
+
+
+def _without(options: Mapping[str, Any] | None, uri: str, store: Store) -> Store:
+    if options:
+        raise InvalidInput(f"open the store `{uri}`: it takes no options, found `{'`, `'.join(map(str, options))}`")
+    return store

@@ -1,0 +1,242 @@
+"""A store in a folder of this machine, or of one mounted here.
+
+What is written goes to a temporary file under the root's `.tmp` first; `create` links it to its name, all else
+renames it. CRASH: file, link and folders are fsynced before `put`, `create` and `copy` return; a temporary file
+that a dead process left behind is never listed and never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+from urllib.parse import quote
+
+from ..errors import InvalidInput, StoreUnavailable, TidemillError
+from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked
+from .walk import entry, walk
+
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_UNHOLDABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
+_ADVICE = {
+    errno.ENOSPC: "free space on the disk",
+    errno.EDQUOT: "free space or raise the quota",
+    errno.EACCES: "give this user access to the folder",
+    errno.EPERM: "give this user access to the folder",
+    errno.EROFS: "mount the file system for writing, or choose another root",
+    errno.EIO: "check the disk",
+}
+
+
+class LocalStore:
+    """Files below a folder; made when first written to. The etag is `<size>-<mtime_ns>`."""
+
+    def __init__(self, root: str, prefix: str = "") -> None:
+        self._root = root
+        self._prefix = prefix
+        self._base = os.path.join(root, prefix)
+
+    @property
+    def uri(self) -> str:
+        """`file://` and the path."""
+        # Only what would make the path another one is quoted, so that people can read it.
+        path = "".join(quote(c) if c in "%?#" else c for c in self._base)
+        return f"file://{path.rstrip('/') or '/'}"
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.uri!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LocalStore, (self._root, self._prefix)
+
+    def get(self, name: str) -> bytes:
+        """Reads the file."""
+        with self._open(name) as file, _errors("read", file.name):
+            return file.read()
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """Seeks and reads."""
+        check_range(start, length)
+        with self._open(name) as file, _errors("read", file.name):
+            file.seek(start)
+            return file.read(length)
+
+    def put(self, name: str, data: bytes) -> None:
+        """A fsynced temporary file, renamed to its name."""
+        self._replace(name, lambda file: file.write(data))
+
+    def put_hint(self, name: str, data: bytes) -> None:
+        """A temporary file, renamed, nothing fsynced: the file system may lose it."""
+        path = self._path(name)
+        with _errors("write", path), self._temporary(lambda file: file.write(data), sync=False) as temporary:
+            _into_folder(path, lambda: os.replace(temporary, path), sync=False)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """A fsynced temporary file, linked to its name, which the system refuses if the name is taken."""
+        path = self._path(name)
+        with _errors("create", path), self._temporary(lambda file: file.write(data), sync=True) as temporary:
+            try:
+                _into_folder(path, lambda: _link(temporary, path), sync=True)
+                return True
+            except FileExistsError:
+                if os.path.isdir(path):
+                    raise
+                # A network file system may have linked and lost the answer: then our file has two names.
+                ours = os.stat(temporary).st_nlink > 1
+                _sync_folder(os.path.dirname(path))  # the winner may not have come to this yet
+                return ours
+
+    def copy(self, source: str, target: str) -> None:
+        """As `put`, from the other file."""
+        self.copy_from(self, source, target)
+
+    def copy_from(self, origin: Store, source: str, target: str) -> None:
+        """As `put`, from the other file, or from what another kind of store gives."""
+        if isinstance(origin, LocalStore):
+            with origin._open(source) as file:
+                self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
+        else:
+            self.put(target, origin.get(source))
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+        """Walks the folders in the order of names; `.tmp` is passed over."""
+        with _errors("list", self._base):
+            yield from walk(self._base, self.uri, prefix, start_after)
+
+    def stat(self, name: str) -> Entry | None:
+        """Size and time of the file; None also for a folder."""
+        path = self._path(name)
+        with _errors("stat", path):
+            try:
+                found = os.stat(path)
+            except _MISSING:
+                return None
+        return entry(name, found) if stat.S_ISREG(found.st_mode) else None
+
+    def delete(self, name: str) -> None:
+        """Unlinks the file; folders stay."""
+        path = self._path(name)
+        with _errors("delete", path), contextlib.suppress(*_MISSING):
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+
+    def at(self, prefix: str) -> LocalStore:
+        """The folder below, with the same `.tmp`."""
+        return LocalStore(self._root, f"{self._prefix}{checked(prefix.rstrip('/'))}/")
+
+    def local_path(self, name: str) -> str | None:
+        """The path of the file."""
+        return self._path(name)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._base, checked(name))
+
+    def _open(self, name: str) -> BinaryIO:
+        path = self._path(name)
+        with _errors("read", path):
+            try:
+                return open(path, "rb")
+            except _MISSING:
+                raise ObjectMissing(name, self.uri) from None
+
+    def _replace(self, name: str, write: Callable[[BinaryIO], object]) -> None:
+        path = self._path(name)
+        with _errors("write", path), self._temporary(write, sync=True) as temporary:
+            _into_folder(path, lambda: os.replace(temporary, path), sync=True)
+
+    @contextlib.contextmanager
+    def _temporary(self, write: Callable[[BinaryIO], object], *, sync: bool) -> Iterator[str]:
+        """The path of a new file with the content that `write` gives it; gone afterwards unless it was renamed."""
+        folder = os.path.join(self._root, TEMPORARY)
+        path = os.path.join(folder, f"{os.getpid()}-{uuid.uuid4().hex}")
+        try:
+            with _new_file(folder, path) as file:
+                write(file)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _new_file(folder: str, path: str) -> BinaryIO:
+    try:
+        return open(path, "xb")
+    except FileNotFoundError:
+        _make_folder(folder)
+        return open(path, "xb")
+
+
+def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
+    """Does `act`, which puts a file at `path`, making the folders above it if they are missing."""
+    folder = os.path.dirname(path)
+    try:
+        act()
+    except FileNotFoundError:
+        _make_folder(folder)
+        act()
+    if sync:
+        _sync_folder(folder)
+
+
+def _make_folder(folder: str) -> None:
+    """CRASH: a folder counts only once the one above it is fsynced, so each new one is."""
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    _make_folder(above)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+    _sync_folder(above)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems know no fsync of a folder
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise InvalidInput(
+                f"create `{target}`: the file system refuses hard links ({error.strerror}), and without them "
+                "two writers could both win; choose a root on another file system, or `s3://`"
+            ) from error
+        raise
+
+
+@contextlib.contextmanager
+def _errors(verb: str, path: str) -> Iterator[None]:
+    """Turns what the system says into one of the five kinds: verb, path, found, what to do."""
+    try:
+        yield
+    except TidemillError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _UNHOLDABLE:
+            raise InvalidInput(
+                f"{verb} `{path}`: {reason}; expected a name that fits the file system, "
+                "with folders above it that are no files"
+            ) from error
+        advice = _ADVICE.get(error.errno or 0, "look at the file system, then run again")
+        raise StoreUnavailable(f"{verb} `{path}`: {reason}", hint=advice) from error

@@ -1,0 +1,143 @@
+"""A store in this process's memory: for tests and for pipelines that need not last.
+
+One dict a name, shared by all who open `memory://name` in this process. INVARIANT: it never crosses a process
+border; a copy that arrives in another process is refused there, instead of being silently empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .. import clock
+from ..errors import InvalidInput
+from .contract import Entry, ObjectMissing, Store, check_range, checked, checked_prefix
+
+
+@dataclass
+class _Objects:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    content: dict[str, tuple[bytes, Entry]] = field(default_factory=dict)
+
+
+_opened: dict[str, _Objects] = {}
+_opening = threading.Lock()
+
+
+def open_memory(name: str, prefix: str = "") -> MemoryStore:
+    """The memory store of that name in this process, made if it is new."""
+    with _opening:
+        return MemoryStore(name, _opened.setdefault(name, _Objects()), prefix)
+
+
+class MemoryStore:
+    """Objects in a dict behind a lock; keeps every guarantee of `Store` but outliving the process."""
+
+    def __init__(self, name: str, objects: _Objects, prefix: str = "") -> None:
+        self._name = name
+        self._objects = objects
+        self._prefix = prefix
+
+    @property
+    def uri(self) -> str:
+        """`memory://name` and the prefix."""
+        return f"memory://{self._name}/{self._prefix}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.uri!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (os.getpid(), self._name, self._prefix)
+
+    def get(self, name: str) -> bytes:
+        """The bytes that are kept."""
+        return self._find(name)[0]
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """A slice of them."""
+        check_range(start, length)
+        return self._find(name)[0][start : start + length]
+
+    def put(self, name: str, data: bytes) -> None:
+        """Replaces the entry."""
+        with self._objects.lock:
+            self._store(self._full(name), data)
+
+    def put_hint(self, name: str, data: bytes) -> None:
+        """As `put`: memory tears nothing."""
+        self.put(name, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Looks and stores under one lock."""
+        full = self._full(name)
+        with self._objects.lock:
+            if full in self._objects.content:
+                return False
+            self._store(full, data)
+            return True
+
+    def copy(self, source: str, target: str) -> None:
+        """Stores the same bytes under another name."""
+        self.copy_from(self, source, target)
+
+    def copy_from(self, origin: Store, source: str, target: str) -> None:
+        """Reads there, stores here."""
+        self.put(target, origin.get(source))
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+        """A sorted snapshot of the names."""
+        base = len(self._prefix)
+        wanted = self._prefix + checked_prefix(prefix)
+        with self._objects.lock:
+            found = [entry for full, (_, entry) in self._objects.content.items() if full.startswith(wanted)]
+        for entry in sorted(found, key=lambda entry: entry.name.encode()):
+            name = entry.name[base:]
+            if start_after is None or name.encode() > start_after.encode():
+                yield Entry(name, entry.size, entry.etag, entry.modified_ms)
+
+    def stat(self, name: str) -> Entry | None:
+        """The entry; its etag is a digest of the content."""
+        with self._objects.lock:
+            found = self._objects.content.get(self._full(name))
+        return None if found is None else Entry(name, found[1].size, found[1].etag, found[1].modified_ms)
+
+    def delete(self, name: str) -> None:
+        """Drops the entry."""
+        with self._objects.lock:
+            self._objects.content.pop(self._full(name), None)
+
+    def at(self, prefix: str) -> MemoryStore:
+        """The same objects, seen from below `prefix`."""
+        return MemoryStore(self._name, self._objects, self._full(prefix.rstrip("/")) + "/")
+
+    def local_path(self, name: str) -> str | None:
+        """None: there are no files."""
+        checked(name)
+        return None
+
+    def _full(self, name: str) -> str:
+        return self._prefix + checked(name)
+
+    def _find(self, name: str) -> tuple[bytes, Entry]:
+        with self._objects.lock:
+            found = self._objects.content.get(self._full(name))
+        if found is None:
+            raise ObjectMissing(name, self.uri)
+        return found
+
+    def _store(self, full: str, data: bytes) -> None:
+        data = bytes(data)
+        etag = hashlib.blake2b(data, digest_size=16).hexdigest()
+        self._objects.content[full] = (data, Entry(full, len(data), etag, clock.now_ms()))
+
+
+def _reopen(process: int, name: str, prefix: str) -> MemoryStore:
+    if process != os.getpid():
+        raise InvalidInput(
+            f"open `memory://{name}` in another process: found process {os.getpid()}, expected {process}, "
+            "because a memory store lives in one process; use a folder or `s3://`"
+        )
+    return open_memory(name, prefix)

@@ -1,0 +1,189 @@
+"""A store in an S3 bucket, by boto3; also in what speaks S3 elsewhere.
+
+Clients and credentials come from `s3_client`, errors are turned into the five kinds by `s3_errors`. INVARIANT: the
+conditional create is sent once a call: a client's own retry would take its first try's success for somebody else's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..errors import InvalidInput, StoreUnavailable
+from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked, checked_prefix, listed
+from .s3_client import Clients, clients
+from .s3_errors import Cause, asking, cause_of
+
+CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""How long to wait after each 409, which says that nothing was stored and that one may try again."""
+
+COPY_PART_BYTES = 512 * 1024**2
+COPY_WHOLE_BYTES = 5 * 1024**3
+"""The largest object that S3 copies in one request; a larger one is copied in parts."""
+
+
+def open_s3(rest: str, options: Mapping[str, Any]) -> S3Store:
+    """The store at `s3://` and `rest` (`bucket/prefix`). Checks names only; no request is made."""
+    bucket, _, prefix = rest.partition("/")
+    if not bucket or "@" in rest or "?" in rest:
+        raise InvalidInput("open an S3 store: expected `s3://bucket/prefix`, credentials in options or environment")
+    store = S3Store(bucket, "", clients(options), dict(options))
+    prefix = prefix.strip("/")
+    return store.at(prefix) if prefix else store
+
+
+class S3Store:
+    """Objects of a bucket below a prefix. Shares its clients with all stores of the same options in this process."""
+
+    def __init__(self, bucket: str, prefix: str, clients_: Clients, options: dict[str, Any]) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self._clients = clients_
+        self._options = options
+
+    @property
+    def uri(self) -> str:
+        """`s3://bucket/prefix`."""
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"S3Store({self.uri!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open_s3, (f"{self._bucket}/{self._prefix}", self._options)
+
+    def get(self, name: str) -> bytes:
+        """One GET."""
+        return self._read(name, {})
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """One ranged GET."""
+        check_range(start, length)
+        if length == 0:
+            if self.stat(name) is None:
+                raise ObjectMissing(name, self.uri)
+            return b""
+        return self._read(name, {"Range": f"bytes={start}-{start + length - 1}"})
+
+    def put(self, name: str, data: bytes) -> None:
+        """One PUT, repeated where that is safe."""
+        with self._asking("write", name):
+            self._clients.main.put_object(**self._where(name), Body=data)
+
+    def put_hint(self, name: str, data: bytes) -> None:
+        """As `put`."""
+        self.put(name, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """A PUT with `If-None-Match: *`; sent again only after a 409, which stored nothing."""
+        for pause_s in (0, *CONFLICT_PAUSES_S):
+            time.sleep(pause_s)
+            cause = self._create_once(name, data)
+            if cause is not Cause.CONFLICT:
+                return cause is None
+        raise StoreUnavailable(
+            f"create `{self.uri}/{name}`: {len(CONFLICT_PAUSES_S) + 1} tries were answered 409, another writer is busy",
+            hint="run again",
+        )
+
+    def copy(self, source: str, target: str) -> None:
+        """Server side, in parts above 5 GiB."""
+        self._copy(self._where(source), target, ObjectMissing(source, self.uri))
+
+    def copy_from(self, origin: Store, source: str, target: str) -> None:
+        """Server side from S3 opened with the same options, else read and written."""
+        if isinstance(origin, S3Store) and origin._options == self._options:
+            self._copy(origin._where(source), target, ObjectMissing(source, origin.uri))
+        else:
+            self.put(target, origin.get(source))
+
+    def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
+        """Pages of 1,000 names; empty objects that mark folders are passed over."""
+        request = {"Bucket": self._bucket, "Prefix": self._prefix + checked_prefix(prefix)}
+        if start_after:
+            request["StartAfter"] = self._prefix + start_after
+        with self._asking("list", prefix):
+            for page in self._clients.main.get_paginator("list_objects_v2").paginate(**request):
+                for found in page.get("Contents", ()):
+                    name = found["Key"].removeprefix(self._prefix)
+                    if not _is_folder_mark(name):
+                        yield _entry(listed(name, self.uri), found["Size"], found)
+
+    def stat(self, name: str) -> Entry | None:
+        """One HEAD; a bucket that does not exist looks like a missing object here."""
+        with self._asking("stat", name):
+            try:
+                found = self._clients.main.head_object(**self._where(name))
+            except Exception as error:
+                if cause_of(error) is Cause.MISSING:
+                    return None
+                raise
+        return _entry(name, found["ContentLength"], found)
+
+    def delete(self, name: str) -> None:
+        """One DELETE."""
+        with self._asking("delete", name):
+            self._clients.main.delete_object(**self._where(name))
+
+    def at(self, prefix: str) -> S3Store:
+        """The same bucket below `prefix`, with the same clients."""
+        below = f"{self._prefix}{checked(prefix.rstrip('/'))}/"
+        return S3Store(self._bucket, below, self._clients, self._options)
+
+    def local_path(self, name: str) -> str | None:
+        """None: there are no files."""
+        checked(name)
+        return None
+
+    def _where(self, name: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + checked(name)}
+
+    def _read(self, name: str, extra: dict[str, str]) -> bytes:
+        with self._asking("read", name):
+            try:
+                body: bytes = self._clients.main.get_object(**self._where(name), **extra)["Body"].read()
+                return body
+            except Exception as error:
+                if cause_of(error) is Cause.BEYOND_END:
+                    return b""
+                if cause_of(error) is Cause.MISSING:
+                    raise ObjectMissing(name, self.uri) from None
+                raise
+
+    def _create_once(self, name: str, data: bytes) -> Cause | None:
+        """None if the object is now ours, TAKEN or CONFLICT if the server says so."""
+        with self._asking("create", name):
+            try:
+                self._clients.once.put_object(**self._where(name), Body=data, IfNoneMatch="*")
+                return None
+            except Exception as error:
+                cause = cause_of(error)
+                if cause in (Cause.TAKEN, Cause.CONFLICT):
+                    return cause
+                raise
+
+    def _copy(self, source: dict[str, str], target: str, missing: ObjectMissing) -> None:
+        from boto3.s3.transfer import TransferConfig
+
+        config = TransferConfig(multipart_threshold=COPY_WHOLE_BYTES, multipart_chunksize=COPY_PART_BYTES)
+        with self._asking("copy to", target):
+            try:
+                self._clients.main.copy(source, **self._where(target), Config=config)
+            except Exception as error:
+                if cause_of(error) is Cause.MISSING:
+                    raise missing from None
+                raise
+
+    def _asking(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return asking(f"{verb} `{self.uri}/{name}`", self._bucket, self._clients.endpoint)
+
+
+def _is_folder_mark(name: str) -> bool:
+    """The empty objects that consoles make to show a folder, and what a local store would keep under `.tmp`."""
+    return not name or name.endswith("/") or TEMPORARY in name.split("/")
+
+
+def _entry(name: str, size: int, found: Mapping[str, Any]) -> Entry:
+    return Entry(name, size, found["ETag"].strip('"'), int(found["LastModified"].timestamp() * 1000))

@@ -1,0 +1,103 @@
+"""boto3 clients for S3: options, endpoint, credentials, retries.
+
+Shared by all stores of a process that were opened alike. INVARIANT: `once` never sends a request twice; secrets are
+kept by boto3 and appear in no message.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import settings
+from ..errors import InvalidInput
+from .s3_errors import asking
+
+_SESSION = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "profile_name", "region_name")
+_CLIENT = ("endpoint_url", "verify")
+_CONFIG = ("addressing_style", "connect_timeout", "read_timeout", "max_attempts", "max_pool_connections")
+OPTIONS = _SESSION + _CLIENT + _CONFIG
+"""What `storage_options` may hold for S3. Timeouts are seconds."""
+
+_NUMBERS = _CONFIG[1:]
+_STYLES = ("auto", "path", "virtual")
+
+
+@dataclass(frozen=True)
+class Clients:
+    """`main` retries what is safe to retry; `once` sends each request once. Both are safe for threads."""
+
+    main: Any = field(repr=False)
+    once: Any = field(repr=False)
+    endpoint: str
+
+
+_made: dict[tuple[Any, ...], Clients] = {}
+_making = threading.Lock()
+
+
+def clients(options: Mapping[str, Any]) -> Clients:
+    """The clients for these options and AWS's environment as it is now, made once a process.
+
+    `InvalidInput` for an option that is not known or does not fit, `StoreUnavailable` for unreadable credentials.
+    """
+    _check(options)
+    environment = sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+    key = (os.getpid(), *sorted((name, str(value)) for name, value in options.items()), *environment)
+    with _making:
+        if key not in _made:
+            _made[key] = _make(options)
+        return _made[key]
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in OPTIONS:
+            nearest = settings.nearest(name, OPTIONS)
+            raise InvalidInput(
+                f"storage option `{name}` is not known; expected one of `{'`, `'.join(OPTIONS)}`",
+                hint=f"did you mean `{nearest}`?" if nearest else None,
+            )
+        if name in _NUMBERS and not _is_positive(value):
+            raise InvalidInput(f"storage option `{name}` is {value!r}; expected a number above 0")
+    style = options.get("addressing_style", "auto")
+    if style not in _STYLES:
+        raise InvalidInput(f"storage option `addressing_style` is {style!r}; expected one of `{'`, `'.join(_STYLES)}`")
+
+
+def _is_positive(value: Any) -> bool:
+    try:
+        return float(value) > 0
+    except (TypeError, ValueError):
+        return False
+
+
+def _make(options: Mapping[str, Any]) -> Clients:
+    import boto3
+
+    with asking("open S3", "", str(options.get("endpoint_url", ""))):
+        session = boto3.Session(**{name: options[name] for name in _SESSION if name in options})
+        attempts = int(float(options.get("max_attempts", 5)))
+        main, once = (_client(session, options, total) for total in (attempts, 1))
+        return Clients(main, once, main.meta.endpoint_url)
+
+
+def _client(session: Any, options: Mapping[str, Any], attempts: int) -> Any:
+    from botocore.config import Config
+
+    # A bucket as part of the host name works on AWS; an address of one's own seldom has such host names.
+    own = any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")) or "endpoint_url" in options
+    config = Config(
+        s3={"addressing_style": options.get("addressing_style", "path" if own else "auto")},
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        connect_timeout=float(options.get("connect_timeout", 10)),
+        read_timeout=float(options.get("read_timeout", 60)),
+        max_pool_connections=int(float(options.get("max_pool_connections", 32))),
+        # Newer defaults send checksums in trailers that other S3 servers refuse; records carry checksums of ours.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    return session.client("s3", config=config, **{name: options[name] for name in _CLIENT if name in options})

@@ -1,0 +1,138 @@
+"""What an error of boto3 means: a cause that the store acts on, or one of the five kinds with a clear message.
+
+No I/O. INVARIANT: no message holds a secret, and of a refused login only the code is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Any
+
+from ..errors import InvalidInput, StoreUnavailable, TidemillError
+from .contract import ObjectMissing
+
+
+class Cause(Enum):
+    """Why a request failed, where the store does something about it."""
+
+    MISSING = auto()
+    TAKEN = auto()
+    CONFLICT = auto()
+    BEYOND_END = auto()
+    OTHER = auto()
+
+
+_CREDENTIALS = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "ProfileNotFound",
+    "ConfigParseError",
+    "NoAuthTokenError",
+    "TokenRetrievalError",
+    "SSOError",
+    "SSOTokenLoadError",
+    "UnauthorizedSSOTokenError",
+    "MetadataRetrievalError",
+    "InvalidConfigError",
+    "ConfigNotFound",
+    "MissingDependencyException",
+)
+_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
+_REFUSED = (401, 403)
+
+
+def cause_of(error: Exception) -> Cause:
+    """The cause that an error of boto3 carries."""
+    status, code = _answer(error)
+    if code == "NoSuchBucket":
+        return Cause.OTHER
+    if status == 404:
+        return Cause.MISSING
+    if status == 412:
+        return Cause.TAKEN
+    if status == 409:
+        return Cause.CONFLICT
+    return Cause.BEYOND_END if status == 416 else Cause.OTHER
+
+
+@contextlib.contextmanager
+def asking(what: str, bucket: str, endpoint: str) -> Iterator[None]:
+    """Turns an error of boto3 met while doing `what` into one of the five kinds; any other stays as it is."""
+    try:
+        yield
+    except (TidemillError, ObjectMissing):
+        raise
+    except Exception as error:
+        found = _failure(what, bucket, endpoint, error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def _failure(what: str, bucket: str, endpoint: str, error: Exception) -> TidemillError | None:
+    status, code = _answer(error)
+    if status is not None:
+        return _answered(what, bucket, endpoint, error, status, code)
+    if not _is_of_boto(error):
+        return None
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names.intersection(_CREDENTIALS):
+        return StoreUnavailable(
+            f"{what}: no usable AWS credentials ({type(error).__name__}); expected them in storage options, "
+            "environment, profile or the machine's role",
+        )
+    if names & {"ParamValidationError", "InvalidEndpointDiscoveryConfigurationError"} or isinstance(error, ValueError):
+        return InvalidInput(f"{what}: {_one_line(error)}")
+    return StoreUnavailable(
+        f"{what}: no answer from {endpoint or 'S3'} ({type(error).__name__})",
+        hint="check network and endpoint, then run again",
+    )
+
+
+def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: int, code: str) -> TidemillError:
+    if code == "NoSuchBucket":
+        return InvalidInput(
+            f"{what}: the bucket `{bucket}` does not exist at {endpoint}; create it, or correct its name"
+        )
+    if code in _REGION or status == 301:
+        return InvalidInput(f"{what}: the bucket `{bucket}` is in another region ({code}); set `region_name`")
+    if status in _REFUSED:
+        return StoreUnavailable(
+            f"{what}: {endpoint} refused the credentials ({status} {code})",
+            hint="check the credentials, and that they may list, read, write and delete there",
+        )
+    if status == 501:
+        return InvalidInput(f"{what}: {endpoint} cannot do this ({status} {code}); use a store with conditional create")
+    if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _PASSING:
+        return InvalidInput(f"{what}: {endpoint} refused the request ({status} {code}: {_message(error)})")
+    return StoreUnavailable(f"{what}: {endpoint} failed ({status} {code})", hint="run again")
+
+
+_PASSING = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
+"""Codes that come with a status of 400 to 499 and yet may go better the next time."""
+
+
+def _answer(error: Exception) -> tuple[int | None, str]:
+    """Status and code of the server's answer, if there was one."""
+    response: Any = getattr(error, "response", None)
+    if not isinstance(response, dict) or "ResponseMetadata" not in response:
+        return None, ""
+    status = response["ResponseMetadata"].get("HTTPStatusCode")
+    return (int(status) if status is not None else None), str(response.get("Error", {}).get("Code", ""))
+
+
+def _message(error: Exception) -> str:
+    response: Any = getattr(error, "response", {})
+    return str(response.get("Error", {}).get("Message", "no message")).split("\n", 1)[0]
+
+
+def _is_of_boto(error: Exception) -> bool:
+    packages = {kind.__module__.split(".", 1)[0] for kind in type(error).__mro__}
+    return bool(packages & {"botocore", "boto3", "s3transfer", "urllib3"}) or isinstance(error, OSError | ValueError)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

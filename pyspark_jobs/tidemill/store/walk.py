@@ -1,0 +1,90 @@
+"""Listing files below a folder in the order in which S3 lists objects.
+
+Only reads. INVARIANT: names come by the bytes of the full name (`a-b` before `a/b` before `a0`), and no more than
+one folder a level is held in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import InvalidInput
+from .contract import TEMPORARY, Entry, checked_prefix, listed
+
+_Folders = tuple[tuple[int, int], ...]
+
+
+def walk(base: str, uri: str, prefix: str, start_after: str | None) -> Iterator[Entry]:
+    """The files below the folder `base` whose name begins with `prefix` and comes after `start_after`."""
+    above, slash, _ = checked_prefix(prefix).rpartition("/")
+    yield from _folder(_Walk(base, uri, prefix, _bytes(start_after or "")), above + slash, ())
+
+
+def entry(name: str, found: os.stat_result) -> Entry:
+    """The entry of a file."""
+    return Entry(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime_ns // 1_000_000)
+
+
+@dataclass(frozen=True)
+class _Walk:
+    base: str
+    uri: str
+    prefix: str
+    after: bytes
+
+    def wants(self, name: str, key: bytes, is_folder: bool) -> bool:
+        """Whether the file is asked for, or the folder may hold one that is."""
+        if not is_folder:
+            return name.startswith(self.prefix) and key > self.after
+        inside = name.startswith(self.prefix) or self.prefix.startswith(name)
+        return inside and (key > self.after or self.after.startswith(key))
+
+
+def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
+    """The files of the folder `name` (empty, or with a `/` at its end) and of those below it."""
+    for key, item in _children(os.path.join(walk.base, name), name):
+        full = os.fsdecode(key)
+        is_folder = full.endswith("/")
+        if not walk.wants(full, key, is_folder):
+            continue
+        if is_folder:
+            yield from _folder(walk, full, _with(item, above))
+            continue
+        found = _stat(item)
+        if found is not None and stat.S_ISREG(found.st_mode):
+            yield entry(listed(full, walk.uri), found)
+
+
+def _children(path: str, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
+    """What a folder holds, by full name; a folder's ends in `/`, which is where its files sort."""
+    try:
+        with os.scandir(path) as items:
+            found = [(_bytes(name + i.name + ("/" if i.is_dir() else "")), i) for i in items if i.name != TEMPORARY]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _stat(item: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return item.stat()
+    except FileNotFoundError:  # gone meanwhile, or a link to nothing
+        return None
+
+
+def _with(item: os.DirEntry[str], above: _Folders) -> _Folders:
+    """`above` and this folder; a symbolic link back to one of them would never end."""
+    found = _stat(item)
+    if found is None:
+        return above
+    identity = (found.st_dev, found.st_ino)
+    if identity in above:
+        raise InvalidInput(f"list `{item.path}`: the folder is linked into itself; remove the link")
+    return (*above, identity)
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

@@ -14,12 +14,5 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "tidemill",
         "name": "Tidemill",
         "description": "Stateful stream processing as ordinary batch runs.",
-        "integrations": [
-            {
-                "integration-name": "Tidemill",
-                "external-doc-url": "https://pypi.org/project/tidemill/",
-                "tags": ["software"],
-            }
-        ],
         "operators": [{"integration-name": "Tidemill", "python-modules": ["tidemill.airflow.operators"]}],
     }

@@ -1,0 +1,101 @@
+"""What the packaging tests share: wheel and sdist of this checkout, and empty environments to put them in.
+
+Each is made once a session, in temporary folders; the checkout itself is not touched, but for `target/`, which the
+builds share so that the arrow crates are compiled once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    def run(self, *command: str | Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Runs one of the environment's commands, which sees nothing of the checkout."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TIDEMILL", "VIRTUAL_ENV"))}
+        program = self.folder / "bin" / command[0]
+        return subprocess.run(
+            [program, *command[1:]], cwd=cwd, env=clean | environ, capture_output=True, text=True, timeout=600
+        )
+
+
+def run_checked(*command: str | Path, **environ: str) -> str:
+    """stdout of a command; its whole output if it fails."""
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | environ, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def uv() -> str:
+    """The uv on PATH, else the one that `make setup` fetched."""
+    found = shutil.which("uv") or shutil.which("uv", path=ROOT / "build/uv/bin")
+    assert found, "uv is needed: make setup"
+    return found
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files of the checkout that git knows or would add: what a fresh clone has."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in git_files():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
+    return folder
+
+
+def git_files() -> list[str]:
+    """Names of the files that a commit of everything would hold."""
+    listed = run_checked("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="session")
+def sdist(uv: str, sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, built from the sources."""
+    folder = tmp_path_factory.mktemp("sdist")
+    run_checked(uv, "build", "--quiet", "--sdist", "--out-dir", folder, sources)
+    (built,) = folder.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="session")
+def wheel(uv: str, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the sdist: so the sdist holds everything that a build needs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run_checked(
+        uv, "build", "--quiet", "--wheel", "--out-dir", folder, sdist, CARGO_TARGET_DIR=str(ROOT / "target/packaging")
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def empty_environment(uv: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
+    """Makes an environment that holds nothing, of the Python version given."""
+
+    def make(python: str) -> Environment:
+        folder = tmp_path_factory.mktemp("environment") / "venv"
+        run_checked(uv, "venv", "--quiet", "--python", python, folder)
+        return Environment(folder)
+
+    return make

@@ -1,0 +1,228 @@
+"""Tidemill's own settings, and how durations, sizes and times are written.
+
+Plain values only: no component reads a setting from anywhere else. INVARIANT: an unknown key is an error that
+names the nearest known one; keys that begin with `spark.` are passed on as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from .errors import InvalidInput
+
+_DURATION_MS = {
+    "ms": 1, "millisecond": 1, "milliseconds": 1,
+    "s": 1000, "second": 1000, "seconds": 1000, "sec": 1000, "secs": 1000,
+    "m": 60_000, "min": 60_000, "mins": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+    "w": 604_800_000, "week": 604_800_000, "weeks": 604_800_000,
+}  # fmt: skip
+_SIZE_BYTES = {
+    unit + suffix: 1024**power
+    for power, unit in enumerate(("", "k", "m", "g", "t"))
+    for suffix in (("", "b") if not unit else ("", "b", "ib"))
+}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FILE = "tidemill.toml"
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that `word` was most likely meant to be, or None where nothing is near."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def unknown(what: str, word: str, choices: Iterable[str]) -> InvalidInput:
+    """The error for a name that is none of `choices`: it names the nearest, else all of them."""
+    known = sorted(choices)
+    near = nearest(word, known)
+    return InvalidInput(
+        f"unknown {what} `{word}`" + (f"; did you mean `{near}`?" if near else ""),
+        hint=None if near else f"known: {', '.join(known)}",
+    )
+
+
+def duration_ms(value: str | timedelta | int) -> int:
+    """A duration as milliseconds: an int is milliseconds already, text is `"30 days"` or `"1 hour 30 minutes"`.
+
+    Months and years are refused, because they have no fixed length; so are negative durations.
+    """
+    if isinstance(value, timedelta):
+        whole, rest = divmod(value, timedelta(milliseconds=1))
+        milliseconds: int | None = None if rest else whole
+    elif isinstance(value, int) and not isinstance(value, bool):
+        milliseconds = value
+    else:
+        milliseconds = _sum_of_parts(value, _DURATION_MS)
+    if milliseconds is not None and milliseconds >= 0:
+        return milliseconds
+    raise InvalidInput(
+        f"read duration {value!r}: expected text such as `30 days`, a timedelta, or whole milliseconds, not negative",
+        hint="units: milliseconds, seconds, minutes, hours, days, weeks",
+    )
+
+
+def size_bytes(value: str | int) -> int:
+    """A size in bytes: an int as it is, text is `"64 MiB"` or `"1g"`. As in Spark, `k`, `kb`, `KiB` are 1024."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        size: int | None = value
+    else:
+        size = _sum_of_parts(value, _SIZE_BYTES)
+    if size is not None and size >= 0:
+        return size
+    raise InvalidInput(
+        f"read size {value!r}: expected text such as `64 MiB` or a number of bytes, not negative",
+        hint="units: B, KiB, MiB, GiB, TiB",
+    )
+
+
+def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
+    """A point in time as ms since the epoch (floored): int ms, ISO text, a date or a datetime.
+
+    A time without an offset is taken in `time_zone`.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else value.isoformat())  # type: ignore[union-attr]
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(check_time_zone(time_zone)))
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, TypeError, AttributeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"read time {value!r}: expected ms since the epoch, ISO text such as `2013-01-01T00:00:00Z`, or a datetime"
+        ) from error
+
+
+def check_time_zone(name: str) -> str:
+    """`name` if it is a time zone of the tz database (`UTC`, `America/New_York`), else `InvalidInput`."""
+    try:
+        ZoneInfo(name)
+    except (ValueError, KeyError, OSError, TypeError) as error:
+        expected = "expected a name such as `UTC` or `America/New_York`"
+        raise InvalidInput(f"unknown time zone {name!r}: {expected}") from error
+    return name
+
+
+def _sum_of_parts(text: Any, units: Mapping[str, int]) -> int | None:
+    """`"1 hour 30 minutes"` in the smallest unit; None where it does not read, or is not a whole number."""
+    if not isinstance(text, str):
+        return None
+    rest = text.strip().lower().removeprefix("interval ")
+    total = 0.0
+    while rest:
+        part = _PART.match(rest)
+        if part is None or part[2] not in units:
+            return None
+        total += float(part[1]) * units[part[2]] if "." in part[1] else int(part[1]) * units[part[2]]
+        rest = rest[part.end() :]
+    return int(total) if text.strip() and total == int(total) else None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Tidemill's settings; sizes accept text such as `"64 MiB"`. `spark` holds the keys that are passed on to Spark."""
+
+    block_rows: int = 131_072
+    """Rows of a block: the unit of combining and of `map_batches`. Fixed in the plan."""
+    split_bytes: int = 64 * 1024**2
+    """A Parquet file larger than this is cut into ranges of row groups."""
+    chunk_bytes: int = 16 * 1024**2
+    """The greatest size of a chunk on its way from scatter to apply."""
+    task_rows: int = 200_000
+    """A batch of fewer rows (as estimated) runs in one task, without an exchange."""
+    cache_bytes: int = 1024**3
+    """How much of the machine's disk the cache of opened segments may take; 0: no cache."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("block_rows", "split_bytes", "chunk_bytes", "task_rows"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"setting `tidemill.{name}` is {getattr(self, name)}: expected at least 1")
+        if self.cache_bytes < 0:
+            raise InvalidInput(f"setting `tidemill.cache_bytes` is {self.cache_bytes}: expected 0 or more")
+
+    @classmethod
+    def resolve(
+        cls,
+        conf: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Settings:
+        """The settings by precedence: `conf`, `TIDEMILL_…` in the environment, `tidemill.toml` in `folder`, default.
+
+        `environment` is the process's, `folder` the working folder, where they are not given.
+        """
+        found = _from_file(Path(folder if folder is not None else os.curdir) / _FILE)
+        found |= _from_environment(os.environ if environment is None else environment)
+        found |= dict(conf or {})
+        own: dict[str, int] = {}
+        spark: dict[str, str] = {}
+        for key, value in found.items():
+            if key.startswith("spark."):
+                spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
+            else:
+                own[_own_name(key)] = _number(key, value)
+        return cls(**own, spark=spark)
+
+
+_NAMES = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "spark")
+_ROWS = {"block_rows", "task_rows"}
+
+
+def _own_name(key: str) -> str:
+    name = key.removeprefix("tidemill.")
+    if name != key and name in _NAMES:
+        return name
+    raise unknown("setting", key, [f"tidemill.{known}" for known in _NAMES])
+
+
+def _number(key: str, value: Any) -> int:
+    try:
+        return int(value) if isinstance(value, str) and value.strip().isdigit() else size_bytes(value)
+    except InvalidInput as error:
+        what = "a number of rows" if _own_name(key) in _ROWS else "a size such as `64 MiB`"
+        raise InvalidInput(f"setting `{key}` is {value!r}: expected {what}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Other names beginning `TIDEMILL_` belong to the command line; one that nearly is a setting is a typing error."""
+    variables = {f"TIDEMILL_{name.upper()}": f"tidemill.{name}" for name in _NAMES}
+    for name in environment:
+        if name.startswith("TIDEMILL_") and name not in variables:
+            near = difflib.get_close_matches(name, variables, n=1, cutoff=0.85)
+            if near:
+                raise InvalidInput(f"unknown setting `{name}` in the environment; did you mean `{near[0]}`?")
+    return {key: environment[name] for name, key in variables.items() if name in environment}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return _flat(tomllib.loads(path.read_text(encoding="utf-8")), "")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(f"read settings from `{path}`: {error}") from error
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """`{"spark": {"executor": {"memory": "2g"}}}` as `{"spark.executor.memory": "2g"}`."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

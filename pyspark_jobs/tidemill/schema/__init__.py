@@ -1,0 +1,85 @@
+"""Schemas: the only mapping between DDL text, Spark's types, Python's, Arrow's and DuckDB's.
+
+Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types that `to_arrow` gives (`ddl`: text, `spark`:
+`StructType`, `python`: dataclasses); `normalise` brings other Arrow types there, `conform` the data (`arrow`).
+INVARIANT: nothing here imports pyspark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, normalise
+from .ddl import parse_ddl, to_ddl, type_ddl
+from .duck import quoted, to_duckdb
+from .python import from_dataclass
+from .spark import from_spark, spark_json
+
+__all__ = [
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "conform",
+    "difference",
+    "is_unnamed",
+    "normalise",
+    "quoted",
+    "spark_json",
+    "to_arrow",
+    "to_ddl",
+    "to_duckdb",
+    "type_ddl",
+]
+
+
+def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
+    """The canonical schema of DDL text, a `pyarrow.Schema`, a Spark `StructType` or a dataclass.
+
+    A bare type (`"double"`, `pyarrow.float64()`, Spark's `DoubleType()`) becomes one field named `unnamed`, and is
+    refused where that is None.
+    """
+    fields = _fields(schema)
+    if isinstance(fields, pa.DataType):
+        if unnamed is None:
+            raise InvalidInput(
+                f"read schema {_shown(schema)}: found a type without a column name, expected columns such as `a int`"
+            )
+        fields = [pa.field(unnamed, fields)]
+    if not fields:
+        raise InvalidInput(f"read schema {_shown(schema)}: it has no columns, expected such as `a int, b string`")
+    check_names([field.name for field in fields], f"schema {_shown(schema)}")
+    return normalise(pa.schema(fields))
+
+
+def is_unnamed(schema: Any) -> bool:
+    """Whether `schema` is a bare type such as `"double"`, which has no column name of its own."""
+    return isinstance(_fields(schema), pa.DataType)
+
+
+def _fields(schema: Any) -> list[pa.Field] | pa.DataType:
+    """The columns of whatever the user gave, or one type where it has no column name. A struct is its columns."""
+    if isinstance(schema, str):
+        return parse_ddl(schema)
+    if isinstance(schema, pa.Schema):
+        return list(schema)
+    if isinstance(schema, pa.DataType):
+        kind = schema
+    elif dataclasses.is_dataclass(schema) and isinstance(schema, type):
+        kind = from_dataclass(schema)
+    elif callable(getattr(schema, "json", None)) and callable(getattr(schema, "simpleString", None)):
+        kind = from_spark(schema.json())
+    else:
+        raise InvalidInput(
+            f"read schema {schema!r}: found {type(schema).__name__}, "
+            "expected DDL text, a pyarrow.Schema, a Spark StructType or a dataclass"
+        )
+    return list(kind) if pa.types.is_struct(kind) else kind
+
+
+def _shown(schema: Any) -> str:
+    if isinstance(schema, str):
+        return f"`{schema}`"
+    return f"`{schema.__name__}`" if isinstance(schema, type) else f"`{' '.join(str(schema).split())}`"

@@ -1,0 +1,162 @@
+"""Canonical Arrow types: what others become (`normalise`), how schemas differ, and data brought to a schema.
+
+Canonical are boolean, int8–int64, float32/64, decimal128, string, binary, date32, timestamp[us] with zone UTC or
+none, list, map and struct of these. INVARIANT: data is never cast with loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from ..errors import InvalidInput
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+TIMESTAMP_NTZ = pa.timestamp("us")
+
+_CANONICAL = {
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(),
+    pa.date32(), TIMESTAMP, TIMESTAMP_NTZ,
+}  # fmt: skip
+_WIDENED = {
+    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(), pa.large_string(): pa.string(), pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary(), pa.date64(): pa.date32(),
+}  # fmt: skip
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+
+def normalise(schema: pa.Schema) -> pa.Schema:
+    """The schema in canonical types: `large_string` → `string`, `timestamp[ns]` → `[us]`, `uint64` → `decimal(20,0)`.
+
+    `InvalidInput` names the column whose type has no counterpart. Metadata is dropped.
+    """
+    return pa.schema([pa.field(f.name, _canonical(f.type, f.name), f.nullable) for f in schema])
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """`InvalidInput` where two columns have one name. Case does not tell them apart, as in Spark and SQL."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            other = seen[name.lower()]
+            differs = "" if other == name else f" (and `{other}`: upper and lower case are not told apart)"
+            raise InvalidInput(f"{where} has column `{name}` twice{differs}")
+        seen[name.lower()] = name
+
+
+def difference(expected: pa.Schema, found: pa.Schema) -> str | None:
+    """What differs by name, type or order of columns, as text that names each difference; None: nothing.
+
+    Whether a column may be null is not compared.
+    """
+    from .ddl import type_ddl  # ddl needs this module's types
+
+    wanted = {field.name: _all_nullable(field.type) for field in expected}
+    there = {field.name: _all_nullable(field.type) for field in found}
+    said = [
+        f"column `{name}` is {type_ddl(there[name])}, expected {type_ddl(kind)}"
+        for name, kind in wanted.items()
+        if name in there and there[name] != kind
+    ]
+    said += [f"column `{name}` {type_ddl(kind)} is missing" for name, kind in wanted.items() if name not in there]
+    said += [f"column `{name}` {type_ddl(kind)} is not expected" for name, kind in there.items() if name not in wanted]
+    if not said and list(wanted) != list(there):
+        said = [f"the columns come as {listed(there)}, expected {listed(wanted)}"]
+    return "; ".join(said) or None
+
+
+def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
+    """`rows` with the columns of `schema`, by name and in its order, cast without loss.
+
+    `InvalidInput` names the column that is missing or whose values do not fit; `what` says whose rows they are.
+    """
+    columns = []
+    for field in schema:
+        index = rows.schema.get_field_index(field.name)
+        if index < 0:
+            why = "comes twice" if field.name in rows.schema.names else "is missing"
+            raise InvalidInput(
+                f"{what}: column `{field.name}` {why}; found {listed(rows.schema.names)}, "
+                f"expected {listed(schema.names)}"
+            )
+        columns.append(_cast(rows.column(index), field, what))
+    made: Rows = type(rows).from_arrays(columns, schema=schema)
+    return made
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message: `a`, `b`."""
+    return ", ".join(f"`{name}`" for name in names) or "no columns"
+
+
+def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.Array | pa.ChunkedArray:
+    from .ddl import type_ddl
+
+    if not field.nullable and column.null_count:
+        raise InvalidInput(f"{what}: column `{field.name}` is declared `not null` and holds {column.null_count} nulls")
+    if column.type == field.type and _exactly(column.type, field.type):
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInput(
+            f"{what}: column `{field.name}` is {type_ddl(column.type)}, expected {type_ddl(field.type)}: {error}"
+        ) from error
+
+
+def _exactly(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Arrow calls lists equal whose inner fields have other names; other libraries do not."""
+    return not pt.is_nested(found) or str(found) == str(expected)
+
+
+def _canonical(kind: pa.DataType, column: str) -> pa.DataType:
+    if kind in _CANONICAL:
+        return kind
+    if kind in _WIDENED:
+        return _WIDENED[kind]
+    if pt.is_timestamp(kind):
+        return TIMESTAMP_NTZ if kind.tz is None else TIMESTAMP
+    if pt.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= 38:
+        return pa.decimal128(kind.precision, kind.scale)
+    if pt.is_fixed_size_binary(kind) and not pt.is_decimal(kind):
+        return pa.binary()
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return _canonical(kind.value_type, column)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _canonical(kind.storage_type, column)
+    return _canonical_nested(kind, column)
+
+
+def _canonical_nested(kind: pa.DataType, column: str) -> pa.DataType:
+    if pt.is_struct(kind):
+        check_names([field.name for field in kind], f"struct column `{column}`")
+        return pa.struct([pa.field(f.name, _canonical(f.type, f"{column}.{f.name}"), f.nullable) for f in kind])
+    if pt.is_map(kind):
+        return pa.map_(_canonical(kind.key_type, f"{column}.key"), _canonical(kind.item_type, f"{column}.value"))
+    if (
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_fixed_size_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+    ):
+        return pa.list_(_canonical(kind.value_type, f"{column}.element"))
+    raise InvalidInput(
+        f"column `{column}` has type {kind}, which Tidemill does not support",
+        hint="cast it before, for example to a string",
+    )
+
+
+def _all_nullable(kind: pa.DataType) -> pa.DataType:
+    if pt.is_struct(kind):
+        return pa.struct([pa.field(field.name, _all_nullable(field.type)) for field in kind])
+    if pt.is_list(kind):
+        return pa.list_(_all_nullable(kind.value_type))
+    if pt.is_map(kind):
+        return pa.map_(_all_nullable(kind.key_type), _all_nullable(kind.item_type))
+    return kind

@@ -7,12 +7,15 @@ version it does not know, and keeps nothing that it does not understand.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import re
 import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from .. import names
 from ..errors import CorruptState
 
 FORMAT_VERSION = 1
@@ -150,6 +153,7 @@ class Receipt:
     late_rows: int = 0
     quarantined_rows: int = 0
     changed: bool = False
+    event_time: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -208,6 +212,9 @@ class Commit:
 Record = TypeVar("Record", Init, Plan, Receipt, Commit)
 
 _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
+_WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
+_HASH = re.compile(r"[0-9a-f]{16}")
+_OBJECTS = (Segment, OutputFile, QuarantineFile)
 
 
 def encode(record: Init | Plan | Receipt | Commit) -> bytes:
@@ -220,22 +227,20 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
     expected = kind.__name__.lower()
     try:
         raw = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptState(
             f"read {expected} `{name}`: not JSON ({error})", hint="restore the object from a backup"
         ) from error
-    version = raw.get("format", FORMAT_VERSION) if isinstance(raw, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    version = raw.get("format", FORMAT_VERSION) if isinstance(raw, dict) else FORMAT_VERSION
+    if version != FORMAT_VERSION:
         raise CorruptState(
-            f"read {expected} `{name}`: format {version}, this Tidemill reads up to {FORMAT_VERSION}",
-            hint="upgrade tidemill",
+            f"read {expected} `{name}`: format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
+            hint="upgrade tidemill" if isinstance(version, int) and version > FORMAT_VERSION else None,
         )
     try:
         return typing.cast(Record, _typed(kind, raw, ""))
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptState(
-            f"read {expected} `{name}`: {error}", hint="restore the object from a backup"
-        ) from error
+        raise CorruptState(f"read {expected} `{name}`: {error}", hint="restore the object from a backup") from error
 
 
 def _plain(value: Any) -> Any:
@@ -270,7 +275,8 @@ def _typed(kind: Any, raw: Any, where: str) -> Any:
     if origin is Literal:
         _check(raw in typing.get_args(kind), where, f"one of {typing.get_args(kind)}", raw)
         return raw
-    _check(isinstance(raw, kind) and not (kind is int and isinstance(raw, bool)), where, kind.__name__, raw)
+    fits = isinstance(raw, kind) and not (kind is int and isinstance(raw, bool))
+    _check(fits, where, _WORDS.get(kind, str(kind)), raw)
     return raw
 
 
@@ -284,21 +290,33 @@ def _sequence(kind: Any, origin: Any, raw: Any, where: str) -> Any:
     return tuple(values)
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _record(kind: type, raw: Any, where: str) -> Any:
     _check(isinstance(raw, dict), where, "an object", raw)
-    hints = typing.get_type_hints(kind)
-    values = {}
+    hints = _hints(kind)
+    values: dict[str, Any] = {}
     for f in dataclasses.fields(kind):
         at = f"{where}.{f.name}".lstrip(".")
         if f.name in raw:
-            values[f.name] = (
-                int(raw[f.name], 16) if f.name in _HASHES else _typed(hints[f.name], raw[f.name], at)
-            )
+            read = _hash(raw[f.name], at) if f.name in _HASHES else _typed(hints[f.name], raw[f.name], at)
+            values[f.name] = read
         elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
             raise ValueError(f"field `{at}` is missing")
+    if kind in _OBJECTS:
+        names.inside(values["name"])
     return kind(**values)
+
+
+def _hash(raw: Any, where: str) -> int:
+    _check(isinstance(raw, str) and _HASH.fullmatch(raw) is not None, where, "16 hex digits", raw)
+    return int(raw, 16)
 
 
 def _check(holds: bool, where: str, expected: str, found: Any) -> None:
     if not holds:
-        raise ValueError(f"field `{where}`: expected {expected}, found {str(found)[:80]!r}")
+        at = f"field `{where}`" if where else "the record"
+        raise ValueError(f"{at}: expected {expected}, found {str(found)[:80]!r}")

@@ -1,0 +1,121 @@
+"""`BatchProgress`: what one committed batch did, in the shape of Spark's `StreamingQueryProgress`, and ours beside it.
+
+A pure function of the commit record, so that any past batch can be reported again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from .records import Commit
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """Progress of one batch. Names in camelCase are Spark's and mean what they mean there; the others are ours.
+
+    `applied_rows + late_rows + quarantined_rows == numInputRows`: a row that is late for any operator counts as late,
+    once.
+    """
+
+    id: str
+    runId: str
+    name: str
+    timestamp: str
+    batchId: int
+    batchDuration: int
+    numInputRows: int
+    inputRowsPerSecond: float
+    processedRowsPerSecond: float
+    durationMs: dict[str, int]
+    eventTime: dict[str, str]
+    stateOperators: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
+    sink: dict[str, Any]
+    numRowsDroppedByWatermark: int
+    version: int
+    kind: str
+    applied_rows: int
+    late_rows: int
+    quarantined_rows: int
+    input_files: int
+    input_bytes: int
+    numFilesOutstanding: int
+    oldestWaitingSeconds: float | None
+    watermarkLagSeconds: float | None
+    outputs: dict[str, int] = field(default_factory=dict)
+
+    def json(self) -> str:
+        """The progress as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"), ensure_ascii=False)
+
+
+def iso(time_ms: int) -> str:
+    """A time as Spark writes it in progress: ISO 8601, UTC, milliseconds."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_ms % 1000:03d}Z"
+
+
+def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) -> BatchProgress:
+    """The progress that a commit tells of. `elapsed_ms`: from planning to publishing, where it was measured."""
+    counts = commit.counts
+    took = elapsed_ms if elapsed_ms is not None else sum(commit.durations_ms.values())
+    rate = counts.input_rows / (took / 1000) if took else 0.0
+    watermark = min(commit.watermarks.values(), default=None)
+    oldest = commit.oldest_waiting_ms
+    rows_out = {name: sum(file.rows for file in files) for name, files in commit.outputs.items()}
+    return BatchProgress(
+        id=commit.pipeline_uuid,
+        runId=commit.attempt,
+        name=pipeline,
+        timestamp=iso(commit.batch_time_ms),
+        batchId=commit.version,
+        batchDuration=took,
+        numInputRows=counts.input_rows,
+        inputRowsPerSecond=rate,
+        processedRowsPerSecond=rate,
+        durationMs={**commit.durations_ms, "triggerExecution": took},
+        eventTime=_event_time(commit),
+        stateOperators=[_operator(name, commit) for name in sorted(commit.operators)],
+        sources=[{"description": "files", "numInputRows": counts.input_rows, "processedRowsPerSecond": rate}],
+        sink={"description": ", ".join(sorted(commit.sinks)), "numOutputRows": sum(rows_out.values())},
+        numRowsDroppedByWatermark=counts.late_rows,
+        version=commit.version,
+        kind=commit.kind,
+        applied_rows=counts.applied_rows,
+        late_rows=counts.late_rows,
+        quarantined_rows=counts.quarantined_rows,
+        input_files=counts.input_files,
+        input_bytes=counts.input_bytes,
+        numFilesOutstanding=commit.outstanding_files,
+        oldestWaitingSeconds=None if oldest is None else max(0, commit.batch_time_ms - oldest) / 1000,
+        watermarkLagSeconds=None if watermark is None else (commit.batch_time_ms - watermark) / 1000,
+        outputs=rows_out,
+    )
+
+
+def _event_time(commit: Commit) -> dict[str, str]:
+    """Spark's keys `max`, `min`, `watermark`, of the pipeline's least watermark."""
+    if not commit.event_time:
+        return {}
+    name = min(commit.event_time, key=lambda one: commit.watermarks.get(one, 0))
+    return {key: iso(value) for key, value in commit.event_time[name].items()}
+
+
+def _operator(name: str, commit: Commit) -> dict[str, Any]:
+    metrics = commit.operators[name]
+    return {
+        "operatorName": name,
+        "numRowsTotal": metrics.rows_total,
+        "numRowsUpdated": metrics.rows_updated,
+        "numRowsRemoved": metrics.rows_removed,
+        "numRowsDroppedByWatermark": metrics.late_rows,
+        "allUpdatesTimeMs": metrics.apply_ms,
+        "commitTimeMs": metrics.commit_ms,
+        "memoryUsedBytes": metrics.state_bytes,
+        "numShufflePartitions": int(commit.engine.get("tasks", "1")),
+        "customMetrics": {"rows": metrics.rows, "timedOut": metrics.timed_out},
+    }

@@ -1,0 +1,122 @@
+"""Key ranges that tile the hash space: whether receipts do, and which segments make a version of a state map.
+
+Pure. INVARIANT: every key hash is covered by exactly one receipt of a level, and of the segments that show a hash the
+one of the highest version is the newest, so a version never misses a key and never shows one twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ..errors import InternalError
+from .records import HASH_END, Plan, Receipt, Segment
+
+State = dict[str, dict[str, list[Segment]]]
+"""Operator → map → live segments, sorted by (lo, version)."""
+
+
+def check_receipts(receipts: Sequence[Receipt], plan: Plan, levels: int) -> None:
+    """`InternalError` unless the receipts of each level cover each hash once, and counted each split of `plan` once.
+
+    Every range of the first level names every split with the same number of rows; ranges of further levels read rows
+    that the level before made, and may name none.
+    """
+    what = f"check the receipts of plan {plan.number}"
+    for receipt in receipts:
+        if not 0 <= receipt.level < levels:
+            raise InternalError(f"{what}: a receipt of level {receipt.level}, expected 0 to {levels - 1}")
+    for level in range(levels):
+        of_level = sorted((r for r in receipts if r.level == level), key=lambda r: (r.lo, r.hi))
+        _check_tiles(f"{what}, level {level}", of_level)
+        _check_splits(f"{what}, level {level}", [r for r in of_level if level == 0 or r.splits], len(plan.splits))
+
+
+def _check_tiles(what: str, receipts: Sequence[Receipt]) -> None:
+    free = 0
+    for receipt in receipts:
+        if receipt.lo != free or receipt.hi < receipt.lo or receipt.hi > HASH_END:
+            raise InternalError(
+                f"{what}: found the range {_range(receipt.lo, receipt.hi)}, expected one that begins at {free:016x}"
+            )
+        free = receipt.hi + 1
+    if free != HASH_END + 1:
+        raise InternalError(f"{what}: nothing covers {_range(free, HASH_END)}")
+
+
+def _check_splits(what: str, receipts: Sequence[Receipt], count: int) -> None:
+    expected = {str(number) for number in range(count)}
+    for receipt in receipts:
+        where = f"{what}: the range {_range(receipt.lo, receipt.hi)}"
+        missing, unknown = expected - receipt.splits.keys(), receipt.splits.keys() - expected
+        if missing:
+            raise InternalError(f"{where} did not get the splits {', '.join(sorted(missing, key=int))}")
+        if unknown:
+            raise InternalError(f"{where} got splits that are not in the plan: {', '.join(sorted(unknown))}")
+        for number, rows in receipt.splits.items():
+            first = receipts[0].splits[number]
+            if rows != first or rows < 0:
+                raise InternalError(f"{where} was told of {rows} rows in split {number}, the first range of {first}")
+
+
+def merge_state(receipts: Iterable[Receipt]) -> State:
+    """The live segments of all maps after a batch, from the receipts of its ranges. Operators keep their order."""
+    found: defaultdict[str, defaultdict[str, list[Segment]]] = defaultdict(lambda: defaultdict(list))
+    for receipt in sorted(receipts, key=lambda r: (r.level, r.lo)):
+        for operator, maps in receipt.state.items():
+            for name, segments in maps.items():
+                _check_inside(receipt, operator, segments)
+                found[operator][name].extend(segments)
+    return {operator: {name: coalesce(found[operator][name]) for name in found[operator]} for operator in found}
+
+
+def _check_inside(receipt: Receipt, operator: str, segments: Iterable[Segment]) -> None:
+    for segment in segments:
+        if segment.lo < receipt.lo or segment.hi > receipt.hi:
+            raise InternalError(
+                f"merge the state of `{operator}`: the range {_range(receipt.lo, receipt.hi)} returned "
+                f"`{segment.name}` for {_range(segment.lo, segment.hi)}"
+            )
+
+
+def coalesce(segments: Iterable[Segment]) -> list[Segment]:
+    """The same segments, sorted by (lo, version), with neighbouring ranges of one object joined.
+
+    `InternalError` where one object is shown twice for one hash, or described in two ways.
+    """
+    joined: list[Segment] = []
+    for segment in sorted(segments, key=lambda s: (s.name, s.lo)):
+        if not joined or joined[-1].name != segment.name:
+            joined.append(segment)
+            continue
+        last = joined[-1]
+        if segment.lo <= last.hi or _description(segment) != _description(last):
+            raise InternalError(
+                f"join the ranges of `{segment.name}`: {_range(last.lo, last.hi)} and "
+                f"{_range(segment.lo, segment.hi)} overlap, or name two versions, sizes or checksums"
+            )
+        if segment.lo == last.hi + 1:
+            deadlines = [d for d in (last.min_deadline_ms, segment.min_deadline_ms) if d is not None]
+            joined[-1] = dataclasses.replace(last, hi=segment.hi, min_deadline_ms=min(deadlines, default=None))
+        else:
+            joined.append(segment)
+    return sorted(joined, key=lambda s: (s.lo, s.version, s.name))
+
+
+def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
+    """The segments that show hashes in `lo..hi`, clipped to it, oldest first."""
+    found = [
+        dataclasses.replace(segment, lo=max(segment.lo, lo), hi=min(segment.hi, hi))
+        for segment in segments
+        if segment.lo <= hi and segment.hi >= lo
+    ]
+    return sorted(found, key=lambda s: (s.version, s.lo, s.name))
+
+
+def _description(segment: Segment) -> tuple[object, ...]:
+    return segment.checksum, segment.size, segment.rows, segment.version
+
+
+def _range(lo: int, hi: int) -> str:
+    return f"{lo:016x}..{hi:016x}"

@@ -36,7 +36,7 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
     if inbox.failures:
         yield from _forwarded(batch, inbox.failures[:1])
         return
-    inbox.check(batch.scatter_tasks if level == 0 else batch.ranges, level)
+    inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
     task = _Range(batch, level, range_index, inbox)
     for placed in batch.job.at_level(level):
         task.operator(placed)
@@ -45,7 +45,7 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
 
 def _forwarded(batch: Batch, failures: Sequence[Message]) -> Iterator[Item]:
     for message in failures:
-        for target in range(batch.ranges):
+        for target in range(batch.tasks):
             yield Item(target, wire.failure(wire.raised(message)))
 
 

@@ -38,7 +38,7 @@ class Outbox:
         self.sender = [low for low, _ in batch.bounds].index(lo)
         self._rows: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
         self._chunks: list[Item] = []
-        self._sent = [0] * batch.ranges
+        self._sent = [0] * batch.tasks
         self._parts: dict[str, int] = defaultdict(int)
         self._ends = [hi for _, hi in batch.bounds]
         self._handles: dict[str, Handle] = {}

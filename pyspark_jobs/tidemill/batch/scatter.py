@@ -60,7 +60,7 @@ class _Sender:
         self.batch = batch
         self.task = task
         self.ends = [hi for _, hi in batch.bounds]
-        self.sent = [0] * batch.ranges
+        self.sent = [0] * batch.tasks
         self.observed = _Observed()
         before = batch.watermark_before()
         self.pass_ = _native.Pass("data", batch.plan.batch_time_ms, before, before)

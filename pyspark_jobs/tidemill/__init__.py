@@ -1,0 +1,1 @@
+"""Tidemill: stateful stream processing as a series of ordinary batch runs."""

@@ -1,0 +1,142 @@
+"""`Context`: a pipeline opened on a root: its job, its log, its store, its settings. What every verb is given.
+
+Holds values and components, decides nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import names
+from ..errors import InvalidInput
+from ..operators.contract import describe
+from ..pipeline.job import Job
+from ..pipeline.stream import Pipeline
+from ..protocol.log import Log
+from ..protocol.records import HASH_END, Commit, Init, Segment
+from ..schema import difference, to_arrow
+from ..settings import Settings
+from ..sources.ledger import LEDGER_SCHEMA
+from ..state.cache import RunCache, process_cache
+from ..state.versions import Opened, open_map
+from ..store import Store
+from ..store.contract import ObjectMissing
+
+Options = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One branch of one pipeline's repository, opened."""
+
+    pipeline: Pipeline
+    job: Job
+    root: str
+    branch: str
+    store: Store
+    root_store: Store
+    log: Log
+    settings: Settings
+    spark_conf: Mapping[str, str]
+    storage_options: Options
+    reference: str | None = None
+    modules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    init_seen: list[Init] = field(default_factory=list)
+
+    @property
+    def cache(self) -> RunCache:
+        """Opened runs of this process."""
+        return process_cache(self.settings.cache_bytes)
+
+    def initialised(self) -> Init:
+        """What `init` made here; `InvalidInput` where nobody has."""
+        if self.init_seen:
+            return self.init_seen[0]
+        self.refuse_repository_as_root()
+        init = self.log.read_init()
+        if init is None:
+            raise InvalidInput(
+                f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
+                hint="make it once with r.init() or `tidemill init`; Tidemill never starts empty by accident",
+            )
+        if init.pipeline != self.job.pipeline:
+            raise InvalidInput(
+                f"the repository {self.store.uri} belongs to pipeline `{init.pipeline}`, this is `{self.job.pipeline}`",
+                hint="give this pipeline a root of its own",
+            )
+        self.init_seen.append(init)
+        return init
+
+    def refuse_repository_as_root(self) -> None:
+        """`InvalidInput` where the root is not a folder of repositories but a repository itself."""
+        try:
+            self.root_store.get(names.ref(0))
+        except ObjectMissing:
+            return
+        raise InvalidInput(
+            f"the root {self.root} is itself the repository of a pipeline, expected the folder above it",
+            hint="leave out the last part of the root",
+        )
+
+    def schemas(self, head: Commit | None) -> dict[str, dict[str, Any]]:
+        """The operators whose state the repository holds, as recorded."""
+        return dict(head.schemas) if head is not None else dict(self.initialised().schemas)
+
+    def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
+        """Live segments of a version; None is version −1."""
+        return dict(head.state) if head is not None else dict(self.initialised().seeds)
+
+    def ledger(self, head: Commit | None) -> Opened:
+        """Which files have been taken, as of a version."""
+        segments = head.ledger if head is not None else []
+        return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
+
+    def check_operators(self, head: Commit | None) -> None:
+        """`InvalidInput` where the code's operators do not fit the state that is there."""
+        recorded = self.schemas(head)
+        for name, placed in self.job.operators.items():
+            found = describe(placed.operator)
+            if name not in recorded:
+                raise InvalidInput(
+                    f"operator `{name}` has no state in this repository, which has "
+                    + (", ".join(f"`{known}`" for known in sorted(recorded)) or "no operator"),
+                    hint="a renamed operator would start empty; if it is new, run init once more: it adds the operator",
+                )
+            check_operator(name, recorded[name], found)
+
+
+def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
+    """`InvalidInput` that names the first difference between an operator's state and its code."""
+    mend = "deploy it as a migration, or give the operator a new name"
+    if recorded["kind"] != found["kind"]:
+        raise InvalidInput(
+            f"operator `{name}` has state of a `{recorded['kind']}`, this code declares a `{found['kind']}`", hint=mend
+        )
+    if recorded["key"] != found["key"]:
+        raise InvalidInput(
+            f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=mend
+        )
+    for map_name, columns in found["maps"].items():
+        known = recorded["maps"].get(map_name)
+        for part in ("key", "sub_key", "value"):
+            before, now = (known or {}).get(part, ""), columns[part]
+            if known is None or before != now:
+                detail = difference(to_arrow(before), to_arrow(now)) if before and now else None
+                what = "state" if part == "value" else part
+                raise InvalidInput(
+                    f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`"
+                    + (f" ({detail})" if detail else ""),
+                    hint=mend,
+                )
+
+
+def version_of_tidemill() -> str:
+    """The installed version, `unknown` where Tidemill runs from a folder."""
+    try:
+        return importlib.metadata.version("tidemill")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

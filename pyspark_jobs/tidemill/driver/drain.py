@@ -1,0 +1,134 @@
+"""The loop of a run: repair, then plan, execute, commit, publish, report, until nothing waits and nothing is due.
+
+Every step reads the log again; nothing is remembered between batches that the log does not say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..batch.work import Engine
+from ..protocol.progress import BatchProgress, progress_of
+from ..protocol.records import Commit, Plan
+from ..store.probe import probe
+from . import plan as planning
+from .context import Context
+from .execute import execute
+from .publish import MAIN, publish, repair
+
+OnProgress = Callable[[BatchProgress], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a drain stops, and what it is told."""
+
+    max_batches: int | None = None
+    time_budget_s: float | None = None
+    batch_time: int | str | None = None
+    tasks: int | str = "auto"
+
+
+@dataclass
+class Drained:
+    """What a drain did. `already`: versions that another run had committed from the same plan."""
+
+    progress: list[BatchProgress] = field(default_factory=list)
+    already: list[int] = field(default_factory=list)
+    published: list[int] = field(default_factory=list)
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that this run committed."""
+        return [one.version for one in self.progress]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.progress or self.already or self.published)
+
+
+class Drain:
+    """One run over one repository."""
+
+    def __init__(
+        self, context: Context, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None
+    ) -> None:
+        self.context, self.limits = context, limits
+        self._engine, self._on_progress = engine, on_progress
+        self._started = time.monotonic()
+        self.done = Drained()
+
+    def open(self) -> Commit | None:
+        """The head, after checking that this code may run here and publishing what an earlier run left."""
+        context = self.context
+        context.initialised()
+        head = context.log.head()
+        context.check_operators(head)
+        probe(context.store)
+        self.done.published.extend(repair(context, head, lambda version: None))
+        return head
+
+    def run(self) -> Drained:
+        """Drains what waits, then fires what is due."""
+        head = self.open()
+        while self._may_go_on():
+            batch = self._next(head)
+            if batch is None:
+                break
+            head = self._one(head, batch)
+        return self.done
+
+    def sweep(self) -> Drained:
+        """Fires what is due, without input. A batch that is planned already is run first."""
+        head = self.open()
+        planned = self._planned(head)
+        if planned is not None:
+            head = self._one(head, planned)
+        swept = self._due(head, planning.waiting(self.context, head))
+        if swept is not None:
+            self._one(head, swept)
+        return self.done
+
+    def _may_go_on(self) -> bool:
+        count, budget = self.limits.max_batches, self.limits.time_budget_s
+        if count is not None and len(self.done.progress) + len(self.done.already) >= count:
+            return False
+        return budget is None or time.monotonic() - self._started < budget
+
+    def _planned(self, head: Commit | None) -> Plan | None:
+        return self.context.log.plan(0 if head is None else head.version + 1)
+
+    def _next(self, head: Commit | None) -> Plan | None:
+        planned = self._planned(head)
+        if planned is not None:
+            return planned
+        seen = planning.waiting(self.context, head)
+        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        return self.context.log.create_plan(batch) if batch is not None else self._due(head, seen)
+
+    def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
+        at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
+        if not planning.is_due(head, at_ms):
+            return None
+        return self.context.log.create_plan(planning.sweep_plan(self.context, head, at_ms))
+
+    def _one(self, head: Commit | None, plan: Plan) -> Commit:
+        """One batch, from its plan to its report."""
+        started = time.perf_counter()
+        published = plan.number - 1 if self.context.branch == MAIN else -1
+        ours = execute(self.context, head, plan, self._engine(), self.limits.tasks, published)
+        committed = self.context.log.create_commit(ours)
+        publish(self.context, committed.commit)
+        if committed.outcome == "already":
+            self.done.already.append(plan.number)
+            return committed.commit
+        elapsed_ms = int((time.perf_counter() - started) * 1000)
+        progress = progress_of(self.context.job.pipeline, committed.commit, elapsed_ms)
+        self.done.progress.append(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
+        return committed.commit
+

@@ -1,0 +1,215 @@
+"""From a plan to a commit record: the engine does the work, the receipts are checked and put together.
+
+CRASH: nothing here is visible until `Log.create_commit`; a file that an attempt wrote and no commit names is garbage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import names
+from ..batch import wire
+from ..batch.batch import Batch
+from ..batch.task import BatchWork
+from ..batch.work import Engine
+from ..clock import now_ms
+from ..errors import InvalidInput, TidemillError
+from ..operators.contract import describe
+from ..protocol import decide, records
+from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..schema import to_ddl
+from ..sources.ledger import record as record_in_ledger
+from ..state.versions import persist
+from .context import Context, version_of_tidemill
+
+_AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
+_ONE_TASK_BYTES = 8 * 1024 * 1024
+
+
+def execute(
+    context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: str | int, published: int
+) -> Commit:
+    """The commit record of a plan's batch, with everything that it names stored. Not yet committed."""
+    started = time.perf_counter()
+    batch = Batch(
+        job=context.job,
+        plan=plan,
+        attempt=uuid.uuid4().hex[:12],
+        root=context.root,
+        storage_options=context.storage_options,
+        settings=context.settings,
+        state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
+        watermarks=dict(head.watermarks) if head is not None else {},
+        tasks=task_count(plan, engine, tasks),
+    )
+    batch = assigned(batch)
+    receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
+    decide.check_receipts(receipts, plan, batch.levels)
+    executed = time.perf_counter()
+    commit = _commit(context, head, batch, receipts, published, engine)
+    ledger = _ledger(context, head, batch)
+    durations = {
+        "addBatch": int((executed - started) * 1000),
+        "walCommit": int((time.perf_counter() - executed) * 1000),
+    }
+    return dataclasses.replace(commit, ledger=ledger, durations_ms=durations)
+
+
+def task_count(plan: Plan, engine: Engine, tasks: str | int) -> int:
+    """How many tasks a batch is cut into. "auto": one for a small batch, else what the engine runs at once."""
+    if tasks == "auto":
+        small = sum(split.size for split in plan.splits) <= _ONE_TASK_BYTES
+        return 1 if small else engine.parallelism
+    if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
+        raise InvalidInput(f"tasks={tasks!r}, expected 'auto' or a number from 1 on")
+    return tasks
+
+
+def assigned(batch: Batch) -> Batch:
+    """The batch with its splits dealt to scatter tasks: largest first, each to the task with the least bytes."""
+    splits = batch.plan.splits
+    count = min(batch.tasks, len(splits))
+    dealt: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for number in sorted(range(len(splits)), key=lambda n: -splits[n].size):
+        task = loads.index(min(loads))
+        dealt[task].append(number)
+        loads[task] += splits[number].size
+    return dataclasses.replace(batch, assignment=tuple(tuple(sorted(numbers)) for numbers in dealt))
+
+
+def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
+    """The receipts among what an engine returned; the first failure is raised instead."""
+    messages = [wire.decode(data) for data in results]
+    errors: list[TidemillError] = [wire.raised(m) for m in messages if m.head.kind == wire.FAILURE]
+    if errors:
+        raise errors[0]
+    return [records.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
+
+
+def _commit(
+    context: Context, head: Commit | None, batch: Batch, receipts: list[Receipt], published: int, engine: Engine
+) -> Commit:
+    plan, job = batch.plan, context.job
+    base = [receipt for receipt in receipts if receipt.level == 0]
+    return Commit(
+        version=plan.number,
+        kind=plan.kind,
+        attempt=batch.attempt,
+        plan_id=plan.plan_id,
+        branch=context.branch,
+        pipeline_uuid=context.initialised().uuid,
+        batch_time_ms=plan.batch_time_ms,
+        watermarks={**(head.watermarks if head is not None else {}), **base[0].watermarks},
+        event_time={
+            name: {**base[0].event_time.get(name, {}), "watermark": batch.watermarks.get(name, 0)}
+            for name in job.watermarks
+        },
+        state={**context.state(head), **_state(receipts)},
+        ledger=[],
+        outputs=_outputs(receipts),
+        quarantine=[file for receipt in receipts for file in receipt.quarantine],
+        counts=_counts(plan, base),
+        operators=_metrics(receipts),
+        schemas={**context.schemas(head), **{name: describe(p.operator) for name, p in job.operators.items()}},
+        sinks={
+            output.name: {
+                "kind": getattr(output.sink, "kind", None),
+                "path": getattr(output.sink, "path", None),
+                "schema": to_ddl(output.schema),
+            }
+            for output in job.outputs.values()
+        },
+        code=_code(context),
+        next_deadline=_deadlines(receipts),
+        published_through=published,
+        committed_ms=now_ms(),
+        outstanding_files=plan.outstanding_files,
+        outstanding_bytes=plan.outstanding_bytes,
+        oldest_waiting_ms=plan.oldest_waiting_ms,
+        airflow={k.lower(): v for k in _AIRFLOW if (v := os.environ.get(f"AIRFLOW_CTX_{k}"))},
+        engine={"name": engine.name, "tasks": str(batch.tasks)},
+    )
+
+
+def _state(receipts: list[Receipt]) -> dict[str, dict[str, list[Segment]]]:
+    by_map: dict[str, dict[str, list[Segment]]] = {}
+    for receipt in receipts:
+        for operator, maps in receipt.state.items():
+            for name, segments in maps.items():
+                by_map.setdefault(operator, {}).setdefault(name, []).extend(segments)
+    return {
+        operator: {name: decide.coalesce(segments) for name, segments in maps.items()}
+        for operator, maps in by_map.items()
+    }
+
+
+def _outputs(receipts: list[Receipt]) -> dict[str, list[OutputFile]]:
+    found: dict[str, list[OutputFile]] = {}
+    for receipt in receipts:
+        for name, files in receipt.outputs.items():
+            found.setdefault(name, []).extend(files)
+    return {name: sorted(files, key=lambda f: (f.pass_number, f.lo, f.part)) for name, files in sorted(found.items())}
+
+
+def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
+    rows = sum(receipts[0].splits.values())
+    late = sum(receipt.late_rows for receipt in receipts)
+    quarantined = sum(receipt.quarantined_rows for receipt in receipts)
+    files = {(split.source, split.path): split.size for split in plan.splits}
+    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
+
+
+def _metrics(receipts: list[Receipt]) -> dict[str, OperatorMetrics]:
+    found: dict[str, OperatorMetrics] = {}
+    for receipt in receipts:
+        for name, metrics in receipt.operators.items():
+            found[name] = found[name].plus(metrics) if name in found else metrics
+    return found
+
+
+def _deadlines(receipts: list[Receipt]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for receipt in receipts:
+        for clock, deadline in receipt.next_deadline.items():
+            found[clock] = min(deadline, found.get(clock, deadline))
+    return found
+
+
+def _ledger(context: Context, head: Commit | None, batch: Batch) -> list[Segment]:
+    before = context.ledger(head)
+    if not batch.plan.splits:
+        return before.segments
+    after = before.map.copy()
+    record_in_ledger(after, batch.plan)
+    stem = names.stem(batch.plan.number, batch.attempt, 0, "driver")
+    name = names.segment(names.LEDGER, "files", context.branch, stem)
+    return persist(context.store, context.cache, before, after, batch.plan.number, name)
+
+
+def _code(context: Context) -> dict[str, Any]:
+    functions: Mapping[str, tuple[Callable[..., Any], ...]] = context.job.functions
+    return {
+        "reference": context.reference,
+        "tidemill": version_of_tidemill(),
+        "functions": {name: [_function(f) for f in found] for name, found in functions.items()},
+    }
+
+
+def _function(function: Callable[..., Any]) -> dict[str, str]:
+    """A function's name and a digest of its source, or of its byte code where there is no source."""
+    try:
+        text = inspect.getsource(function).encode()
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = code.co_code if code is not None else repr(type(function)).encode()
+    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    return {"name": name, "digest": hashlib.blake2b(text, digest_size=16).hexdigest()}
+

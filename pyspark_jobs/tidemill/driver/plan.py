@@ -1,0 +1,133 @@
+"""Planning: which files wait, which of them the next batch takes, and what its time is. No Spark, no rows.
+
+INVARIANT: the clock is read before the sources are listed, so a sweep's time never passes a file that it did not see.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..clock import now_ms
+from ..errors import InvalidInput
+from ..protocol import decide
+from ..protocol.records import Commit, Plan, Split
+from ..settings import time_ms
+from ..sources.contract import SourceFile
+from ..sources.ledger import unseen
+from .context import Context
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a listing found: the files not taken yet, by source, and the time just before it was made."""
+
+    listed_ms: int
+    files: Mapping[str, list[SourceFile]] = field(default_factory=dict)
+
+    @property
+    def all(self) -> list[SourceFile]:
+        """The waiting files of all sources."""
+        return [file for files in self.files.values() for file in files]
+
+
+def waiting(context: Context, head: Commit | None) -> Waiting:
+    """The files that no commit has taken yet."""
+    listed_ms = now_ms()
+    ledger = context.ledger(head).map
+    created_ms = context.initialised().created_ms
+    options = dict(context.storage_options.get("source") or {})
+    found = {}
+    for name, source in context.job.sources.items():
+        files = source.discover(name, options)
+        if getattr(source, "start", None) == "latest":
+            files = [file for file in files if file.modified_ms > created_ms]
+        found[name] = unseen(files, ledger, getattr(source, "overwritten", "error"))
+    return Waiting(listed_ms, found)
+
+
+def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> Plan | None:
+    """A plan over what waits, within the sources' caps; None where nothing waits."""
+    options = dict(context.storage_options.get("source") or {})
+    chosen: list[SourceFile] = []
+    splits: list[Split] = []
+    for name, files in seen.files.items():
+        source = context.job.sources[name]
+        taken = decide.choose(
+            files, getattr(source, "maxFilesPerTrigger", None), getattr(source, "maxBytesPerTrigger", None)
+        )
+        chosen.extend(taken)
+        splits.extend(source.splits(taken, options))
+    if not chosen:
+        return None
+    rest = len(seen.all) - len(chosen)
+    left = [file for name, files in seen.files.items() for file in files if file not in set(chosen)]
+    draft = Plan(
+        number=0 if head is None else head.version + 1,
+        kind="batch",
+        plan_id=uuid.uuid4().hex,
+        branch=context.branch,
+        batch_time_ms=0,
+        splits=tuple(splits),
+        block_rows=context.settings.block_rows,
+        created_ms=seen.listed_ms,
+        outstanding_files=rest,
+        outstanding_bytes=sum(file.size for file in left),
+        oldest_waiting_ms=min((file.modified_ms for file in left), default=None),
+    )
+    return decide.with_time(draft, _batch_time(context, draft, chosen, told), head)
+
+
+def _batch_time(context: Context, draft: Plan, chosen: list[SourceFile], told: int | str | None) -> int:
+    """The time that the policy gives, before it is raised to the last commit's."""
+    if told is not None:
+        return time_ms(told)
+    policy = context.pipeline.time_policy
+    if callable(policy):
+        value = policy(draft)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InvalidInput(
+                f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int"
+            )
+        return value
+    if policy == "arrival" and draft.outstanding_files:
+        return max(file.modified_ms for file in chosen)
+    return draft.created_ms
+
+
+def sweep_time(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> int:
+    """When a sweep happens: as told, else, with a function for batch time, the last batch's time, else now, but never
+    after a file that waits arrived."""
+    before = head.batch_time_ms if head is not None else 0
+    if told is not None:
+        return max(time_ms(told), before)
+    if callable(context.pipeline.time_policy):
+        return before
+    oldest = min((file.modified_ms for file in seen.all), default=seen.listed_ms)
+    return max(min(seen.listed_ms, oldest), before)
+
+
+def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
+    """The plan of a sweep: no input, and a time."""
+    return Plan(
+        number=0 if head is None else head.version + 1,
+        kind="sweep",
+        plan_id=uuid.uuid4().hex,
+        branch=context.branch,
+        batch_time_ms=at_ms,
+        splits=(),
+        block_rows=context.settings.block_rows,
+        created_ms=now_ms(),
+    )
+
+
+def is_due(head: Commit | None, at_ms: int) -> bool:
+    """Whether some deadline has come: of the batch clock by `at_ms`, of event time by the watermark."""
+    if head is None:
+        return False
+    watermark = min(head.watermarks.values(), default=None)
+    due_by = {"batch": at_ms, "event": watermark}
+    return any(
+        (now := due_by.get(clock)) is not None and deadline <= now for clock, deadline in head.next_deadline.items()
+    )

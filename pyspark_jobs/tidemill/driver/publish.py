@@ -1,0 +1,47 @@
+"""Publishing: committed output files become visible in the sinks' own folders, in order of version, idempotently.
+
+CRASH: a run that dies here leaves a prefix of the files; the next run copies the rest before it plans. Branches other
+than `main` do not publish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..protocol.records import Commit
+from ..sinks.publish import publish_files
+from ..store import Store, open_store
+from .context import Context
+
+MAIN = "main"
+
+
+def publish(context: Context, commit: Commit) -> int:
+    """Makes one version visible; how many files were copied. Files that are there already are left alone."""
+    copied = 0
+    if context.branch != MAIN:
+        return copied
+    for name, files in commit.outputs.items():
+        path = commit.sinks.get(name, {}).get("path")
+        if path is not None:
+            copied += publish_files(
+                context.store, _sink_store(context, path), files, context.job.pipeline, name, commit.version
+            )
+    return copied
+
+
+def repair(context: Context, head: Commit | None, note: Callable[[int], None]) -> list[int]:
+    """Publishes what earlier runs left, oldest first; the versions that needed it."""
+    if head is None or context.branch != MAIN:
+        return []
+    mended = []
+    for commit in context.log.commits(head.published_through + 1):
+        if publish(context, commit):
+            mended.append(commit.version)
+            note(commit.version)
+    return mended
+
+
+def _sink_store(context: Context, path: str) -> Store:
+    return open_store(path, context.storage_options.get("sink"))
+

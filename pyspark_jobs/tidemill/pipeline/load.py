@@ -1,0 +1,83 @@
+"""Finds the pipeline that a reference names: `module:name` or `path.py:name`. Runs the user's file, nothing else.
+
+A file is loaded as a module of its own name; workers cannot import it, so it is remembered as one to ship by value.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from ..errors import InvalidInput, TidemillError
+from ..settings import nearest
+from .stream import Pipeline
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A pipeline and how workers find its code: modules to ship by value, folders to look for others in."""
+
+    pipeline: Pipeline
+    reference: str
+    modules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+def load(reference: str) -> Loaded:
+    """The pipeline of `module:name` or `path.py:name`; `InvalidInput` that says what is missing."""
+    place, separator, name = reference.rpartition(":")
+    if not separator or not place or not name:
+        raise InvalidInput(f"pipeline reference {reference!r}: expected `module:name` or `path.py:name`")
+    is_file = place.endswith(".py")
+    module = _file(place, reference) if is_file else _module(place, reference)
+    found = getattr(module, name, None)
+    if not isinstance(found, Pipeline):
+        names = [key for key, value in vars(module).items() if isinstance(value, Pipeline)]
+        close = nearest(name, names) or (names[0] if names else None)
+        raise InvalidInput(
+            f"pipeline reference {reference!r}: `{name}` is "
+            + ("not there" if found is None else f"a {type(found).__name__}, expected a tidemill.Pipeline"),
+            hint=f"the pipeline there is called `{close}`" if close else "make one: p = tm.Pipeline('name')",
+        )
+    if is_file:
+        return Loaded(found, reference, (module.__name__,), (str(Path(place).resolve().parent),))
+    return Loaded(found, reference, (), tuple(path for path in sys.path if path))
+
+
+def _file(place: str, reference: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise InvalidInput(f"pipeline reference {reference!r}: there is no file {path}")
+    name = f"tidemill_pipeline_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput(f"pipeline reference {reference!r}: {path} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except TidemillError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"pipeline reference {reference!r}: running {path} raised `{type(error).__name__}: {error}`"
+        ) from error
+    return module
+
+
+def _module(place: str, reference: str) -> ModuleType:
+    if "" not in sys.path and "." not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"pipeline reference {reference!r}: no module named `{error.name}`",
+            hint="give a file instead (path.py:name), or install the module",
+        ) from error

@@ -1,0 +1,172 @@
+"""`Tester`: a pipeline fed batch by batch under a clock of the test's own, on the real engine and protocol.
+
+Nothing is mocked: each batch is a file, a plan and a commit in a repository in memory (or, on Spark, in a temporary
+folder). The tester differs from production only in who makes the files and what time it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .driver.drain import Limits
+from .errors import InvalidInput
+from .pipeline.stream import Pipeline
+from .protocol.progress import BatchProgress
+from .repository import Repository
+from .rows import row_type
+from .settings import unknown
+from .sources.files import Files
+from .verbs.open import open_context
+
+OUTPUT_COLUMNS = ("_batch_id",)
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What one batch or sweep did.
+
+    `outputs` are tuples and `rows` dicts, in canonical order; `state` is {key: value}, a scalar where the key or state
+    has one unnamed column, else a Row. With several sinks or operators each is a dict by name.
+    """
+
+    outputs: Any
+    rows: Any
+    state: Any
+    metrics: BatchProgress | None
+    watermark: int
+
+
+class Tester:
+    """Feeds a pipeline. `engine` is "local" or "spark"; batch times are `start_ms`, then `batch_interval_ms` apart.
+
+    >>> import tidemill as tm
+    >>> p = tm.Pipeline("counts")
+    >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count())
+    >>> t = Tester(p)
+    >>> t.batch([("a",), ("b",), ("a",)]).state
+    {'a': Row(count=2), 'b': Row(count=1)}
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        engine: str = "local",
+        start_ms: int = 0,
+        batch_interval_ms: int = 1000,
+        tasks: int | str = "auto",
+        spark: Any = None,
+    ) -> None:
+        self.pipeline, self.engine, self.tasks, self.spark = pipeline, engine, tasks, spark
+        self._folder = tempfile.TemporaryDirectory(prefix="tidemill-test-")
+        self._root = f"{self._folder.name}/root" if engine != "local" else f"memory://{uuid.uuid4().hex}"
+        self._next_ms, self._interval_ms = start_ms, batch_interval_ms
+        self._files = 0
+        self.repository = self._open()
+        self.repository.init()
+
+    def batch(
+        self, rows: Sequence[Any], batch_time_ms: int | None = None, source: str | None = None
+    ) -> BatchResult:
+        """One batch of `rows` (dicts, or tuples in the order of the source's columns)."""
+        name = self._source(source)
+        schema: pa.Schema = self.pipeline.sources[name].schema
+        table = pa.Table.from_pylist([self._record(row, schema) for row in rows], schema=schema)
+        folder = self._data(name)
+        pq.write_table(table, folder / f"{self._files:08d}.parquet")
+        self._files += 1
+        at_ms = self._next_ms if batch_time_ms is None else batch_time_ms
+        self._next_ms = at_ms + self._interval_ms
+        limits = Limits(max_batches=1, batch_time=at_ms, tasks=self.tasks)
+        return self._result(self.repository.drain(self.spark, self.engine, limits).progress)
+
+    def sweep(self, at_ms: int) -> BatchResult:
+        """Fires what is due at `at_ms`, without input."""
+        self._next_ms = max(self._next_ms, at_ms + self._interval_ms)
+        return self._result(self.repository.sweep(self.spark, self.engine, batch_time=at_ms, tasks=self.tasks))
+
+    def restart(self) -> None:
+        """Goes on as a new process would: everything is read again from the repository."""
+        self.repository = self._open()
+
+    def _open(self) -> Repository:
+        context = open_context(self.pipeline, self._root, "main", None, None)
+        sources = {
+            name: Files(str(self._data(name)), format="parquet", schema=source.schema)
+            for name, source in self.pipeline.sources.items()
+        }
+        return Repository(dataclasses.replace(context, job=dataclasses.replace(context.job, sources=sources)))
+
+    def _data(self, source: str) -> Path:
+        folder = Path(self._folder.name) / "data" / source
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _source(self, source: str | None) -> str:
+        known = self.pipeline.sources
+        if source is None and len(known) == 1:
+            return next(iter(known))
+        if source not in known:
+            raise unknown("source", str(source), known)
+        return source
+
+    def _record(self, row: Any, schema: pa.Schema) -> dict[str, Any]:
+        if isinstance(row, Mapping):
+            for name in row:
+                if name not in schema.names:
+                    raise unknown("column", str(name), schema.names)
+            values = dict(row)
+        elif isinstance(row, tuple | list) and len(row) == len(schema):
+            values = dict(zip(schema.names, row, strict=True))
+        else:
+            raise InvalidInput(f"Tester.batch: the row {row!r} does not fit the columns {', '.join(schema.names)}")
+        return {name: self._cell(values.get(name), schema.field(name).type) for name in schema.names}
+
+    def _cell(self, value: Any, kind: pa.DataType) -> Any:
+        """Text and naive times become instants in the pipeline's time zone."""
+        if not pa.types.is_timestamp(kind) or value is None or isinstance(value, int):
+            return value
+        time = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if kind.tz is not None and time.tzinfo is None:
+            return time.replace(tzinfo=ZoneInfo(self.pipeline.timeZone))
+        return time
+
+    def _result(self, progress: list[BatchProgress]) -> BatchResult:
+        head = self.repository.head
+        version = progress[-1].version if progress else None
+        tables = {
+            name: None if version is None else self.repository.outputs(version, name).drop_columns(OUTPUT_COLUMNS)
+            for name in self.repository.context.job.outputs
+        }
+        rows = {name: [] if table is None else table.to_pylist() for name, table in tables.items()}
+        outputs = {name: [tuple(row.values()) for row in found] for name, found in rows.items()}
+        states = {name: self._state(name) for name in self.repository.context.job.operators}
+        watermark = min(head.watermarks.values(), default=0) if head is not None else 0
+        metrics = progress[-1] if progress else None
+        return BatchResult(_single(outputs), _single(rows), _single(states), metrics, watermark)
+
+    def _state(self, operator: str) -> dict[Any, Any]:
+        placed = self.repository.context.job.operators[operator].operator
+        key, value = placed.input.key, placed.maps[0].value.names
+        table = self.repository.state(operator)
+        scalar = bool(getattr(placed, "state_unnamed", False))
+        make = row_type(value)
+        found = {}
+        for row in table.to_pylist():
+            name = row[key[0]] if len(key) == 1 else tuple(row[column] for column in key)
+            found[name] = row[value[0]] if scalar else make(*(row[column] for column in value))
+        return found
+
+
+def _single(by_name: dict[str, Any]) -> Any:
+    return next(iter(by_name.values())) if len(by_name) == 1 else by_name

@@ -1,0 +1,57 @@
+"""`open`: a pipeline on a root, checked, nothing written. Nothing is read from the store yet either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..driver.context import Context
+from ..errors import InvalidInput
+from ..names import check_name
+from ..pipeline.job import compile_job
+from ..pipeline.load import Loaded
+from ..pipeline.stream import Pipeline
+from ..protocol.log import Log
+from ..settings import resolve, unknown
+from ..store import open_store
+
+_SECTIONS = ("root", "source", "sink")
+
+
+def open_context(
+    pipeline: Pipeline | Loaded,
+    root: str,
+    branch: str,
+    conf: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Mapping[str, Any]] | None,
+) -> Context:
+    """The context of a pipeline on a root; `InvalidInput` for what is wrong with the call."""
+    loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), ())
+    if not isinstance(loaded.pipeline, Pipeline):
+        raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
+    if not root or not isinstance(root, str):
+        raise InvalidInput(f"open: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder")
+    options = dict(storage_options or {})
+    for section in options:
+        if section not in _SECTIONS:
+            raise unknown("section of storage_options", section, _SECTIONS)
+    check_name(branch, "branch")
+    settings, spark_conf = resolve(conf or {})
+    job = compile_job(loaded.pipeline)
+    root_store = open_store(root, options.get("root"))
+    store = root_store.at(job.pipeline)
+    return Context(
+        pipeline=loaded.pipeline,
+        job=job,
+        root=root,
+        branch=branch,
+        store=store,
+        root_store=root_store,
+        log=Log(store, branch),
+        settings=settings,
+        spark_conf=spark_conf,
+        storage_options=options,
+        reference=loaded.reference or None,
+        modules=loaded.modules,
+        paths=loaded.paths,
+    )

@@ -1,0 +1,177 @@
+"""`state`, `outputs`, `quarantine`: what is committed, as Arrow tables. Reading writes nothing and probes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..driver.context import Context
+from ..errors import InvalidInput
+from ..protocol.records import HASH_END, Commit, OutputFile, Segment
+from ..schema import to_arrow
+from ..settings import time_ms, unknown
+from ..sinks.files import Json, Parquet
+from ..sources.decode import REJECT_SCHEMA
+from ..state.columns import MapColumns
+from ..state.table import live_rows
+from ..state.versions import fetch
+
+_KEPT = Parquet("kept")
+BATCH_ID = "_batch_id"
+
+
+def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
+    """The commit of a version, of the newest one, or of the newest at a time. None is version −1."""
+    context.initialised()
+    if version is not None and as_of is not None:
+        raise InvalidInput("give version or as_of, not both")
+    if as_of is not None:
+        found = version_at(context, time_ms(as_of))
+        return None if found < 0 else context.log.commit(found)
+    if version is None:
+        return context.log.head()
+    return None if version == -1 else context.log.commit(version)
+
+
+def version_at(context: Context, at_ms: int) -> int:
+    """The newest version whose batch time is not after `at_ms`; −1 if there is none. Batch times never fall."""
+    head = context.log.head()
+    low, high = -1, -1 if head is None else head.version
+    while low < high:
+        middle = (low + high + 1) // 2
+        if context.log.commit(middle).batch_time_ms <= at_ms:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def state(
+    context: Context,
+    operator: str | None,
+    version: int | None,
+    as_of: Any,
+    keys: Iterable[Any] | None,
+    where: str | None,
+    columns: Sequence[str] | None,
+) -> pa.Table:
+    """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
+    commit = resolve_version(context, version, as_of)
+    recorded = context.schemas(commit)
+    name = _operator(context, operator, recorded)
+    map_name, described = next(iter(recorded[name]["maps"].items()))
+    shape = MapColumns.described(map_name, described)
+    segments: list[Segment] = context.state(commit).get(name, {}).get(map_name, [])
+    table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
+    if keys is not None:
+        table = table.filter(_among(table, shape.key, list(keys)))
+    if where is not None:
+        table = _where(table, where)
+    return table if columns is None else table.select(list(columns))
+
+
+def _operator(context: Context, operator: str | None, recorded: dict[str, Any]) -> str:
+    if operator is None:
+        if len(recorded) == 1:
+            return next(iter(recorded))
+        raise InvalidInput(f"state: name one of the operators {', '.join(f'`{n}`' for n in sorted(recorded))}")
+    if operator not in recorded:
+        raise unknown("operator", operator, recorded)
+    return operator
+
+
+def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
+    """Which rows have one of `keys`: scalars for one key column, tuples for several."""
+    rows = [value if isinstance(value, tuple) else (value,) for value in keys]
+    for row in rows:
+        if len(row) != len(key):
+            raise InvalidInput(f"state: a key has {len(key)} columns ({', '.join(key.names)}), found {row!r}")
+    mask = pa.array([False] * table.num_rows)
+    for row in rows:
+        one = None
+        for field, value in zip(key, row, strict=True):
+            column = table.column(field.name)
+            same = column.is_null() if value is None else pc.equal(column, _scalar(value, field))
+            one = same if one is None else pc.and_(one, same)
+        mask = pc.or_(mask, pc.fill_null(one, False))
+    return mask
+
+
+def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
+    try:
+        return pa.scalar(value, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput(f"state: the key column `{field.name}` is {field.type}, found {value!r}") from error
+
+
+def _where(table: pa.Table, where: str) -> pa.Table:
+    connection = duckdb.connect(config={"enable_external_access": False, "TimeZone": "UTC"})
+    try:
+        return connection.from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
+    except duckdb.Error as error:
+        raise InvalidInput(f"state: where={where!r} is not a condition over the state's columns: {error}") from error
+    finally:
+        connection.close()
+
+
+def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:
+    """What was committed for a sink, in canonical order, with `_batch_id`; of one version, or of all up to the head."""
+    context.initialised()
+    head = context.log.head()
+    name = _sink(context, sink)
+    if head is None:
+        return _with_batch_id(context.job.outputs[name].schema).empty_table()
+    commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
+    tables = [_rows(context, commit, name) for commit in commits]
+    filled = [table for table in tables if table is not None]
+    if not filled:
+        return _with_batch_id(context.job.outputs[name].schema).empty_table()
+    return pa.concat_tables(filled, promote_options="default")
+
+
+def _sink(context: Context, sink: str | None) -> str:
+    known = context.job.outputs
+    if sink is None:
+        if len(known) == 1:
+            return next(iter(known))
+        raise InvalidInput(f"outputs: name one of the sinks {', '.join(f'`{n}`' for n in sorted(known))}")
+    if sink not in known:
+        raise unknown("sink", sink, known)
+    return sink
+
+
+def _with_batch_id(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field(BATCH_ID, pa.int64()))
+
+
+def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
+    files: list[OutputFile] = commit.outputs.get(name, [])
+    if not files:
+        return None
+    recorded = commit.sinks[name]
+    schema = _with_batch_id(to_arrow(recorded["schema"]))
+    reader = Json("kept") if recorded["kind"] == "json" else _KEPT
+    data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
+    return reader.decode(data, schema)
+
+
+def quarantine(context: Context, version: int | None) -> pa.Table:
+    """Rows that could not be used: source, file, line, column, reason, text, and the version that put them aside."""
+    context.initialised()
+    if context.log.head() is None:
+        return _with_version(REJECT_SCHEMA.empty_table(), -1)
+    commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
+    tables = [_with_version(REJECT_SCHEMA.empty_table(), -1)]
+    for commit in commits:
+        for file in commit.quarantine:
+            found = _KEPT.decode([(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA)
+            tables.append(_with_version(found, commit.version))
+    return pa.concat_tables(tables)
+
+
+def _with_version(table: pa.Table, version: int) -> pa.Table:
+    return table.append_column("version", pa.array([version] * table.num_rows, pa.int64()))

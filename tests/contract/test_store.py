@@ -1,0 +1,423 @@
+"""Every guarantee of `tidemill.store.contract`, held by each kind of store: one suite, five arms."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers.s3 import S3Server
+from tidemill.errors import CorruptState, InvalidInput
+from tidemill.store import ObjectMissing, Store, open_store, probe
+from tidemill.store.fault import FaultStore
+
+KINDS = ("memory", "local", "s3", "fault")
+
+ODD_NAMES = [
+    "plain",
+    "with space/and more .json",
+    " leading and trailing ",
+    "ünïcødé/日本語/🎈.parquet",
+    "a+b/c%20d/e%/f&g=h?i#j",
+    "country=UK/dt=2013-01-01/x.parquet",
+    "quote'double\"back`tick",
+    "a:b;c,d!e*f(g)h[i]{j}|k<l>m^n~o$p@q",
+    "..dots/...more/.hidden/_under",
+    "tab\tand\nnewline",
+    "n" * 200 + "/" + "m" * 200,
+]
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of each kind."""
+    match request.param:
+        case "memory":
+            yield open_store(f"memory://{uuid.uuid4().hex}")
+        case "local":
+            yield open_store(str(tmp_path / "root"))
+        case "s3":
+            server: S3Server = request.getfixturevalue("s3_server")
+            yield open_store(server.new_root(), server.options)
+        case "fault":
+            yield FaultStore(open_store(f"memory://{uuid.uuid4().hex}"))
+
+
+def names(store: Store, prefix: str = "", start_after: str | None = None) -> list[str]:
+    return [entry.name for entry in store.list(prefix, start_after)]
+
+
+def in_order(found: list[str]) -> list[str]:
+    return sorted(found, key=str.encode)
+
+
+# get, put
+
+
+@pytest.mark.parametrize("write", ["put", "put_hint", "create"])
+def test_what_was_written_is_read_back(store: Store, write: str) -> None:
+    getattr(store, write)("a/b", b"content")
+    assert store.get("a/b") == b"content"
+
+
+def test_put_overwrites(store: Store) -> None:
+    store.put("a", b"a longer first")
+    store.put("a", b"second")
+    assert store.get("a") == b"second"
+    store.put_hint("a", b"3")
+    assert store.get("a") == b"3"
+
+
+def test_a_missing_object_is_missing_and_says_where(store: Store) -> None:
+    with pytest.raises(ObjectMissing) as missing:
+        store.get("no/such")
+    assert missing.value.name == "no/such"
+    assert store.uri in str(missing.value)
+
+
+def test_a_folder_is_no_object(store: Store) -> None:
+    store.put("a/b/c", b"")
+    for folder in ("a", "a/b"):
+        assert store.stat(folder) is None
+        with pytest.raises(ObjectMissing):
+            store.get(folder)
+        store.delete(folder)
+    assert names(store) == ["a/b/c"]
+
+
+def test_an_object_is_no_folder(store: Store) -> None:
+    store.put("a", b"")
+    assert store.stat("a/b") is None
+    assert names(store, "a/") == []
+    with pytest.raises(ObjectMissing):
+        store.get("a/b")
+    store.delete("a/b")
+
+
+def test_an_empty_object_is_there(store: Store) -> None:
+    store.put("empty", b"")
+    assert store.get("empty") == b""
+    assert not store.create("empty", b"x")
+    found = store.stat("empty")
+    assert found is not None
+    assert found.size == 0
+    assert names(store) == ["empty"]
+
+
+def test_a_large_object_comes_back_whole(store: Store) -> None:
+    data = bytes(range(256)) * (24 * 1024**2 // 256)
+    store.put("large", data)
+    assert store.get("large") == data
+    assert store.get_range("large", 20 * 1024**2 + 3, 5) == data[3:8]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_are_ordinary(store: Store, name: str) -> None:
+    data = name.encode()
+    assert store.create(name, data)
+    assert not store.create(name, b"other")
+    assert store.get(name) == data
+    assert store.get_range(name, 1, 2) == data[1:3]
+    assert names(store) == [name]
+    store.copy(name, f"copy of/{name}")
+    assert store.get(f"copy of/{name}") == data
+    found = store.stat(name)
+    assert found is not None
+    assert (found.name, found.size) == (name, len(data))
+    store.delete(name)
+    assert names(store) == [f"copy of/{name}"]
+    assert names(store.at("copy of")) == [name]
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", "a\\b", ".."])
+def test_a_name_cannot_leave_the_store(store: Store, name: str) -> None:
+    for act in (store.get, store.stat, store.delete, store.local_path):
+        with pytest.raises(CorruptState, match="outside the repository"):
+            act(name)
+    for write in (store.put, store.put_hint, store.create):
+        with pytest.raises(CorruptState, match="outside the repository"):
+            write(name, b"")
+    with pytest.raises(CorruptState, match="outside the repository"):
+        store.copy("a", name)
+    with pytest.raises(CorruptState, match="outside the repository"):
+        list(store.list(f"{name}/x"))
+    assert names(store) == []
+
+
+@pytest.mark.parametrize("name", [".tmp/a", "a/.tmp/b", ".tmp", "nul\0"])
+def test_reserved_names_are_refused(store: Store, name: str) -> None:
+    with pytest.raises(InvalidInput, match="is not allowed: expected no part `.tmp` and no NUL"):
+        store.put(name, b"")
+
+
+# get_range
+
+
+def test_a_range_ends_where_the_object_ends(store: Store) -> None:
+    store.put("a", b"0123456789")
+    assert store.get_range("a", 0, 3) == b"012"
+    assert store.get_range("a", 8, 10) == b"89"
+    assert store.get_range("a", 9, 1) == b"9"
+    assert store.get_range("a", 10, 5) == b""
+    assert store.get_range("a", 1000, 5) == b""
+    assert store.get_range("a", 3, 0) == b""
+
+
+def test_a_range_of_an_empty_object_is_empty(store: Store) -> None:
+    store.put("a", b"")
+    assert store.get_range("a", 0, 10) == b""
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_a_range_of_a_missing_object_is_missing(store: Store, length: int) -> None:
+    with pytest.raises(ObjectMissing):
+        store.get_range("a", 0, length)
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 5), (0, -5)])
+def test_a_range_is_not_counted_from_the_end(store: Store, start: int, length: int) -> None:
+    store.put("a", b"0123456789")
+    with pytest.raises(InvalidInput, match="expected both at least 0"):
+        store.get_range("a", start, length)
+
+
+# create
+
+
+def test_create_wins_once(store: Store) -> None:
+    assert store.create("a/b", b"first") is True
+    assert store.create("a/b", b"second") is False
+    assert store.get("a/b") == b"first"
+
+
+def test_create_loses_to_any_object(store: Store) -> None:
+    store.put("a", b"put")
+    store.put_hint("b", b"hint")
+    store.copy("a", "c")
+    assert [store.create(name, b"x") for name in "abc"] == [False, False, False]
+
+
+def test_a_deleted_name_can_be_created_again(store: Store) -> None:
+    store.create("a", b"1")
+    store.delete("a")
+    assert store.create("a", b"2") is True
+    assert store.get("a") == b"2"
+
+
+def race(store: Store, rounds: int, writers: int) -> list[list[bytes]]:
+    """Who won each round, with what was then read beside it."""
+    barrier = threading.Barrier(writers)
+
+    def write(number: int) -> list[bool]:
+        won = []
+        for turn in range(rounds):
+            barrier.wait()
+            won.append(store.create(f"race/{turn:03d}", f"{number}".encode() * 1000))
+        return won
+
+    with ThreadPoolExecutor(writers) as pool:
+        won = list(pool.map(write, range(writers)))
+    return [[f"{n}".encode() for n in range(writers) if won[n][turn]] for turn in range(rounds)]
+
+
+def test_of_many_threads_one_create_wins(store: Store) -> None:
+    winners = race(store, rounds=20, writers=8)
+    assert [len(round_) for round_ in winners] == [1] * 20
+    assert [store.get(f"race/{turn:03d}") for turn in range(20)] == [round_[0] * 1000 for round_ in winners]
+
+
+def test_no_reader_sees_a_part(store: Store) -> None:
+    contents = {bytes([letter]) * size for letter, size in ((97, 300_000), (98, 700_000))}
+    store.put("a", min(contents))
+    done = threading.Event()
+
+    def overwrite() -> None:
+        for turn in range(30):
+            (store.put if turn % 2 else store.put_hint)("a", sorted(contents)[turn % 2])
+        done.set()
+
+    writer = threading.Thread(target=overwrite)
+    writer.start()
+    seen = set()
+    while not done.is_set():
+        seen.add(store.get("a"))
+    writer.join()
+    assert seen <= contents
+
+
+# copy
+
+
+def test_copy_makes_an_equal_object_and_overwrites(store: Store) -> None:
+    store.put("a/b", b"content")
+    store.put("c", b"something longer than the content")
+    store.copy("a/b", "c")
+    store.copy("a/b", "d/e/f")
+    store.put("a/b", b"changed")
+    assert [store.get(name) for name in ("c", "d/e/f")] == [b"content", b"content"]
+
+
+def test_an_object_can_be_copied_from_another_place(store: Store) -> None:
+    store.at("a").put("b", b"content")
+    store.at("z/y").copy_from(store.at("a"), "b", "c")
+    assert store.get("z/y/c") == b"content"
+
+
+def test_an_object_can_be_copied_from_another_kind_of_store(store: Store, tmp_path: Path) -> None:
+    for other in (open_store(f"memory://{uuid.uuid4().hex}"), open_store(str(tmp_path / "other"))):
+        other.put("a b", b"content")
+        store.copy_from(other, "a b", "c")
+        assert store.get("c") == b"content"
+        other.copy_from(store, "c", "d")
+        assert other.get("d") == b"content"
+        store.delete("c")
+
+
+def test_copying_what_is_not_there_changes_nothing(store: Store) -> None:
+    store.put("b", b"content")
+    with pytest.raises(ObjectMissing) as missing:
+        store.copy("a", "b")
+    assert missing.value.name == "a"
+    with pytest.raises(ObjectMissing) as missing:
+        store.copy_from(store.at("x"), "a", "b")
+    assert missing.value.uri.endswith("/x")
+    assert store.get("b") == b"content"
+
+
+# list, stat, delete
+
+
+def test_names_are_listed_by_the_bytes_of_the_full_name(store: Store) -> None:
+    given = ["a", "a-b", "b/c", "b-c", "b!", "b0", "b/c-d/e", "b/c!", "é", "z", "Z", "日", "🎈", "\uffee", "b/a/b/c", "0"]
+    for name in given:
+        store.put(name, b"")
+    assert names(store) == in_order(given)
+    assert names(store, "b/") == in_order([name for name in given if name.startswith("b/")])
+    assert names(store.at("b")) == in_order([name[2:] for name in given if name.startswith("b/")])
+
+
+def test_a_prefix_is_a_part_of_the_name(store: Store) -> None:
+    for name in ("ab/c", "ab/d/e", "abc", "b/ab"):
+        store.put(name, b"")
+    assert names(store, "ab") == ["ab/c", "ab/d/e", "abc"]
+    assert names(store, "ab/") == ["ab/c", "ab/d/e"]
+    assert names(store, "ab/d") == ["ab/d/e"]
+    assert names(store, "ab/d/e") == ["ab/d/e"]
+    assert names(store, "ab/d/e/") == []
+    assert names(store, "x/y/") == []
+
+
+def test_listing_starts_after_a_name_that_need_not_exist(store: Store) -> None:
+    given = in_order(["a", "a-b", "b/c", "b/c-d/e", "b/c/f", "b/d", "b0", "c/a/a"])
+    for name in given:
+        store.put(name, b"")
+    starts = [*given, "", "b", "b/", "b/c/", "b/c/g", "b/zz", "b/c-", "c/a", "zzz", "A"]
+    for start in starts:
+        assert names(store, start_after=start) == [name for name in given if name.encode() > start.encode()], start
+        for prefix in ("b/", "b", "c/a/"):
+            expected = [name for name in given if name.startswith(prefix) and name.encode() > start.encode()]
+            assert names(store, prefix, start) == expected, (prefix, start)
+
+
+def test_more_than_a_page_is_listed_once_each(store: Store) -> None:
+    given = in_order([f"p/{number:04d}" for number in range(1050)])
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: store.put(name, b""), given))
+    assert names(store, "p/") == given
+    assert names(store, "p/", "p/0998") == given[999:]
+
+
+def test_an_empty_store_lists_nothing(store: Store) -> None:
+    assert names(store) == []
+    assert names(store.at("nowhere/at all")) == []
+
+
+def test_an_entry_says_size_time_and_etag(store: Store) -> None:
+    store.put("a/b", b"12345")
+    [listed] = store.list()
+    assert listed == store.stat("a/b")
+    assert (listed.name, listed.size) == ("a/b", 5)
+    assert listed.etag
+    assert '"' not in listed.etag
+    assert 1_600_000_000_000 < listed.modified_ms < 4_000_000_000_000
+
+
+def test_the_etag_changes_with_the_content(store: Store) -> None:
+    store.put("a", b"one")
+    before = store.stat("a")
+    store.put("a", b"two")
+    after = store.stat("a")
+    assert before is not None
+    assert after is not None
+    assert before.etag != after.etag
+
+
+def test_what_is_not_there_has_no_entry(store: Store) -> None:
+    assert store.stat("a") is None
+
+
+def test_delete_removes_and_may_be_repeated(store: Store) -> None:
+    store.put("a/b", b"")
+    store.delete("a/b")
+    store.delete("a/b")
+    store.delete("never/was")
+    assert names(store) == []
+
+
+# at, uri, pickling, local_path
+
+
+def test_a_store_seen_from_a_folder_is_the_same_store(store: Store) -> None:
+    below = store.at("a b").at("c/d/")
+    below.put("e", b"content")
+    assert store.get("a b/c/d/e") == b"content"
+    assert names(below) == ["e"]
+    assert below.uri == f"{store.uri}/a b/c/d"
+    assert below.create("e", b"") is False
+
+
+def test_a_pickled_store_is_the_same_store(store: Store) -> None:
+    below = store.at("a b/ü")
+    again: Store = pickle.loads(pickle.dumps(below))
+    again.put("c", b"content")
+    assert again.uri == below.uri
+    assert below.get("c") == b"content"
+
+
+def test_a_local_path_can_be_read_by_others(store: Store) -> None:
+    store.put("a/b c", b"content")
+    path = store.local_path("a/b c")
+    assert path is None or Path(path).read_bytes() == b"content"
+
+
+def test_threads_share_a_store(store: Store) -> None:
+    def turn(number: int) -> bytes:
+        store.put(f"t/{number}", str(number).encode())
+        return store.get(f"t/{number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(turn, range(100))) == [str(number).encode() for number in range(100)]
+
+
+# probe
+
+
+def test_the_probe_accepts_the_store_and_leaves_nothing(store: Store) -> None:
+    probe(store)
+    assert names(store) == []
+
+
+@pytest.mark.parametrize("cheat", [lambda inner, name, data: inner.put(name, data) or True, lambda *_: False])
+def test_the_probe_refuses_a_create_that_does_not_hold(store: Store, cheat: Callable[..., bool]) -> None:
+    class Cheating(FaultStore):
+        def create(self, name: str, data: bytes) -> bool:
+            return cheat(store, name, data)
+
+    with pytest.raises(InvalidInput, match="expected conditional create"):
+        probe(Cheating(store))
+    assert names(store) == []

@@ -1,0 +1,114 @@
+"""The crash matrix: a drain is run again once for each of its writes, failing there in each way a write can fail.
+
+After recovery state, outputs, ledger and published files equal those of an undisturbed run. The root and the sink's
+folder lie in one fault store, so that publishing is in the matrix too.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tidemill.driver import publish as publishing
+from tidemill.store import open_store
+from tidemill.store.fault import Crash, Fault, FaultStore
+
+BATCHES, TASKS = 3, 2
+
+
+def silence(batch_time, user, row, state):
+    if state.isTimingOut:
+        return (user, state.get, True)
+    state.update((state.getOption or 0) + row.n)
+    return (user, state.get, False)
+
+
+def pipeline(folder: Path) -> tm.Pipeline:
+    p = tm.Pipeline("matrix")
+    p.batch_time(lambda plan: 1_000 * int(Path(plan.splits[-1].path).stem))
+    rows = p.read(
+        tm.Files(str(folder), format="json", schema="user string, n int, ts timestamp", mode="PERMISSIVE",
+                 maxFilesPerTrigger=1)
+    ).withWatermark("ts", "1 second")  # fmt: skip
+    rows.groupBy("user").mapWithState(
+        tm.StateSpec.function(silence).timeout("1 second", clock="event"),
+        stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
+    ).write(tm.Parquet("memory://published"))  # fmt: skip
+    rows.groupBy("n").agg(users=tm.count(), name="by-n")
+    return p
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(BATCHES):
+        rows = [{"user": f"u{(number + i) % 5}", "n": i, "ts": f"2024-01-01T00:00:{number * 3:02d}"} for i in range(4)]
+        lines = [json.dumps(row) for row in rows] + ["not json"]
+        (tmp_path / f"{number:04d}.json").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def drain(folder, store, monkeypatch):
+    """One run with root and sink inside `store`."""
+    monkeypatch.setattr(publishing, "open_store", lambda path, options=None: store.at("published"))
+    repository = tm.open(pipeline(folder), root=store.at("root").uri)
+    repository.init()
+    repository.run(engine="local", tasks=TASKS)
+    return repository
+
+
+def seen(folder, store, monkeypatch):
+    """Everything that a user can see, after one more run that must find nothing left to do but repairs."""
+    repository = drain(folder, store, monkeypatch)
+    head = repository.head
+    published = store.at("published")
+    files = sorted(entry.name for entry in published.list(""))
+    return {
+        "version": head.version,
+        "users": sorted(repository.state("users").drop_columns(["updated_at"]).to_pylist(), key=str),
+        "by-n": sorted(repository.state("by-n").to_pylist(), key=str),
+        "outputs": [repository.outputs(v, "users").to_pylist() for v in range(BATCHES)],
+        "quarantine": repository.quarantine().to_pylist(),
+        "counts": [commit.counts for commit in repository.commits()],
+        "watermarks": [commit.watermarks for commit in repository.commits()],
+        "published": {name: published.get(name) for name in files},
+    }
+
+
+def fresh() -> tuple[str, object]:
+    uri = f"memory://{uuid.uuid4().hex}"
+    return uri, open_store(uri)
+
+
+def writes_of_an_undisturbed_run(folder, monkeypatch):
+    _, inner = fresh()
+    store = FaultStore(inner)
+    drain(folder, store, monkeypatch)
+    return store.writes, seen(folder, inner, monkeypatch)
+
+
+EFFECTS = ("before", "after", "torn", "lost", "refused", "late")
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_recovery_equals_an_undisturbed_run_for_every_write(folder, monkeypatch, effect):
+    writes, expected = writes_of_an_undisturbed_run(folder, monkeypatch)
+    verbs = {write.verb for write in writes}
+    assert {"put", "create", "put_hint"} <= verbs and len(writes) > 25
+    assert expected["version"] == BATCHES - 1 and len(expected["published"]) > BATCHES
+    failed = 0
+    for at in range(1, len(writes) + 1):
+        _, inner = fresh()
+        store = FaultStore(inner, [Fault(at, effect)])
+        try:
+            drain(folder, store, monkeypatch)
+        except (Crash, tm.StoreUnavailable):
+            failed += 1
+        found = seen(folder, inner, monkeypatch)
+        for part, value in expected.items():
+            assert found[part] == value, f"{part} differs after `{effect}` at write {at}: {writes[at - 1]}"
+    if effect in ("before", "after"):
+        assert failed == len(writes)

@@ -63,7 +63,16 @@ class _VerbOperator(BaseOperator):
         """Run the command to its end; returns `status`, `versions`, `already_committed`, `published`, `head`."""
         command = self._command(context)
         earlier = self._recall(context)
-        outcome = self._run(command, context, earlier)
+        child = self._child = Child(command, self._log_event, self.log.info, self.python, self.env)
+        try:
+            outcome = self._run(child)
+        except TidemillError as error:
+            raise AirflowFailException(str(error)) from error
+        except BaseException:
+            self.log.warning("tidemill: ended from outside, after %s was committed", report.ranges(child.versions))
+            raise
+        finally:
+            self._remember(context, merged(earlier, child.versions))
         if outcome.ended is None and outcome.result is not None and outcome.status in (Exit.DONE, Exit.NOTHING):
             for line in report.summary(outcome.result, earlier):
                 self.log.info(line)
@@ -88,20 +97,13 @@ class _VerbOperator(BaseOperator):
         except InvalidInput as error:
             raise AirflowFailException(str(error)) from error
 
-    def _run(self, command: Command, context: Context, earlier: Sequence[int]) -> Outcome:
+    def _run(self, child: Child) -> Outcome:
         """Run the command; its lines are one folded group, so that the summary is the first line one sees."""
-        child = self._child = Child(command, self._log_event, self.log.info, self.python, self.env)
         self.log.info("::group::tidemill %s: progress and driver log", self.verb)
         try:
             return child.run()
-        except TidemillError as error:
-            raise AirflowFailException(str(error)) from error
-        except BaseException:
-            self.log.warning("tidemill: ended from outside, after %s was committed", report.ranges(child.versions))
-            raise
         finally:
             self.log.info("::endgroup::")
-            self._remember(context, merged(earlier, child.versions))
 
     def _log_event(self, event: Event) -> None:
         if event["event"] == "progress":

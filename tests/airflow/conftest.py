@@ -1,0 +1,115 @@
+"""An Airflow of its own for these tests: home, database (SQLite) and DAG folder in a temporary folder.
+
+INVARIANT: nothing here or in the test modules imports airflow at the top, because Airflow reads its settings when
+it is first imported, and the fixture `airflow_home` must come before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+FAKE = HERE / "fake"
+
+
+def airflow_settings(home: Path) -> dict[str, str]:
+    """The environment of an Airflow that lives in `home` and looks at no other folder."""
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": "x" * 64,
+        "AIRFLOW__API__SECRET_KEY": "y" * 64,
+        "NO_COLOR": "1",
+    }
+
+
+@pytest.fixture(scope="session")
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A fresh Airflow with a migrated database; its DAG folder is `dags` below."""
+    home = tmp_path_factory.mktemp("airflow")
+    (home / "dags").mkdir()
+    patch = pytest.MonkeyPatch()
+    for name, value in airflow_settings(home).items():
+        patch.setenv(name, value)
+    from airflow.utils.db import initdb
+
+    initdb()
+    yield home
+    patch.undo()
+
+
+@pytest.fixture
+def parse(airflow_home: Path) -> Callable[..., Any]:
+    """Write text as a DAG file and load it the way Airflow does; returns the DagBag."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    def parse_text(text: str, file_name: str = "retail_dag.py") -> Any:
+        for old in (airflow_home / "dags").glob("*.py"):
+            old.unlink()
+        (airflow_home / "dags" / file_name).write_text(text)
+        return DagBag(dag_folder=str(airflow_home / "dags"), load_op_links=False)
+
+    return parse_text
+
+
+def living(pids: list[int]) -> list[int]:
+    """Those of `pids` that still run; a zombie does not."""
+
+    def runs(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    return [pid for pid in pids if runs(pid)]
+
+
+def wait_until(done: Callable[[], object], what: str, seconds: float = 60) -> None:
+    """Poll until `done()` holds. The bound only ends a test that hangs; it is no claim about time."""
+    give_up = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > give_up:
+            pytest.fail(f"{what}: still not so after {seconds:.0f} s")
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def alive() -> Callable[[list[int]], list[int]]:
+    return living
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], object], str], None]:
+    return wait_until
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Callable[[], list[int]]:
+    """The process ids that the fake command wrote down; waits until it has."""
+    path = tmp_path / "pids"
+
+    def read() -> list[int]:
+        wait_until(path.exists, "the command writes its process ids")
+        return [int(pid) for pid in path.read_text().split()]
+
+    return read
+
+
+@pytest.fixture
+def fake_env(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """The environment that makes a child run the fake command line with the given behaviour."""
+
+    def env(behaviour: str) -> dict[str, str]:
+        return {"PYTHONPATH": str(FAKE), "FAKE": behaviour, "FAKE_PIDS": str(tmp_path / "pids")}
+
+    return env

@@ -1,0 +1,143 @@
+"""`tidemill_dags` and the DAG files: what Airflow finds, and what parsing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tidemill.errors import InvalidInput
+
+Parse = Callable[..., Any]
+REPOSITORY = Path(__file__).resolve().parents[2]
+DAG_FILES = sorted((REPOSITORY / "dags").glob("*.py"))
+
+BARE = """
+from tidemill.airflow import tidemill_dags
+tidemill_dags("pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *")
+"""
+
+
+def test_bare_call_registers_cadence_and_sweep(parse: Parse) -> None:
+    bag = parse(BARE)
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["retail", "retail__sweep"]
+    assert Path(bag.dags["retail"].fileloc).name == "retail_dag.py"
+
+
+def test_result_in_globals_gives_the_same_dags(parse: Parse) -> None:
+    bag = parse(BARE.replace("\ntidemill_dags(", "\ndags = tidemill_dags(") + "globals().update(dags)\n")
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["retail", "retail__sweep"]
+
+
+def test_dags_never_catch_up_nor_overlap_nor_take_backfills(parse: Parse) -> None:
+    for dag in parse(BARE).dags.values():
+        assert dag.catchup is False
+        assert dag.max_active_runs == 1
+        types = {str(getattr(kind, "value", kind)) for kind in dag.allowed_run_types}
+        assert {"scheduled", "manual", "asset_triggered"} <= types
+        assert "backfill" not in types
+
+
+def test_cadence_has_one_task_that_retries(parse: Parse) -> None:
+    dag = parse(BARE).dags["retail"]
+    (task,) = dag.tasks
+    assert (task.task_id, task.retries) == ("run", 3)
+    assert (task.pipeline, task.root, task.engine) == ("pipelines/retail.py:p", "s3://lake/tidemill", "spark")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "ids", "every"),
+    [
+        ("False", ["retail"], None),
+        ("'@hourly'", ["retail", "retail__sweep"], "0 * * * *"),
+        ("True", ["retail", "retail__sweep"], "7-59/15 * * * *"),
+    ],
+)
+def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[str], every: str | None) -> None:
+    dags = parse(BARE.replace("schedule=", f"sweep={sweep}, schedule=")).dags
+    assert sorted(dags) == ids
+    if every is not None:
+        assert dags["retail__sweep"].timetable.expression == every
+
+
+def test_arguments_reach_the_tasks(parse: Parse) -> None:
+    more = (
+        "name='shop', branch='trial', engine='local', python='/venv/bin/python', conf={'a': 1}, env={'B': '2'}, "
+        "max_batches=7, time_budget=60, default_args={'retries': 1, 'pool': 'lake'}, tags=['x'], schedule="
+    )
+    dags = parse(BARE.replace("schedule=", more)).dags
+    run, sweep = dags["shop"].tasks[0], dags["shop__sweep"].tasks[0]
+    for task in (run, sweep):
+        assert (task.branch, task.engine, task.python) == ("trial", "local", "/venv/bin/python")
+        assert (task.conf, task.env, task.retries, task.pool) == ({"a": 1}, {"B": "2"}, 1, "lake")
+        assert task.retry_delay == timedelta(minutes=1)
+    assert (run.max_batches, run.time_budget) == (7, 60)
+    assert set(dags["shop"].tags) == {"tidemill", "x"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("retail.py:p", "retail.py"), "pipeline reference `pipelines/retail.py` is not understood"),
+        (("s3://lake/tidemill", "lake"), "root `lake` is relative"),
+        (("schedule=", "tasks='split', schedule="), "this version has only tasks='one'"),
+        (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "pipeline name '--init--' is not allowed"),
+    ],
+)
+def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tuple[str, str], message: str) -> None:
+    bag = parse(BARE.replace(*change))
+    assert bag.dags == {}
+    assert [message in error for error in bag.import_errors.values()] == [True]
+
+
+def test_name_comes_from_file_or_module() -> None:
+    from tidemill.airflow.command import default_name
+
+    assert default_name("pipelines/retail.py:p") == "retail"
+    assert default_name("lake.pipelines.Web_Logs:pipeline") == "web-logs"
+    with pytest.raises(InvalidInput):
+        default_name("retail")
+
+
+@pytest.mark.parametrize("path", DAG_FILES, ids=[path.name for path in DAG_FILES])
+def test_dag_file_loads(parse: Parse, path: Path) -> None:
+    bag = parse(path.read_text(), path.name)
+    assert bag.import_errors == {}
+    assert bag.dags
+
+
+@pytest.mark.parametrize("path", DAG_FILES, ids=[path.name for path in DAG_FILES])
+def test_parsing_a_dag_file_imports_nothing_heavy(airflow_home: Path, path: Path) -> None:
+    """In a fresh interpreter; Airflow itself is imported first, since what it brings along is not ours."""
+    code = f"""
+import sys, runpy
+import airflow.dag_processing.dagbag
+before = set(sys.modules)
+runpy.run_path({str(path)!r})
+heavy = {{"pyspark", "boto3", "botocore", "pandas", "pyarrow", "duckdb", "numpy"}}
+print(sorted(heavy & (set(sys.modules) - before)), sorted(name for name in heavy if name in before))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[] []"
+
+
+def test_importing_the_package_imports_no_airflow() -> None:
+    code = (
+        "import sys, tidemill.airflow, tidemill.airflow.provider, tidemill.airflow.process; "
+        "print([name for name in ('airflow', 'pyspark', 'pandas', 'boto3') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    import tidemill.airflow
+
+    with pytest.raises(AttributeError, match="no attribute 'TidemillRunOperater'"):
+        tidemill.airflow.TidemillRunOperater  # noqa: B018

@@ -1,0 +1,191 @@
+"""The operators inside Airflow, by `dag.test()`, against a fake command line: states, log, XCom, no process left."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Env = Callable[[str], dict[str, str]]
+Pids = Callable[[], list[int]]
+Alive = Callable[[list[int]], list[int]]
+WaitFor = Callable[[Callable[[], object], str], None]
+
+DAG = """
+from datetime import timedelta
+from tidemill.airflow import tidemill_dags
+tidemill_dags(
+    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", env={env!r},
+    default_args={{"retries": 2, "retry_delay": timedelta(0), "retry_exponential_backoff": False, {more}}},
+)
+"""
+
+
+# A process of its own that runs the DAG in the file it is given.
+TEST_RUN = """
+import sys
+from airflow.dag_processing.dagbag import DagBag
+dag = DagBag(dag_folder=sys.argv[1]).dags["retail"]
+print("STATE", dag.test().state, flush=True)
+"""
+OUR_LINE = re.compile(r"^\S+ \[\w+ *\] (.*?) *\[airflow\.task\.operators\.tidemill\S*\] loc=", re.MULTILINE)
+
+
+@dataclass
+class Task:
+    """How a task ended: state, tries and XCom; `log` is what the operator logged, `output` all that was printed."""
+
+    state: str
+    tries: int
+    xcom: Any
+    output: str
+
+    @property
+    def log(self) -> list[str]:
+        return OUR_LINE.findall(self.output)
+
+    @property
+    def first_open_line(self) -> str:
+        """The first line of the operator that a reader sees: groups are folded."""
+        return self.log[self.log.index("::endgroup::") + 1]
+
+
+RunTask = Callable[..., Task]
+
+
+@pytest.fixture
+def run_task(parse: Callable[..., Any], fake_env: Env, capsys: pytest.CaptureFixture[str]) -> RunTask:
+    """Run a DAG whose child behaves as told, with `dag.test()`."""
+
+    def run(behaviour: str, dag_id: str = "retail", more: str = "") -> Task:
+        dag = parse(DAG.format(env=fake_env(behaviour), more=more)).dags[dag_id]
+        (ti,) = dag.test().get_task_instances()
+        return Task(str(ti.state), ti.try_number, ti.xcom_pull(task_ids=ti.task_id), capsys.readouterr().out)
+
+    return run
+
+
+def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
+    task = run_task("done")
+    assert (task.state, task.tries) == ("success", 1)
+    assert task.first_open_line == "tidemill: committed versions 4–5 (head 5)"
+    assert task.log[-1] == "tidemill: published versions 4–5"
+    assert task.xcom == {"status": "done", "versions": [4, 5], "already_committed": [], "published": [4, 5], "head": 5}
+
+
+def test_progress_and_driver_log_are_one_group(run_task: RunTask) -> None:
+    log = run_task("done").log
+    group = log[: log.index("::endgroup::")]
+    assert group[0] == "::group::tidemill run: progress and driver log"
+    assert "starting" in group
+    assert "a line of a user function" in group
+    assert "committed version 4, 1,200 rows, 2,400 rows/s, 3 late" in group
+
+
+def test_nothing_to_do_is_a_success(run_task: RunTask) -> None:
+    task = run_task("nothing", dag_id="retail__sweep")
+    assert (task.state, task.tries, task.xcom["status"], task.xcom["versions"]) == ("success", 1, "nothing", [])
+    assert task.first_open_line == "tidemill: nothing to do (head 5)"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("fenced", "Fenced: commit 5 of `flights` is another batch (version 4 committed before)"),
+        ("invalid", "InvalidInput: column `a` is not there (version 4 committed before)"),
+        ("corrupt", "CorruptState: segment `s` is missing (version 4 committed before)"),
+        ("usage", "`tidemill run {pipeline}` failed with exit status 2"),
+    ],
+)
+def test_what_no_retry_can_help_fails_at_once(
+    run_task: RunTask, airflow_home: Path, behaviour: str, message: str
+) -> None:
+    task = run_task(behaviour)
+    assert (task.state, task.tries, task.xcom) == ("failed", 1, None)
+    pipeline = f"{airflow_home}/dags/pipelines/retail.py:p"
+    assert f"AirflowFailException: {message.format(pipeline=pipeline)}\n" in task.output
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("unavailable", "StoreUnavailable: put `x` of `s3://lake`: no answer (version 4 committed before)"),
+        ("internal", "InternalError: ranges do not tile (version 4 committed before)"),
+        ("crash", "`tidemill run {pipeline}` was killed by SIGSEGV (version 4 committed before)"),
+        ("silent", "`tidemill run {pipeline}` ended with status 0 and wrote no result"),
+    ],
+)
+def test_what_a_retry_may_help_is_retried(run_task: RunTask, airflow_home: Path, behaviour: str, message: str) -> None:
+    task = run_task(behaviour)
+    assert (task.state, task.tries, task.xcom) == ("failed", 3, None)
+    pipeline = f"{airflow_home}/dags/pipelines/retail.py:p"
+    assert f"AirflowException: {message.format(pipeline=pipeline)}\n" in task.output
+
+
+def test_later_try_says_what_an_earlier_one_committed(run_task: RunTask) -> None:
+    task = run_task("flaky")
+    assert (task.state, task.tries, task.xcom["status"]) == ("success", 2, "nothing")
+    said = [line for line in task.log if line.startswith(("tidemill:", "hint:"))]
+    assert said == [
+        "tidemill: nothing to do (head 5); version 4 had already been committed by an earlier try of this task "
+        "or by another run",
+        "hint: a commit is final, so clearing a task computes nothing again; "
+        "to recompute, `init` and `run` the pipeline under a new root",
+    ]
+
+
+def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: RunTask) -> None:
+    task = run_task("already")
+    assert (task.state, task.xcom["already_committed"]) == ("success", [4])
+    assert "version 4 had already been committed" in task.first_open_line
+
+
+def test_child_gets_the_airflow_run_and_the_arguments(run_task: RunTask, airflow_home: Path) -> None:
+    task = run_task("echo")
+    heard = json.loads(next(line for line in task.log if line.startswith("{")))
+    assert heard["arguments"] == [
+        *("run", f"{airflow_home}/dags/pipelines/retail.py:p", "--root", "s3://lake/tidemill", "--json"),
+        *("--branch", "main", "--engine", "spark"),
+    ]
+    assert heard["env"]["AIRFLOW_CTX_DAG_ID"] == "retail"
+    assert heard["env"]["AIRFLOW_CTX_TASK_ID"] == "run"
+    assert heard["env"]["AIRFLOW_CTX_TRY_NUMBER"] == "1"
+    assert heard["env"]["AIRFLOW_CTX_DAG_RUN_ID"].startswith("manual__")
+
+
+def test_execution_timeout_leaves_no_process(run_task: RunTask, pids: Pids, alive: Alive) -> None:
+    task = run_task("stubborn", more="'execution_timeout': timedelta(seconds=2), 'retries': 0")
+    assert task.state == "failed"
+    assert task.first_open_line == "tidemill: ended from outside, after version 4 was committed"
+    assert len(pids()) == 3
+    assert alive(pids()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["cancelled", "killed"])
+def test_ended_task_leaves_no_process(
+    number: signal.Signals,
+    parse: Callable[..., Any],
+    airflow_home: Path,
+    fake_env: Env,
+    pids: Pids,
+    alive: Alive,
+    wait_for: WaitFor,
+) -> None:
+    parse(DAG.format(env=fake_env("stubborn"), more="'retries': 0"))
+    arguments = [sys.executable, "-c", TEST_RUN, str(airflow_home / "dags")]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as task:
+        assert alive(pids()) == pids()
+        task.send_signal(number)
+        output, _ = task.communicate()
+    wait_for(lambda: alive(pids()) == [], "command, JVM and daemon are gone")
+    if number == signal.SIGTERM:
+        assert "was ended: Airflow asked the task to end (version 4 committed before)" in output
+        assert "STATE failed" in output

@@ -1,7 +1,7 @@
 //! Columns by name and type: what an operator takes from the batches it is given, and its complaints about them.
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Fields, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
 
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -28,6 +28,11 @@ impl InputColumn {
     /// The columns `names` of `schema`, in this order.
     pub(super) fn find_all(operator: &str, schema: &Schema, names: &[String]) -> Result<Vec<Self>> {
         names.iter().map(|name| Self::find(operator, schema, name)).collect()
+    }
+
+    /// The column as a key column.
+    pub(super) fn field(&self) -> Field {
+        Field::new(&self.name, self.data_type.clone(), true)
     }
 
     /// This column of a batch.

@@ -12,10 +12,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Whether a column of this type can be an event time.
 pub(super) fn is_event_time(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Millisecond, _)
-    )
+    matches!(data_type, DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Millisecond, _))
 }
 
 /// The column in ms since the epoch.

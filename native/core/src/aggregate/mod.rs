@@ -1,0 +1,154 @@
+//! Aggregate functions by group: which there are, their types, and the accumulators that compute them.
+//!
+//! Keys, maps and passes stand in `operator`. INVARIANT: an accumulator folds in the order it is given, with the same
+//! steps for the same values, so that float sums are equal to the last bit however the rows were cut over tasks.
+
+mod compare;
+mod count;
+mod extreme;
+mod mean;
+mod number;
+mod pick;
+mod sum;
+mod types;
+
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, Field};
+
+use crate::ddl::ddl;
+use crate::error::{Error, Result};
+
+/// What is computed of the rows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// Rows, or values that are not null.
+    Count,
+    /// The sum of values that are not null.
+    Sum,
+    /// The least value that is not null.
+    Min,
+    /// The greatest value that is not null; NaN is greater than any number.
+    Max,
+    /// The mean of values that are not null.
+    Mean,
+    /// The value of the first row, null or not.
+    First,
+    /// The value of the last row, null or not.
+    Last,
+}
+
+impl Function {
+    const ALL: [(&'static str, Self); 7] = [
+        ("count", Self::Count),
+        ("sum", Self::Sum),
+        ("min", Self::Min),
+        ("max", Self::Max),
+        ("mean", Self::Mean),
+        ("first", Self::First),
+        ("last", Self::Last),
+    ];
+
+    /// The function called `name`.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, function)| *function).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|(known, _)| *known).collect();
+            Error::InvalidInput(format!(
+                "there is no aggregate function `{name}`, expected one of {}",
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// One aggregate: a function over a column (or over rows), under the name of its output.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    /// The output column.
+    pub output: String,
+    /// The function.
+    pub function: Function,
+    /// The type of the input column; `None` counts rows.
+    pub input: Option<DataType>,
+    /// Operator, function and column, for messages.
+    pub label: String,
+}
+
+/// Folds one aggregate for a fixed number of groups.
+pub(crate) trait Accumulator {
+    /// Folds input rows: row i belongs to `groups[i]`. `values` is `None` for a count of rows.
+    fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()>;
+
+    /// Folds partial rows, columns as `Aggregate::partial_fields`; an absent partial is null in all of them.
+    fn merge(&mut self, partials: &[ArrayRef], groups: &[u32]) -> Result<()>;
+
+    /// The partial of each group.
+    fn partials(&self) -> Result<Vec<ArrayRef>>;
+
+    /// The result of each group.
+    fn result(&self) -> Result<ArrayRef>;
+}
+
+impl Aggregate {
+    /// Refuses a type that the function does not take.
+    pub fn check(&self) -> Result<()> {
+        self.result_type().map(|_| ())
+    }
+
+    /// The type of the output column, as in Spark.
+    pub fn result_type(&self) -> Result<DataType> {
+        let Some(input) = &self.input else {
+            return match self.function {
+                Function::Count => Ok(DataType::Int64),
+                _ => Err(Error::InvalidInput(format!("{} needs a column, only `count` counts rows", self.label))),
+            };
+        };
+        match self.function {
+            Function::Count => Ok(DataType::Int64),
+            Function::Sum => types::sum(input).ok_or_else(|| self.unfit("a number", input)),
+            Function::Mean => types::mean(input).ok_or_else(|| self.unfit("a number", input)),
+            Function::Min | Function::Max if compare::is_ordered(input) => Ok(input.clone()),
+            Function::Min | Function::Max => Err(self.unfit("a type that has an order", input)),
+            Function::First | Function::Last => Ok(input.clone()),
+        }
+    }
+
+    /// The columns of a partial, all nullable.
+    pub fn partial_fields(&self) -> Result<Vec<Field>> {
+        let result = self.result_type()?;
+        let field = |suffix: &str, data_type: DataType| Field::new(format!("{}{suffix}", self.output), data_type, true);
+        Ok(match (self.function, &self.input) {
+            (Function::Mean, Some(input)) => {
+                let sum = types::sum_of_mean(input).ok_or_else(|| self.unfit("a number", input))?;
+                vec![field(".sum", sum), field(".count", DataType::Int64)]
+            }
+            (Function::First | Function::Last, _) => vec![field("", result), field(".set", DataType::Boolean)],
+            _ => vec![field("", result)],
+        })
+    }
+
+    /// An accumulator for `groups` groups, nothing folded yet.
+    pub(crate) fn accumulator(&self, groups: usize) -> Result<Box<dyn Accumulator>> {
+        let result = self.result_type()?;
+        let label = self.label.clone();
+        Ok(match (self.function, &self.input) {
+            (Function::Count, _) | (_, None) => Box::new(count::Count::new(groups)),
+            (Function::Sum, Some(_)) => sum::accumulator(label, &result, groups)?,
+            (Function::Mean, Some(input)) => mean::accumulator(label, input, &result, groups)?,
+            (Function::Min, Some(_)) => extreme::accumulator(extreme::Least, result, groups),
+            (Function::Max, Some(_)) => extreme::accumulator(extreme::Greatest, result, groups),
+            (Function::First, Some(_)) => Box::new(pick::Edge::first(result, groups)),
+            (Function::Last, Some(_)) => Box::new(pick::Edge::last(result, groups)),
+        })
+    }
+
+    fn unfit(&self, expected: &str, found: &DataType) -> Error {
+        Error::InvalidInput(format!("{} needs a column of {expected}, found {}", self.label, ddl(found)))
+    }
+}

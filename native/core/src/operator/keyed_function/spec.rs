@@ -1,0 +1,97 @@
+//! A keyed function as declared, and what follows from it: which columns are sent through the exchange.
+
+use arrow_schema::{Fields, SchemaRef};
+
+use crate::ddl::ddl;
+use crate::error::{Error, Result};
+use crate::operator::columns::InputColumn;
+use crate::operator::event_time::is_event_time;
+
+/// Columns that travel along hidden and are not shown to functions.
+const HIDDEN: [&str; 2] = ["_row", "_metadata"];
+
+/// When a key without data times out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// Never.
+    Never,
+    /// This many ms of batch time after its last data.
+    BatchTime(i64),
+    /// When the watermark passes its latest event time by more than this many ms.
+    EventTime(i64),
+}
+
+/// What is done with late rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateRows {
+    /// `prepare` takes them out.
+    TakeOut,
+    /// They reach the function; no deadline is set before the late bound.
+    Keep,
+}
+
+/// A keyed function as declared.
+#[derive(Clone, Debug)]
+pub struct KeyedFunctionSpec {
+    /// The operator's name, for messages.
+    pub name: String,
+    /// Key columns.
+    pub key: Vec<String>,
+    /// The columns of its input.
+    pub input: SchemaRef,
+    /// The columns that the function is given; `None`: all but hidden ones.
+    pub values: Option<Vec<String>>,
+    /// The columns of the state.
+    pub state: Fields,
+    /// The columns of what it emits.
+    pub output: SchemaRef,
+    /// When a key times out.
+    pub timeout: Timeout,
+    /// The event time column; needed where `timeout` is by event time.
+    pub event_time: Option<String>,
+    /// What is done with late rows.
+    pub late: LateRows,
+}
+
+impl KeyedFunctionSpec {
+    /// The event time column, where the timeout goes by it.
+    pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
+        if !matches!(self.timeout, Timeout::EventTime(_)) {
+            return Ok(None);
+        }
+        let Some(name) = &self.event_time else {
+            return Err(Error::InvalidInput(format!(
+                "operator `{}` times out by event time, its input has no event time column\n\
+                 hint: call `.withWatermark(column, delay)` before `.groupBy`",
+                self.name
+            )));
+        };
+        let column = InputColumn::find(&self.name, &self.input, name)?;
+        if is_event_time(&column.data_type) {
+            return Ok(Some(column));
+        }
+        Err(Error::InvalidInput(format!(
+            "operator `{}` takes event time from column `{name}`, which is {}, expected a timestamp or a date",
+            self.name,
+            ddl(&column.data_type)
+        )))
+    }
+
+    /// What is sent: key columns, then the event time, then the columns that the function is given, each once.
+    pub(super) fn sent_columns(&self) -> Result<Vec<InputColumn>> {
+        let all = || self.input.fields().iter().map(|field| field.name().clone());
+        let values = self.values.clone().unwrap_or_else(|| all().filter(|name| !is_hidden(name)).collect());
+        let event_time = self.event_time_column()?.map(|column| column.name);
+        let mut sent: Vec<InputColumn> = Vec::new();
+        for name in self.key.iter().cloned().chain(event_time).chain(values) {
+            if sent.iter().all(|column| column.name != name) {
+                sent.push(InputColumn::find(&self.name, &self.input, &name)?);
+            }
+        }
+        Ok(sent)
+    }
+}
+
+fn is_hidden(name: &str) -> bool {
+    HIDDEN.contains(&name)
+}

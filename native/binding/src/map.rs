@@ -39,7 +39,7 @@ impl PyStateMap {
     fn open(py: Python<'_>, schema: &PyMapSchema, runs: Vec<PyRef<'_, PyRun>>, lo: u64, hi: u64) -> PyResult<Self> {
         let range = KeyRange::new(lo, hi).raise(py)?;
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.run.clone()).collect();
-        Ok(Self::wrap(StateMap::open(schema.schema.clone(), runs, range).raise(py)?))
+        Ok(Self::wrap(StateMap::open(schema.schema.clone(), &runs, range).raise(py)?))
     }
 
     fn copy(&self) -> Self {

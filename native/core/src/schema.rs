@@ -1,6 +1,6 @@
 //! The columns of a state map, and which Arrow types they may have.
 //!
-//! INVARIANT: in a stored run every value column is nullable, because a tombstone has no value.
+//! INVARIANT: in a run key and value columns are nullable: null keys are keys, and a tombstone has no value.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct MapSchema {
     pub key: Fields,
     /// Sub-key columns: order the rows of one key.
     pub sub_key: Fields,
-    /// Value columns, all nullable.
+    /// Value columns.
     pub value: Fields,
 }
 
@@ -38,7 +38,7 @@ impl MapSchema {
         for field in value {
             check_value_type(&name, field.name(), field.data_type())?;
         }
-        let schema = Self { name, key: plain(key), sub_key: plain(sub_key), value: nullable(value) };
+        let schema = Self { name, key: nullable(key), sub_key: nullable(sub_key), value: nullable(value) };
         schema.check_names()?;
         Ok(schema)
     }
@@ -61,6 +61,18 @@ impl MapSchema {
     #[must_use]
     pub fn key_width(&self) -> usize {
         self.key.len() + self.sub_key.len()
+    }
+
+    /// Whether `other` has the same key, sub-key and value columns, whatever it is called.
+    #[must_use]
+    pub fn has_columns_of(&self, other: &Self) -> bool {
+        self.key == other.key && self.sub_key == other.sub_key && self.value == other.value
+    }
+
+    /// Its columns for a message: `(key) (sub-key) -> (value)`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("({}) ({}) -> ({})", names(&self.key), names(&self.sub_key), names(&self.value))
     }
 
     fn live_fields(&self) -> Vec<Arc<Field>> {
@@ -135,10 +147,11 @@ fn unkept(map: &str, path: &str, data_type: &DataType) -> Result<()> {
     Err(Error::InvalidInput(format!("state map `{map}` cannot keep `{path}` of type {data_type}")))
 }
 
-fn plain(fields: &Fields) -> Fields {
-    fields.iter().map(|f| Field::new(f.name(), f.data_type().clone(), f.is_nullable())).collect()
-}
-
 fn nullable(fields: &Fields) -> Fields {
     fields.iter().map(|f| Field::new(f.name(), f.data_type().clone(), true)).collect()
+}
+
+fn names(fields: &Fields) -> String {
+    let name = |field: &Arc<Field>| format!("{}: {}", field.name(), field.data_type());
+    fields.iter().map(name).collect::<Vec<_>>().join(", ")
 }

@@ -1,35 +1,57 @@
 //! The state map of one key range: runs, oldest first, and the changes made since it was opened, which are runs too.
+//!
+//! A copy shares all runs, so it costs the same for any number of rows.
+//! INVARIANT: of the rows of a key the newest run's is the one that counts, and a tombstone there means: no row.
 
+mod change;
+mod due;
+mod get;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod tiers;
 
-pub use rows::{Changes, Found, Rows};
-pub use tiers::merge_count;
-
 use std::sync::Arc;
+
+use arrow_array::Array;
 
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::range::KeyRange;
-use crate::run::SortedRun;
+use crate::run::{self, SortedRun, Tombstones, gather, newest};
 use crate::schema::MapSchema;
+
+pub use rows::{Changes, Found, Rows};
+pub use tiers::merge_count;
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 #[derive(Clone, Debug)]
 pub struct StateMap {
     schema: Arc<MapSchema>,
     range: KeyRange,
+    /// Oldest first; the first `opened` are what it was opened with, the others are changes.
+    runs: Vec<SortedRun>,
+    opened: usize,
 }
 
 impl StateMap {
     /// The map that `runs`, oldest first, make; rows with a hash outside `range` are not seen.
-    pub fn open(schema: Arc<MapSchema>, _runs: Vec<SortedRun>, range: KeyRange) -> Result<Self> {
-        Ok(Self { schema, range })
+    pub fn open(schema: Arc<MapSchema>, runs: &[SortedRun], range: KeyRange) -> Result<Self> {
+        if let Some(odd) = runs.iter().find(|run| !run.schema().has_columns_of(&schema)) {
+            return Err(Error::InvalidInput(format!(
+                "cannot open state map `{}`: it has the columns {}, a run has {}",
+                schema.name,
+                schema.describe(),
+                odd.schema().describe()
+            )));
+        }
+        let runs: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
+        Ok(Self { schema, range, opened: runs.len(), runs })
     }
 
     /// Its columns.
     #[must_use]
-    pub fn schema(&self) -> &MapSchema {
+    pub fn schema(&self) -> &Arc<MapSchema> {
         &self.schema
     }
 
@@ -37,21 +59,6 @@ impl StateMap {
     #[must_use]
     pub fn range(&self) -> KeyRange {
         self.range
-    }
-
-    /// What is known of each of `keys` (key columns, then sub-key columns), in their order.
-    pub fn get(&self, _keys: &Keys) -> Result<Found> {
-        Err(Error::InternalError("not yet".into()))
-    }
-
-    /// The live rows with deadline <= `now_ms`, sorted.
-    pub fn due(&self, _now_ms: i64) -> Result<Rows> {
-        Err(Error::InternalError("not yet".into()))
-    }
-
-    /// Puts and removes rows. Of equal keys the last one holds.
-    pub fn change(&mut self, _changes: Changes) -> Result<()> {
-        Err(Error::InternalError("not yet".into()))
     }
 
     /// A fork: neither sees what is done to the other.
@@ -62,22 +69,76 @@ impl StateMap {
 
     /// What was changed since `open`, tombstones included; `None` if nothing was.
     pub fn delta(&self) -> Result<Option<SortedRun>> {
-        Err(Error::InternalError("not yet".into()))
+        match &self.runs[self.opened..] {
+            [] => Ok(None),
+            changes => run::merge(changes, self.range, Tombstones::Keep).map(Some),
+        }
     }
 
     /// The live rows, sorted.
     pub fn scan(&self) -> Result<Rows> {
-        Err(Error::InternalError("not yet".into()))
+        let mut picks = Vec::new();
+        newest(&self.runs, |source, row| {
+            if !self.runs[source].is_tombstone(row) {
+                picks.push((source, row));
+            }
+        });
+        self.rows(&picks)
     }
 
     /// Live rows.
-    pub fn len(&self) -> Result<usize> {
-        Err(Error::InternalError("not yet".into()))
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if let [only] = self.runs.as_slice()
+            && only.has_no_tombstones()
+        {
+            return only.len();
+        }
+        let mut live = 0;
+        newest(&self.runs, |source, row| live += usize::from(!self.runs[source].is_tombstone(row)));
+        live
     }
 
-    /// The least deadline of a live row; `None` if no live row has one.
+    /// Whether there is no live row.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<i64> {
-        None
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows at `picks` (run, row).
+    fn rows(&self, picks: &[(usize, usize)]) -> Result<Rows> {
+        let schema = &self.schema;
+        let fields = schema.key.iter().chain(&schema.sub_key).chain(&schema.value);
+        let mut keys = fields
+            .enumerate()
+            .map(|(column, field)| {
+                let sources: Vec<&dyn Array> = self.runs.iter().map(|run| run.columns()[column].as_ref()).collect();
+                gather(field.data_type(), &sources, picks)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let values = keys.split_off(schema.key_width());
+        let sub_keys = keys.split_off(schema.key.len());
+        let updated_at = picks.iter().map(|&(source, row)| self.runs[source].updated_at(row)).collect();
+        let deadline = picks.iter().map(|&(source, row)| self.runs[source].deadline(row)).collect();
+        Ok(Rows { keys, sub_keys, values, updated_at, deadline })
+    }
+
+    /// `InternalError` unless `keys` are of the types of this map's key and sub-key.
+    fn check_keys(&self, keys: &Keys) -> Result<()> {
+        let fields = self.schema.key.iter().chain(&self.schema.sub_key);
+        let fit = keys.columns().len() == self.schema.key_width()
+            && keys.hashed_columns() == self.schema.key.len()
+            && keys.columns().iter().zip(fields).all(|(column, field)| column.data_type() == field.data_type());
+        if fit {
+            return Ok(());
+        }
+        let found: Vec<String> = keys.columns().iter().map(|column| column.data_type().to_string()).collect();
+        Err(Error::InvalidInput(format!(
+            "state map `{}` has the columns {}, asked for by keys of ({}), {} of them hashed",
+            self.schema.name,
+            self.schema.describe(),
+            found.join(", "),
+            keys.hashed_columns()
+        )))
     }
 }

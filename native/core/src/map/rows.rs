@@ -1,6 +1,11 @@
 //! What goes into a state map and comes out of it, column by column.
 
-use arrow_array::ArrayRef;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
+
+use crate::error::Result;
+use crate::schema::MapSchema;
 
 /// Rows to put (or, where `deleted`, to remove), in any order. Of equal keys the last one holds.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +37,19 @@ pub struct Rows {
     pub updated_at: Vec<i64>,
     /// The first ms at which the row is due.
     pub deadline: Vec<Option<i64>>,
+}
+
+impl Rows {
+    /// The rows in [`MapSchema::live_columns`].
+    pub fn into_batch(self, schema: &MapSchema) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.updated_at.len()));
+        let mut columns = self.keys;
+        columns.extend(self.sub_keys);
+        columns.extend(self.values);
+        columns.push(Arc::new(TimestampMillisecondArray::from(self.updated_at).with_timezone("UTC")));
+        columns.push(Arc::new(TimestampMillisecondArray::from(self.deadline).with_timezone("UTC")));
+        Ok(RecordBatch::try_new_with_options(schema.live_columns(), columns, &options)?)
+    }
 }
 
 /// The answer to a look-up: one row for each key asked for, in that order.

@@ -1,0 +1,136 @@
+//! Merging sorted runs: the one loop behind scans, deltas, tiers and bases.
+
+use std::cmp::Ordering;
+
+use arrow_array::Array;
+
+use super::{SortedRun, gather};
+use crate::error::{Error, Result};
+use crate::key::Keys;
+use crate::range::KeyRange;
+
+/// What a merge does with tombstones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tombstones {
+    /// Keep them: something older may lie below.
+    Keep,
+    /// Drop them: the oldest run is among the merged ones.
+    Drop,
+}
+
+/// One run of the rows of `runs`, oldest first, with a hash in `range`; the newest row of a key wins.
+pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Result<SortedRun> {
+    let views: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).collect();
+    let Some(first) = views.first() else {
+        return Err(Error::InvalidInput("cannot merge no runs: give at least one".into()));
+    };
+    if let Some(odd) = views.iter().find(|view| !view.schema().has_columns_of(first.schema())) {
+        return Err(Error::InvalidInput(format!(
+            "cannot merge runs of different columns: {} and {}",
+            first.schema().describe(),
+            odd.schema().describe()
+        )));
+    }
+    if let [only] = views.as_slice()
+        && (tombstones == Tombstones::Keep || only.has_no_tombstones())
+    {
+        return Ok(only.clone());
+    }
+    let mut picks = Vec::with_capacity(views.iter().map(SortedRun::len).max().unwrap_or(0));
+    newest(&views, |source, row| {
+        if tombstones == Tombstones::Keep || !views[source].is_tombstone(row) {
+            picks.push((source, row));
+        }
+    });
+    collect(first, &views, &picks)
+}
+
+/// The run of the rows at `picks`, which are in order.
+fn collect(like: &SortedRun, views: &[SortedRun], picks: &[(usize, usize)]) -> Result<SortedRun> {
+    let columns = (0..like.columns().len())
+        .map(|column| {
+            let sources: Vec<&dyn Array> = views.iter().map(|view| view.columns()[column].as_ref()).collect();
+            gather(like.columns()[column].data_type(), &sources, picks)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let hashes = picks.iter().map(|&(source, row)| views[source].keys().hash(row)).collect();
+    let keys = like.keys().rebuilt(columns[..like.schema().key_width()].to_vec(), hashes)?;
+    SortedRun::from_sorted(like.schema(), keys, columns)
+}
+
+/// One run's next row.
+struct Cursor<'a> {
+    source: usize,
+    keys: &'a Keys,
+    row: usize,
+    end: usize,
+}
+
+impl Cursor<'_> {
+    fn hash(&self) -> u64 {
+        self.keys.hash(self.row)
+    }
+
+    fn is_done(&self) -> bool {
+        self.row == self.end
+    }
+}
+
+/// Calls `visit(source, row)` with the newest row of each key of `runs` (oldest first), in order of the keys.
+pub(crate) fn newest(runs: &[SortedRun], mut visit: impl FnMut(usize, usize)) {
+    let mut cursors: Vec<Cursor<'_>> = runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| !run.is_empty())
+        .map(|(source, run)| Cursor { source, keys: run.keys(), row: run.start, end: run.end })
+        .collect();
+    while cursors.len() > 1 {
+        match lonely_least(&cursors) {
+            (at, Some(limit)) => advance_below(&mut cursors[at], limit, &mut visit),
+            (_, None) => advance_tie(&mut cursors, &mut visit),
+        }
+        cursors.retain(|cursor| !cursor.is_done());
+    }
+    for cursor in cursors {
+        (cursor.row..cursor.end).for_each(|row| visit(cursor.source, row));
+    }
+}
+
+/// The cursor with the least hash, and the least hash of the others if that is greater.
+fn lonely_least(cursors: &[Cursor<'_>]) -> (usize, Option<u64>) {
+    let (mut at, mut least, mut next) = (0, cursors[0].hash(), u64::MAX);
+    for (other, cursor) in cursors.iter().enumerate().skip(1) {
+        let hash = cursor.hash();
+        if hash < least {
+            (at, next, least) = (other, least, hash);
+        } else {
+            next = next.min(hash);
+        }
+    }
+    (at, (least < next).then_some(next))
+}
+
+fn advance_below(cursor: &mut Cursor<'_>, limit: u64, visit: &mut impl FnMut(usize, usize)) {
+    while !cursor.is_done() && cursor.hash() < limit {
+        visit(cursor.source, cursor.row);
+        cursor.row += 1;
+    }
+}
+
+/// Visits the least key of several runs that stand at one hash, and steps over it in each of them.
+fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize)) {
+    let mut least = 0;
+    for other in 1..cursors.len() {
+        let (a, b) = (&cursors[other], &cursors[least]);
+        if a.keys.cmp_at(a.row, b.keys, b.row) != Ordering::Greater {
+            least = other; // of equal keys the later run is the newer one
+        }
+    }
+    let (source, keys, row) = (cursors[least].source, cursors[least].keys, cursors[least].row);
+    visit(source, row);
+    for cursor in cursors {
+        if cursor.keys.eq_at(cursor.row, keys, row) {
+            cursor.row += 1;
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A table over the leading bits of the hashes of a run: hashes are uniform, so it leads to within a few rows.
+
+/// Rows a bucket, on average.
+const BUCKET_ROWS: usize = 16;
+
+/// For each prefix, the first row with at least that prefix.
+#[derive(Debug)]
+pub(super) struct PrefixTable {
+    first: u64,
+    span: u64,
+    shift: u32,
+    starts: Vec<u32>,
+}
+
+impl PrefixTable {
+    /// The table of `hashes`, which ascend.
+    pub(super) fn new(hashes: &[u64]) -> Self {
+        let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else {
+            return Self { first: 0, span: 0, shift: 0, starts: Vec::new() };
+        };
+        let span = last - first;
+        let table_bits = (hashes.len() / BUCKET_ROWS).max(1).next_power_of_two().trailing_zeros();
+        let shift = (u64::BITS - span.leading_zeros()).saturating_sub(table_bits).min(u64::BITS - 1);
+        let mut starts = Vec::with_capacity((span >> shift) as usize + 2);
+        for (row, &hash) in (0u32..).zip(hashes) {
+            let prefix = ((hash - first) >> shift) as usize;
+            while starts.len() <= prefix {
+                starts.push(row);
+            }
+        }
+        starts.push(hashes.len() as u32);
+        Self { first, span, shift, starts }
+    }
+
+    /// The rows among which `hash` lies, if it lies anywhere.
+    #[inline]
+    pub(super) fn bucket(&self, hash: u64) -> Option<(usize, usize)> {
+        let distance = hash.wrapping_sub(self.first);
+        if distance > self.span || self.starts.is_empty() {
+            return None;
+        }
+        let prefix = (distance >> self.shift) as usize;
+        Some((self.starts[prefix] as usize, self.starts[prefix + 1] as usize))
+    }
+}

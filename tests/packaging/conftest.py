@@ -1,6 +1,6 @@
 """What the packaging tests share: wheel and sdist of this checkout, and empty environments to put them in.
 
-Each is made once a session, in temporary folders; the checkout itself is not touched, but for `target/`, which the
+Each is made once a session, in temporary folders; the checkout itself is not touched, but for `target/`, which all
 builds share so that the arrow crates are compiled once.
 """
 
@@ -37,9 +37,10 @@ class Environment:
         )
 
 
-def run_checked(*command: str | Path, **environ: str) -> str:
+def run_checked(*command: str | Path) -> str:
     """stdout of a command; its whole output if it fails."""
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | environ, capture_output=True, text=True)
+    environ = {"CARGO_TARGET_DIR": str(ROOT / "target")} | os.environ
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -82,9 +83,7 @@ def sdist(uv: str, sources: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def wheel(uv: str, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the sdist: so the sdist holds everything that a build needs."""
     folder = tmp_path_factory.mktemp("wheel")
-    run_checked(
-        uv, "build", "--quiet", "--wheel", "--out-dir", folder, sdist, CARGO_TARGET_DIR=str(ROOT / "target/packaging")
-    )
+    run_checked(uv, "build", "--quiet", "--wheel", "--out-dir", folder, sdist)
     (built,) = folder.glob("*.whl")
     return built
 

@@ -77,7 +77,7 @@ def test_a_missing_object_is_missing_and_says_where(store: Store) -> None:
     with pytest.raises(ObjectMissing) as missing:
         store.get("no/such")
     assert missing.value.name == "no/such"
-    assert store.uri in str(missing.value)
+    assert str(missing.value).startswith("no object `no/such` in `")
 
 
 def test_a_folder_is_no_object(store: Store) -> None:
@@ -136,6 +136,7 @@ def test_odd_names_are_ordinary(store: Store, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", "a\\b", ".."])
 def test_a_name_cannot_leave_the_store(store: Store, name: str) -> None:
+    store.put("here", b"")
     for act in (store.get, store.stat, store.delete, store.local_path):
         with pytest.raises(CorruptState, match="outside the repository"):
             act(name)
@@ -143,10 +144,10 @@ def test_a_name_cannot_leave_the_store(store: Store, name: str) -> None:
         with pytest.raises(CorruptState, match="outside the repository"):
             write(name, b"")
     with pytest.raises(CorruptState, match="outside the repository"):
-        store.copy("a", name)
+        store.copy("here", name)
     with pytest.raises(CorruptState, match="outside the repository"):
         list(store.list(f"{name}/x"))
-    assert names(store) == []
+    assert names(store) == ["here"]
 
 
 @pytest.mark.parametrize("name", [".tmp/a", "a/.tmp/b", ".tmp", "nul\0"])
@@ -313,7 +314,7 @@ def test_a_prefix_is_a_part_of_the_name(store: Store) -> None:
 
 
 def test_listing_starts_after_a_name_that_need_not_exist(store: Store) -> None:
-    given = in_order(["a", "a-b", "b/c", "b/c-d/e", "b/c/f", "b/d", "b0", "c/a/a"])
+    given = in_order(["a", "a-b", "b/c!", "b/c-d/e", "b/c/f", "b/d", "b0", "c/a/a"])
     for name in given:
         store.put(name, b"")
     starts = [*given, "", "b", "b/", "b/c/", "b/c/g", "b/zz", "b/c-", "c/a", "zzz", "A"]

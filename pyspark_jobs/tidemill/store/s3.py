@@ -186,4 +186,6 @@ def _is_folder_mark(name: str) -> bool:
 
 
 def _entry(name: str, size: int, found: Mapping[str, Any]) -> Entry:
-    return Entry(name, size, found["ETag"].strip('"'), int(found["LastModified"].timestamp() * 1000))
+    # HEAD knows whole seconds only, and some servers list milliseconds: one object has one time.
+    modified_ms = int(found["LastModified"].timestamp()) * 1000
+    return Entry(name, size, found["ETag"].strip('"'), modified_ms)

@@ -1,0 +1,10 @@
+"""A test-only verb as a new file: how many keys an operator has at a version."""
+
+from __future__ import annotations
+
+from tidemill.driver.context import Context
+from tidemill.verbs.read import state
+
+
+def count_keys(context: Context, operator: str, version: int | None = None) -> int:
+    return state(context, operator, version, None, None, None, None).num_rows

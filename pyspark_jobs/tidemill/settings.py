@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,7 @@ def _sum_of_parts(text: Any, units: Mapping[str, int]) -> int | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """Tidemill's settings; sizes accept text such as `"64 MiB"`. `spark` holds the keys that are passed on to Spark."""
+    """Tidemill's own settings: the keys `tidemill.…`. Sizes are given as bytes or as text such as `"64 MiB"`."""
 
     block_rows: int = 131_072
     """Rows of a block: the unit of combining and of `map_batches`. Fixed in the plan."""
@@ -147,41 +147,40 @@ class Settings:
     task_rows: int = 200_000
     """A batch of fewer rows (as estimated) runs in one task, without an exchange."""
     cache_bytes: int = 1024**3
-    """How much of the machine's disk the cache of opened segments may take; 0: no cache."""
-    spark: Mapping[str, str] = field(default_factory=dict)
+    """How much the cache of opened segments may take; 0: no cache."""
 
     def __post_init__(self) -> None:
-        for name in ("block_rows", "split_bytes", "chunk_bytes", "task_rows"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"setting `tidemill.{name}` is {getattr(self, name)}: expected at least 1")
-        if self.cache_bytes < 0:
-            raise InvalidInput(f"setting `tidemill.cache_bytes` is {self.cache_bytes}: expected 0 or more")
-
-    @classmethod
-    def resolve(
-        cls,
-        conf: Mapping[str, Any] | None = None,
-        environment: Mapping[str, str] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-    ) -> Settings:
-        """The settings by precedence: `conf`, `TIDEMILL_…` in the environment, `tidemill.toml` in `folder`, default.
-
-        `environment` is the process's, `folder` the working folder, where they are not given.
-        """
-        found = _from_file(Path(folder if folder is not None else os.curdir) / _FILE)
-        found |= _from_environment(os.environ if environment is None else environment)
-        found |= dict(conf or {})
-        own: dict[str, int] = {}
-        spark: dict[str, str] = {}
-        for key, value in found.items():
-            if key.startswith("spark."):
-                spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
-            else:
-                own[_own_name(key)] = _number(key, value)
-        return cls(**own, spark=spark)
+        for name in _NAMES:
+            least = 0 if name == "cache_bytes" else 1
+            if getattr(self, name) < least:
+                raise InvalidInput(f"setting `tidemill.{name}` is {getattr(self, name)}, expected at least {least}")
 
 
-_NAMES = tuple(f.name for f in dataclasses.fields(Settings) if f.name != "spark")
+def resolve(
+    conf: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> tuple[Settings, dict[str, str]]:
+    """Tidemill's settings, and the keys `spark.…`, which are passed on as text.
+
+    Precedence: `conf`, `TIDEMILL_…` in the environment, `tidemill.toml` in `folder`, default. `environment` is the
+    process's and `folder` the working folder where they are not given. The file has the same keys as `conf`, as
+    TOML likes: `tidemill.block_rows = 65536`, or `block_rows` below `[tidemill]`.
+    """
+    found = _from_file(Path(folder if folder is not None else os.curdir) / _FILE)
+    found |= _from_environment(os.environ if environment is None else environment)
+    found |= dict(conf or {})
+    own: dict[str, int] = {}
+    spark: dict[str, str] = {}
+    for key, value in found.items():
+        if str(key).startswith("spark."):
+            spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            own[_own_name(str(key))] = _number(key, value)
+    return Settings(**own), spark
+
+
+_NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows", "task_rows"}
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, normalise
 from .ddl import parse_ddl, to_ddl, type_ddl
-from .duck import quoted, to_duckdb
+from .duck import literal, quoted, to_duckdb
 from .python import from_dataclass
 from .spark import from_spark, spark_json
 
@@ -25,6 +25,7 @@ __all__ = [
     "conform",
     "difference",
     "is_unnamed",
+    "literal",
     "normalise",
     "quoted",
     "spark_json",

@@ -2,7 +2,7 @@
 
 PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
-CARGO := PATH="$$PATH:$$HOME/.cargo/bin" cargo
+CARGO := PATH="$$PATH:$${CARGO_HOME:-$$HOME/.cargo}/bin" cargo
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 

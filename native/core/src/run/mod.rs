@@ -117,9 +117,10 @@ impl SortedRun {
         (row < to && row >= self.start && row < self.end && self.cmp_key(row, keys, i).is_eq()).then_some(row)
     }
 
-    /// Row numbers of this run, as its other methods take them.
-    pub(crate) fn row_numbers(&self) -> std::ops::Range<usize> {
-        self.start..self.end
+    /// The hashes of its rows, from the first that it shows to the last.
+    #[must_use]
+    pub fn hashes(&self) -> &[u64] {
+        &self.body.keys.hashes()[self.start..self.end]
     }
 
     pub(crate) fn keys(&self) -> &Keys {

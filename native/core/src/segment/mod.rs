@@ -1,19 +1,16 @@
-//! Segments: sorted runs as Parquet bytes. Where they lie is Python's business.
+//! Segments: sorted runs as Parquet bytes. Any reader of Parquet reads one; `docs/format.md` tells what it means.
+//!
+//! Where segments lie, and which of them make a version, is Python's business.
+//! INVARIANT: the same run gives the same bytes; bytes that were not written by `write` never make a run.
 
-use std::sync::Arc;
+mod footer;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
 
-use bytes::Bytes;
+pub use read::read;
+pub use write::write;
 
-use crate::error::{Error, Result};
-use crate::run::SortedRun;
-use crate::schema::MapSchema;
-
-/// `run` as a segment.
-pub fn write(_run: &SortedRun) -> Result<Vec<u8>> {
-    Err(Error::InternalError("not yet".into()))
-}
-
-/// The run that a segment's bytes hold; `CorruptState` naming `name` for anything else.
-pub fn read(_schema: &Arc<MapSchema>, _data: Bytes, _name: &str) -> Result<SortedRun> {
-    Err(Error::InternalError("not yet".into()))
-}
+/// Rows of a row group, the unit of checksums. Large enough that its overhead is nothing.
+const ROW_GROUP_ROWS: usize = 1 << 17;

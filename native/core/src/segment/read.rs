@@ -1,0 +1,164 @@
+//! A run from a segment's bytes, which may be anything: every claim of the file is checked before it is believed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Field, Fields, SchemaRef};
+use arrow_select::concat::concat_batches;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::footer::{RowGroup, parse};
+use crate::error::{Error, Result};
+use crate::key::Keys;
+use crate::run::SortedRun;
+use crate::schema::MapSchema;
+
+/// "PAR1" at the head of the file.
+const MAGIC_BYTES: usize = 4;
+/// More rows than this a byte, and memory would be claimed that the file cannot fill.
+const ROWS_PER_BYTE: usize = 1024;
+
+/// Why bytes are not a segment.
+type Verdict<T> = std::result::Result<T, String>;
+
+/// The run that a segment's bytes hold; `CorruptState` naming `name` for anything else.
+pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRun> {
+    // The decoder is not ours: should it panic over bytes that no writer makes, that too is a verdict on the bytes.
+    let verdict = catch_unwind(AssertUnwindSafe(|| decode(schema, data)));
+    verdict.unwrap_or_else(|_| Err("the Parquet decoder gave up on it".into())).map_err(|why| {
+        Error::CorruptState(format!(
+            "cannot read segment `{name}` of state map `{}`: {why}\n\
+             hint: restore the object from a backup, or rewind to a version that does not need it",
+            schema.name
+        ))
+    })
+}
+
+fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
+    let metadata = open(&schema.columns(), &data)?;
+    let groups = parse(schema, metadata.metadata().file_metadata().key_value_metadata())?;
+    check_groups(&groups, &metadata, &data)?;
+    let batch = rows(metadata, data, &groups)?;
+    let run = sorted(schema, &batch)?;
+    check_hash_bounds(&groups, run.hashes())?;
+    Ok(run)
+}
+
+/// The metadata of a file that has `columns`.
+fn open(columns: &SchemaRef, data: &Bytes) -> Verdict<ArrowReaderMetadata> {
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let found = ArrowReaderMetadata::load(data, options.clone()).map_err(not_parquet)?;
+    if !same_columns(found.schema().fields(), columns.fields()) {
+        let (found, expected) = (describe(found.schema().fields()), describe(columns.fields()));
+        return Err(format!("it has the columns ({found}), expected ({expected})"));
+    }
+    let options = options.with_schema(Arc::clone(columns));
+    ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(not_parquet)
+}
+
+fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Bytes) -> Verdict<()> {
+    let found = metadata.metadata().row_groups();
+    if found.len() != groups.len() {
+        return Err(format!("it has {} row groups, expected {}", found.len(), groups.len()));
+    }
+    let mut start = MAGIC_BYTES;
+    for (number, (group, found)) in groups.iter().zip(found).enumerate() {
+        if usize::try_from(found.num_rows()) != Ok(group.rows) {
+            return Err(format!("row group {number} has {} rows, expected {}", found.num_rows(), group.rows));
+        }
+        let end = start.checked_add(group.bytes).filter(|&end| end <= data.len());
+        let bytes = end.map(|end| &data[start..end]).ok_or_else(|| format!("row group {number} is cut off"))?;
+        if xxh3_64(bytes) != group.checksum {
+            return Err(format!("row group {number} does not have the checksum {:016x}", group.checksum));
+        }
+        if group.rows == 0 || group.rows / ROWS_PER_BYTE > group.bytes {
+            return Err(format!("row group {number} claims {} rows in {} bytes", group.rows, group.bytes));
+        }
+        start += group.bytes;
+    }
+    Ok(())
+}
+
+fn rows(metadata: ArrowReaderMetadata, data: Bytes, groups: &[RowGroup]) -> Verdict<RecordBatch> {
+    let total: usize = groups.iter().map(|group| group.rows).sum();
+    let schema = Arc::clone(metadata.schema());
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(data, metadata)
+        .with_batch_size(total.max(1)) // all at once, so that nothing is copied together afterwards
+        .build()
+        .map_err(not_parquet)?;
+    let batches = reader.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let batch = match <[RecordBatch; 1]>::try_from(batches) {
+        Ok([only]) => only,
+        Err(batches) => concat_batches(&schema, &batches).map_err(|error| error.to_string())?,
+    };
+    if batch.num_rows() != total {
+        return Err(format!("it holds {} rows, expected {total}", batch.num_rows()));
+    }
+    Ok(batch)
+}
+
+/// The run of `batch`, if its rows are those of a run.
+fn sorted(schema: &Arc<MapSchema>, batch: &RecordBatch) -> Verdict<SortedRun> {
+    let [.., updated_at, deadline, deleted] = batch.columns() else {
+        return Err("it has too few columns".into());
+    };
+    if updated_at.null_count() + deleted.null_count() > 0 {
+        return Err("it has nulls in `updated_at` or `deleted`".into());
+    }
+    check_tombstones(deadline, deleted)?;
+    let (key, rest) = batch.columns().split_at(schema.key.len());
+    let (sub_key, rest) = rest.split_at(schema.sub_key.len());
+    let keys = Keys::with_sub_keys(key, sub_key, batch.num_rows()).map_err(|error| error.to_string())?;
+    if let Some(row) = (1..keys.len()).find(|&row| keys.cmp_at(row - 1, &keys, row).is_ge()) {
+        return Err(format!("its rows are not in order: row {row} is not above the one before it"));
+    }
+    let columns: Vec<ArrayRef> = keys.columns().iter().chain(rest).cloned().collect();
+    SortedRun::from_sorted(schema, keys, columns).map_err(|error| error.to_string())
+}
+
+fn check_tombstones(deadline: &ArrayRef, deleted: &ArrayRef) -> Verdict<()> {
+    let deleted = deleted.as_boolean().values();
+    let armed = match deadline.nulls() {
+        Some(nulls) => (nulls.inner() & deleted).count_set_bits(),
+        None => deleted.count_set_bits(),
+    };
+    if armed > 0 { Err(format!("{armed} of its tombstones have a deadline")) } else { Ok(()) }
+}
+
+fn check_hash_bounds(groups: &[RowGroup], hashes: &[u64]) -> Verdict<()> {
+    let mut start = 0;
+    for (number, group) in groups.iter().enumerate() {
+        let end = start + group.rows;
+        if (hashes[start], hashes[end - 1]) != (group.lo, group.hi) {
+            let found = format!("{:016x}..{:016x}", hashes[start], hashes[end - 1]);
+            return Err(format!(
+                "row group {number} has the key hashes {found}, expected {:016x}..{:016x}",
+                group.lo, group.hi
+            ));
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// Whether names and types agree. Names inside lists and maps are Parquet's own.
+fn same_columns(found: &Fields, expected: &Fields) -> bool {
+    let same =
+        |(a, b): (&Arc<Field>, &Arc<Field>)| a.name() == b.name() && a.data_type().equals_datatype(b.data_type());
+    found.len() == expected.len() && found.iter().zip(expected).all(same)
+}
+
+fn describe(fields: &Fields) -> String {
+    let column = |field: &Arc<Field>| format!("{}: {}", field.name(), field.data_type());
+    fields.iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
+fn not_parquet(error: ParquetError) -> String {
+    format!("it is no Parquet file of Tidemill's: {error}")
+}

@@ -1,0 +1,70 @@
+//! A run as Parquet: zstd 1, numbers split into byte streams, no dictionary, no statistics.
+
+use arrow_array::RecordBatch;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::ROW_GROUP_ROWS;
+use super::footer::{RowGroup, entries};
+use crate::error::{Error, Result};
+use crate::run::SortedRun;
+
+const PAGE_BYTES: usize = 1 << 20;
+/// "PAR1" at the head of the file.
+const MAGIC_BYTES: usize = 4;
+
+/// `run` as a segment. The same run gives the same bytes.
+pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
+    let batch = run.batch()?;
+    encode(run, &batch)
+        .map_err(|error| Error::InternalError(format!("cannot write {} rows as a segment: {error}", batch.num_rows())))
+}
+
+fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, ParquetError> {
+    let options = ArrowWriterOptions::new().with_properties(properties(batch)?).with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    let mut groups = Vec::new();
+    let mut written = MAGIC_BYTES;
+    let hashes = run.hashes();
+    for start in (0..batch.num_rows()).step_by(ROW_GROUP_ROWS) {
+        let rows = ROW_GROUP_ROWS.min(batch.num_rows() - start);
+        writer.write(&batch.slice(start, rows))?;
+        writer.flush()?;
+        writer.sync()?;
+        let bytes = &writer.inner()[written..];
+        let (lo, hi) = (hashes[start], hashes[start + rows - 1]);
+        groups.push(RowGroup { rows, bytes: bytes.len(), lo, hi, checksum: xxh3_64(bytes) });
+        written += bytes.len();
+    }
+    for entry in entries(run.schema(), &groups) {
+        writer.append_key_value_metadata(entry);
+    }
+    writer.into_inner()
+}
+
+fn properties(batch: &RecordBatch) -> std::result::Result<WriterProperties, ParquetError> {
+    let mut properties = WriterProperties::builder()
+        .set_created_by("tidemill version 1".into()) // not the crate's version: bytes must not change with it
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
+        .set_data_page_size_limit(PAGE_BYTES)
+        .set_data_page_row_count_limit(ROW_GROUP_ROWS);
+    let columns = ArrowSchemaConverter::new().convert(batch.schema_ref())?;
+    for column in columns.columns() {
+        if is_number(column.physical_type()) {
+            properties = properties.set_column_encoding(column.path().clone(), Encoding::BYTE_STREAM_SPLIT);
+        }
+    }
+    Ok(properties.build())
+}
+
+fn is_number(physical: Type) -> bool {
+    matches!(physical, Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY)
+}

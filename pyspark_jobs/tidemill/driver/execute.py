@@ -112,7 +112,7 @@ def _commit(
             name: {**base[0].event_time.get(name, {}), "watermark": batch.watermarks.get(name, 0)}
             for name in job.watermarks
         },
-        state={**context.state(head), **_state(receipts)},
+        state={**context.state(head), **decide.merge_state(receipts)},
         ledger=[],
         outputs=_outputs(receipts),
         quarantine=[file for receipt in receipts for file in receipt.quarantine],
@@ -137,18 +137,6 @@ def _commit(
         airflow={k.lower(): v for k in _AIRFLOW if (v := os.environ.get(f"AIRFLOW_CTX_{k}"))},
         engine={"name": engine.name, "tasks": str(batch.tasks)},
     )
-
-
-def _state(receipts: list[Receipt]) -> dict[str, dict[str, list[Segment]]]:
-    by_map: dict[str, dict[str, list[Segment]]] = {}
-    for receipt in receipts:
-        for operator, maps in receipt.state.items():
-            for name, segments in maps.items():
-                by_map.setdefault(operator, {}).setdefault(name, []).extend(segments)
-    return {
-        operator: {name: decide.coalesce(segments) for name, segments in maps.items()}
-        for operator, maps in by_map.items()
-    }
 
 
 def _outputs(receipts: list[Receipt]) -> dict[str, list[OutputFile]]:

@@ -5,18 +5,24 @@ INVARIANT: the clock is read before the sources are listed, so a sweep's time ne
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..clock import now_ms
 from ..errors import InvalidInput
+from ..pipeline.stream import TimePolicy
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
 from ..settings import time_ms
 from ..sources.contract import SourceFile
 from ..sources.ledger import unseen
 from .context import Context
+
+
+LOG = logging.getLogger("tidemill")
 
 
 @dataclass(frozen=True)
@@ -76,36 +82,51 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int |
         outstanding_bytes=sum(file.size for file in left),
         oldest_waiting_ms=min((file.modified_ms for file in left), default=None),
     )
-    return decide.with_time(draft, _batch_time(context, draft, chosen, told), head)
+    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, chosen, told, head).ms)
 
 
-def _batch_time(context: Context, draft: Plan, chosen: list[SourceFile], told: int | str | None) -> int:
-    """The time that the policy gives, before it is raised to the last commit's."""
-    if told is not None:
-        return time_ms(told)
-    policy = context.pipeline.time_policy
-    if callable(policy):
-        value = policy(draft)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidInput(
-                f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int"
-            )
-        return value
-    if policy == "arrival" and draft.outstanding_files:
-        return max(file.modified_ms for file in chosen)
-    return draft.created_ms
+def _batch_time(
+    context: Context, draft: Plan, chosen: list[SourceFile], told: int | str | None, head: Commit | None
+) -> decide.BatchTime:
+    """The time that the policy gives, raised to the last commit's where it lies before it."""
+    observed = decide.Observed(
+        planned_ms=draft.created_ms,
+        newest_ms=max(file.modified_ms for file in chosen),
+        oldest_waiting_ms=draft.oldest_waiting_ms,
+        previous_ms=None if head is None else head.batch_time_ms,
+    )
+    rule = context.pipeline.time_policy
+    found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told), observed)
+    if found.note is not None:
+        LOG.warning("pipeline `%s`, batch %d: %s", context.job.pipeline, draft.number, found.note)
+    return found
+
+
+def _rule(draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
+    if not callable(policy):
+        return policy
+    value = policy(draft)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(
+            f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int"
+        )
+    return value
 
 
 def sweep_time(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> int:
     """When a sweep happens: as told, else, with a function for batch time, the last batch's time, else now, but never
     after a file that waits arrived."""
-    before = head.batch_time_ms if head is not None else 0
+    previous = head.batch_time_ms if head is not None else None
+    observed = decide.Observed(
+        planned_ms=seen.listed_ms,
+        oldest_waiting_ms=min((file.modified_ms for file in seen.all), default=None),
+        previous_ms=previous,
+    )
     if told is not None:
-        return max(time_ms(told), before)
+        return decide.sweep_time(time_ms(told), observed).ms
     if callable(context.pipeline.time_policy):
-        return before
-    oldest = min((file.modified_ms for file in seen.all), default=seen.listed_ms)
-    return max(min(seen.listed_ms, oldest), before)
+        return previous or 0
+    return decide.sweep_time("plan", observed).ms
 
 
 def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:

@@ -42,12 +42,11 @@ class WatermarkRule:
 
 @dataclass(frozen=True)
 class Placed:
-    """An operator in the job: its node, the level at which it is applied, the level-wise number of its stage."""
+    """An operator in the job: its node, and the level at which it is applied (operators above it on the way)."""
 
     operator: BoundOperator
     node: int
     level: int
-    stage: int
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,6 @@ def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
 
 def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
     levels: dict[Node, int] = {}
-    stages: dict[tuple[Node, tuple[str, ...]], int] = {}
     placed: dict[str, Placed] = {}
     for name, keyed in pipeline.operators.items():
         level, above = 0, parent_of(keyed)
@@ -170,8 +168,7 @@ def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
                 break
             above = parent_of(above)
         levels[keyed] = level
-        stage = stages.setdefault((keyed.parent, keyed.operator.input.key), len(stages))
-        placed[name] = Placed(keyed.operator, numbers[keyed], level, stage)
+        placed[name] = Placed(keyed.operator, numbers[keyed], level)
     return placed
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,12 @@ def load(reference: str) -> Loaded:
         )
     if is_file:
         return Loaded(found, reference, (module.__name__,), (str(Path(place).resolve().parent),))
-    return Loaded(found, reference, (), tuple(path for path in sys.path if path))
+    return Loaded(found, reference, (), search_paths())
+
+
+def search_paths() -> tuple[str, ...]:
+    """Where this process finds modules: workers on the same machine look there too."""
+    return tuple(path or os.getcwd() for path in sys.path)
 
 
 def _file(place: str, reference: str) -> ModuleType:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from ..sources.steps import Drop, MapBatches, Select, Sql
 from .nodes import EventTime, Keyed, Node, Read, Stateless, Watermark, Write, nearest_operator
 
 _TIME_POLICIES = ("arrival", "plan")
+TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]
 
 
 class Pipeline:
@@ -53,7 +54,7 @@ class Pipeline:
         self.watermarks: dict[str, Watermark] = {}
         self.operators: dict[str, Keyed] = {}
         self.sinks: dict[str, Write] = {}
-        self.time_policy: str | Callable[[Any], int] = "arrival"
+        self.time_policy: TimePolicy = "arrival"
 
     def read(self, source: Any, name: str = "source") -> Stream:
         """A stream of the rows of `source` (`tm.Files`, `tm.Rows`). `name` identifies it in the ledger."""
@@ -78,7 +79,7 @@ class Pipeline:
         """
         if not callable(policy) and policy not in _TIME_POLICIES:
             raise InvalidInput(f"p.batch_time: {policy!r}, expected 'arrival', 'plan' or a function of the plan")
-        self.time_policy = policy
+        self.time_policy = cast(TimePolicy, policy)
         return self
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,10 @@ from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.job import compile_job
-from ..pipeline.load import Loaded
+from ..pipeline.load import Loaded, search_paths
 from ..pipeline.stream import Pipeline
 from ..protocol.log import Log
-from ..settings import resolve, unknown
+from ..settings import Settings, unknown
 from ..store import open_store
 
 _SECTIONS = ("root", "source", "sink")
@@ -26,7 +27,7 @@ def open_context(
     storage_options: Mapping[str, Mapping[str, Any]] | None,
 ) -> Context:
     """The context of a pipeline on a root; `InvalidInput` for what is wrong with the call."""
-    loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), ())
+    loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), search_paths())
     if not isinstance(loaded.pipeline, Pipeline):
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
     if not root or not isinstance(root, str):
@@ -36,7 +37,7 @@ def open_context(
         if section not in _SECTIONS:
             raise unknown("section of storage_options", section, _SECTIONS)
     check_name(branch, "branch")
-    settings, spark_conf = resolve(conf or {})
+    settings = Settings.resolve(conf)
     job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
@@ -48,8 +49,8 @@ def open_context(
         store=store,
         root_store=root_store,
         log=Log(store, branch),
-        settings=settings,
-        spark_conf=spark_conf,
+        settings=dataclasses.replace(settings, spark={}),
+        spark_conf=settings.spark,
         storage_options=options,
         reference=loaded.reference or None,
         modules=loaded.modules,

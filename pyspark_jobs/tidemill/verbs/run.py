@@ -29,6 +29,6 @@ def sweep(
 def _lazily(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
     @cache
     def start() -> Engine:
-        return engine_for(engine, spark=spark, tasks=limits.tasks, conf=context.spark_conf)
+        return engine_for(spark, engine, limits.tasks, context.spark_conf)
 
     return start

@@ -1,0 +1,195 @@
+"""First figures: cold start to first commit; in a running session an empty sweep, 10 k and 1 M rows through `.agg`.
+
+    python benchmarks/first_light.py [--runs 9] [--cold 3] [--peer]
+
+Prints medians of wall seconds and rows/s, ours on Spark and on local, and with --peer Spark Structured Streaming
+(RocksDB and HDFS-backed state) over the same files in the same run, alternating. Results are compared before anything
+is timed. Nothing is asserted about a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tidemill as tm
+
+KEYS = 100_000
+
+
+def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS) -> None:
+    """One Parquet file of keyed events, seeded by its number."""
+    chance = np.random.default_rng(number)
+    users = np.char.add("user-", chance.integers(0, keys, rows).astype(str))
+    times = 1_700_000_000_000_000 + number * 60_000_000 + chance.integers(0, 60_000_000, rows)
+    table = pa.table(
+        {
+            "key": pa.array(users.tolist()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "value": chance.integers(0, 1000, rows).astype("f8"),
+        }
+    )
+    hidden = folder / f"_{number:05d}.parquet"
+    pq.write_table(table, hidden)
+    hidden.rename(folder / f"{number:05d}.parquet")
+
+
+def pipeline(folder: Path) -> tm.Pipeline:
+    """count and sum by key."""
+    p = tm.Pipeline("bench")
+    events = p.read(tm.Files(str(folder), schema="key string, ts timestamp, value double", maxFilesPerTrigger=1))
+    events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="agg")
+    return p
+
+
+def batches(engine: str, spark: object, rows: int, runs: int) -> list[float]:
+    """Seconds of each warm batch: from planning to published, one run a batch, as a cadence has it."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        folder = Path(base) / "events"
+        folder.mkdir()
+        repository = tm.open(pipeline(folder), root=f"{base}/root")
+        repository.init()
+        seconds = []
+        for number in range(runs + 3):
+            write_batch(folder, number, rows)
+            started = time.perf_counter()
+            (progress,) = repository.run(spark=spark, engine=engine)
+            seconds.append(time.perf_counter() - started)
+            assert progress.numInputRows == rows
+        check(repository, folder)
+        return seconds[3:]
+
+
+def check(repository: tm.Repository, folder: Path) -> None:
+    """The state equals a plain aggregate over all files."""
+    import duckdb
+
+    expected = duckdb.sql(f"SELECT count(*), sum(value), count(DISTINCT key) FROM '{folder}/0*.parquet'").fetchone()
+    state = repository.state("agg")
+    columns = state.column_names
+    counts = state.column(columns[1]).to_numpy()
+    sums = state.column(columns[2]).to_numpy()
+    assert (int(counts.sum()), float(sums.sum()), state.num_rows) == tuple(expected), "wrong result"
+
+
+def sweeps(engine: str, spark: object, runs: int) -> list[float]:
+    """Seconds of a sweep that finds nothing due."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        folder = Path(base) / "events"
+        folder.mkdir()
+        repository = tm.open(pipeline(folder), root=f"{base}/root")
+        repository.init()
+        write_batch(folder, 0, 10_000)
+        repository.run(spark=spark, engine=engine)
+        seconds = []
+        for _ in range(runs):
+            started = time.perf_counter()
+            assert repository.sweep(spark=spark, engine=engine) == []
+            seconds.append(time.perf_counter() - started)
+        return seconds
+
+
+def cold(engine: str, runs: int) -> list[float]:
+    """Seconds of a whole `tidemill run` process with one file of 10 k rows: start to first commit and end."""
+    seconds = []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+            folder = Path(base) / "events"
+            folder.mkdir()
+            write_batch(folder, 0, 10_000)
+            file = Path(base) / "job.py"
+            file.write_text(
+                f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom pathlib import Path\n"
+                f"from first_light import pipeline\np = pipeline(Path({str(folder)!r}))\n"
+            )
+            arguments = [sys.executable, "-m", "tidemill"]
+            place = [f"{file}:p", "--root", f"{base}/root"]
+            subprocess.run([*arguments, "init", *place], check=True, capture_output=True)
+            started = time.perf_counter()
+            subprocess.run([*arguments, "run", *place, "--engine", engine], check=True, capture_output=True)
+            seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+PEER = """
+import json, sys, time, tempfile, shutil
+from pyspark.sql import SparkSession, functions as F
+folder, store, out = sys.argv[1:4]
+b = (SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4).config("spark.ui.enabled", "false")
+     .config("spark.driver.memory", "4g").config("spark.sql.session.timeZone", "UTC"))
+if store == "rocksdb":
+    b = b.config("spark.sql.streaming.stateStore.providerClass",
+                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider").config(
+                 "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+spark = b.getOrCreate(); spark.sparkContext.setLogLevel("ERROR")
+df = (spark.readStream.schema("key string, ts timestamp, value double").option("maxFilesPerTrigger", 1).parquet(folder))
+q = df.groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("s"))
+def sink(d, i): d.write.mode("overwrite").parquet(f"{out}/batch={i}")
+s = (q.writeStream.outputMode("update").option("checkpointLocation", out + "-checkpoint").foreachBatch(sink)
+     .trigger(availableNow=True).start())
+s.awaitTermination()
+print(json.dumps([p["durationMs"]["triggerExecution"] / 1000 for p in s.recentProgress]))
+spark.stop()
+"""
+
+
+def peer(store: str, rows: int, runs: int) -> list[float]:
+    """Seconds of each warm micro-batch of Structured Streaming over the same files, one file a micro-batch."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
+        folder = Path(base) / "events"
+        folder.mkdir()
+        for number in range(runs + 3):
+            write_batch(folder, number, rows)
+        done = subprocess.run(
+            [sys.executable, "-c", PEER, str(folder), store, f"{base}/out"],
+            check=True, capture_output=True, text=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )  # fmt: skip
+        return list(json.loads(done.stdout.splitlines()[-1]))[3:]
+
+
+def show(what: str, seconds: list[float], rows: int = 0) -> None:
+    """One line: median, least and greatest, and rows a second where rows were read."""
+    middle = statistics.median(seconds)
+    rate = f"{rows / middle:>12,.0f} rows/s" if rows else ""
+    print(f"{what:<44}{middle * 1000:>9.1f} ms  ({min(seconds) * 1000:.1f}–{max(seconds) * 1000:.1f}){rate}", flush=True)
+
+
+def main() -> None:
+    """Runs everything that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--cold", type=int, default=3)
+    parser.add_argument("--peer", action="store_true")
+    given = parser.parse_args()
+    print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, medians of {given.runs}")
+    for engine in ("local", "spark"):
+        if given.cold:
+            show(f"{engine}: cold start to end of first batch", cold(engine, given.cold))
+    from tidemill.engines.session import start
+
+    spark = start({})
+    for engine, session in (("local", None), ("spark", spark)):
+        show(f"{engine}: empty sweep", sweeps(engine, session, given.runs))
+        for rows in (10_000, 1_000_000):
+            show(f"{engine}: .agg, {rows:,} rows, {KEYS:,} keys", batches(engine, session, rows, given.runs), rows)
+    spark.stop()
+    if given.peer:
+        for store in ("rocksdb", "hdfs"):
+            for rows in (10_000, 1_000_000):
+                show(f"Structured Streaming ({store}), {rows:,} rows", peer(store, rows, given.runs), rows)
+
+
+if __name__ == "__main__":
+    main()

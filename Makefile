@@ -39,7 +39,7 @@ test: build ## the whole Python suite but for what `make check` adds (marked slo
 	@$(PYTEST) -q -m "not slow" $(ARGS)
 
 bench: build ## figures for benchmarks/README.md; gates nothing
-	@$(PYTHON_BIN)/python benchmarks/run.py $(ARGS)
+	@$(PYTHON_BIN)/python benchmarks/first_light.py $(ARGS)
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	$(CARGO) test --quiet --locked --workspace

@@ -294,7 +294,24 @@ def test_copying_what_is_not_there_changes_nothing(store: Store) -> None:
 
 
 def test_names_are_listed_by_the_bytes_of_the_full_name(store: Store) -> None:
-    given = ["a", "a-b", "b/c", "b-c", "b!", "b0", "b/c-d/e", "b/c!", "é", "z", "Z", "日", "🎈", "\uffee", "b/a/b/c", "0"]
+    given = [
+        "a",
+        "a-b",
+        "b/c",
+        "b-c",
+        "b!",
+        "b0",
+        "b/c-d/e",
+        "b/c!",
+        "é",
+        "z",
+        "Z",
+        "日",
+        "🎈",
+        "\uffee",
+        "b/a/b/c",
+        "0",
+    ]
     for name in given:
         store.put(name, b"")
     assert names(store) == in_order(given)

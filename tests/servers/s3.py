@@ -97,7 +97,9 @@ class S3Server:
     @staticmethod
     def _check_environment() -> None:
         if not PYTHON.exists() or not _STAMP.exists() or _STAMP.read_bytes() != REQUIREMENTS.read_bytes():
-            raise RuntimeError("the S3 server for tests is not installed: run `make setup` (or `tests/servers/s3.py setup`)")
+            raise RuntimeError(
+                "the S3 server for tests is not installed: run `make setup` (or `tests/servers/s3.py setup`)"
+            )
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
         """A free port may be taken by somebody else before the server binds it: then another is tried."""

@@ -63,6 +63,10 @@ def _check(options: Mapping[str, Any]) -> None:
             )
         if name in _NUMBERS and not _is_positive(value):
             raise InvalidInput(f"storage option `{name}` is {value!r}; expected a number above 0")
+    if ("aws_access_key_id" in options) != ("aws_secret_access_key" in options):
+        raise InvalidInput(
+            "storage options `aws_access_key_id` and `aws_secret_access_key` go together; found one of them"
+        )
     style = options.get("addressing_style", "auto")
     if style not in _STYLES:
         raise InvalidInput(f"storage option `addressing_style` is {style!r}; expected one of `{'`, `'.join(_STYLES)}`")

@@ -41,6 +41,7 @@ _CREDENTIALS = (
     "MissingDependencyException",
 )
 _REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
+_LOGIN = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _REFUSED = (401, 403)
 
 
@@ -76,6 +77,10 @@ def _failure(what: str, bucket: str, endpoint: str, error: Exception) -> Tidemil
     status, code = _answer(error)
     if status is not None:
         return _answered(what, bucket, endpoint, error, status, code)
+    if isinstance(error, RecursionError):  # boto3 asks where the bucket is, is redirected, asks again, …
+        return InvalidInput(
+            f"{what}: {endpoint} redirects without naming a region; expected the address of an S3 server"
+        )
     if not _is_of_boto(error):
         return None
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -99,7 +104,7 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
         )
     if code in _REGION or status == 301:
         return InvalidInput(f"{what}: the bucket `{bucket}` is in another region ({code}); set `region_name`")
-    if status in _REFUSED:
+    if status in _REFUSED or code in _LOGIN:
         return StoreUnavailable(
             f"{what}: {endpoint} refused the credentials ({status} {code})",
             hint="check the credentials, and that they may list, read, write and delete there",

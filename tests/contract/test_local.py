@@ -1,0 +1,271 @@
+"""What only the local store promises: durability, processes that race, what a dead one leaves, disks that fail."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.store import Store, open_store
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    return open_store(str(root))
+
+
+def _race(root: str, rounds: int, number: int, barrier: multiprocessing.Barrier) -> list[int]:  # type: ignore[valid-type]
+    store = open_store(root).at("race")
+    won = []
+    for turn in range(rounds):
+        barrier.wait(60)
+        if store.create(f"{turn:03d}", f"{number}".encode() * 1000):
+            won.append(turn)
+    return won
+
+
+def test_of_many_processes_one_create_wins(root: Path, store: Store) -> None:
+    context = multiprocessing.get_context("spawn")
+    rounds, writers = 50, 4
+    with context.Manager() as manager, context.Pool(writers) as pool:
+        barrier = manager.Barrier(writers)
+        won = pool.starmap(_race, [(str(root), rounds, number, barrier) for number in range(writers)])
+    assert sorted(turn for turns in won for turn in turns) == list(range(rounds))
+    for number, turns in enumerate(won):
+        for turn in turns:
+            assert store.get(f"race/{turn:03d}") == f"{number}".encode() * 1000
+
+
+@pytest.mark.parametrize("verb", ["put", "create", "copy"])
+def test_file_and_folders_are_fsynced_before_a_write_returns(
+    root: Path, store: Store, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("source", b"content")
+    steps: list[str] = []
+
+    def path_of(descriptor: int) -> str:
+        return os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(str(root)) or "/"
+
+    def traced(name: str, path: object) -> None:
+        found = str(path).removeprefix(str(root))
+        steps.append(f"{name} {'temporary' if found.startswith('/.tmp/') else found}")
+
+    real = {name: getattr(os, name) for name in ("fsync", "link", "replace", "mkdir")}
+    monkeypatch.setattr(os, "fsync", lambda fd: (traced("fsync", path_of(fd)), real["fsync"](fd))[1])
+    monkeypatch.setattr(os, "link", lambda a, b: (real["link"](a, b), traced("name", b))[0])
+    monkeypatch.setattr(os, "replace", lambda a, b: (real["replace"](a, b), traced("name", b))[0])
+    monkeypatch.setattr(os, "mkdir", lambda a: (real["mkdir"](a), traced("mkdir", a))[0])
+    if verb == "copy":
+        store.copy("source", "a/b/c")
+    else:
+        getattr(store, verb)("a/b/c", b"content")
+    # the content, then every new folder in the one above it, then the name
+    expected = ["fsync temporary", "mkdir /a", "fsync /", "mkdir /a/b", "fsync /a", "name /a/b/c", "fsync /a/b"]
+    assert steps == expected
+
+
+def test_a_hint_is_not_fsynced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("a/b", b"old")
+    monkeypatch.setattr(os, "fsync", lambda fd: pytest.fail("fsynced"))
+    store.put_hint("a/b", b"new")
+    assert store.get("a/b") == b"new"
+
+
+def test_temporary_files_lie_under_the_root_and_are_gone_afterwards(root: Path, store: Store) -> None:
+    below = store.at("a").at("b")
+    for write in (below.put, below.create, below.put_hint):
+        write("c", b"content")
+    below.copy("c", "d")
+    assert [path.name for path in root.rglob(".tmp")] == [".tmp"]
+    assert list((root / ".tmp").iterdir()) == []
+
+
+def test_what_a_dead_process_left_is_never_listed(root: Path, store: Store) -> None:
+    store.at("p").put("a", b"")
+    for folder in (root / ".tmp", root / "p" / ".tmp"):
+        folder.mkdir(exist_ok=True)
+        (folder / "1-stale").write_bytes(b"half")
+    assert [entry.name for entry in store.list()] == ["p/a"]
+    assert [entry.name for entry in store.at("p").list()] == ["a"]
+
+
+def test_a_process_killed_in_the_middle_of_a_write_leaves_no_object(root: Path, store: Store) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from tidemill.store import open_store\n"
+        "store = open_store(sys.argv[1])\n"
+        "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "getattr(store, sys.argv[2])('a', b'content' * 100_000)\n"
+    )
+    store.put("before", b"")
+    for verb in ("put", "create"):
+        died = subprocess.run([sys.executable, "-c", code, str(root), verb], check=False, capture_output=True)
+        assert died.returncode == -9, died.stderr
+    assert len(list((root / ".tmp").iterdir())) == 2
+    assert [entry.name for entry in store.list()] == ["before"]
+    assert store.create("a", b"mine")
+
+
+def test_the_loser_of_a_create_sees_a_durable_winner(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.create("a/b", b"")
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    assert not store.create("a/b", b"")
+    assert synced[-1] == str(root / "a")
+
+
+def test_a_link_whose_answer_was_lost_is_ours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def lost(source: str, target: str) -> None:
+        link(source, target)
+        raise FileExistsError(errno.EEXIST, "File exists", target)
+
+    monkeypatch.setattr(os, "link", lost)
+    assert store.create("a", b"content")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "hint"),
+    [
+        (errno.ENOSPC, "No space left on device", "free space on the disk"),
+        (errno.EIO, "Input/output error", "check the disk"),
+        (errno.EACCES, "Permission denied", "give this user access to the folder"),
+        (errno.EROFS, "Read-only file system", "mount the file system for writing, or choose another root"),
+        (errno.ESTALE, "Stale file handle", "look at the file system, then run again"),
+    ],
+)
+def test_a_failing_disk_is_named_with_what_to_do(
+    root: Path, store: Store, number: int, reason: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("old", b"content")
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fsync", fail)
+        for verb, act in (
+            ("write", lambda: store.put("a/b", b"")),
+            ("create", lambda: store.create("a/b", b"")),
+            ("write", lambda: store.copy("old", "a/b")),
+        ):
+            with pytest.raises(
+                StoreUnavailable, match=f"^{re.escape(f'{verb} `{root}/a/b`: {reason}')}\nhint: {hint}$"
+            ):
+                act()
+        failing.setattr(os, "scandir", fail)
+        with pytest.raises(StoreUnavailable, match=f"^{re.escape(f'list `{root}/`: {reason}')}"):
+            list(store.list())
+    assert [entry.name for entry in store.list()] == ["old"]
+    assert list((root / ".tmp").iterdir()) == []
+
+
+def test_a_file_system_without_hard_links_is_refused(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(InvalidInput, match=f"create `{root}/a`: the file system refuses hard links"):
+        store.create("a", b"")
+
+
+def test_a_name_that_does_not_fit_the_file_system_is_refused(root: Path, store: Store) -> None:
+    store.put("file", b"")
+    store.put("folder/a", b"")
+    writes = (store.put, store.create, store.put_hint)
+    for name, reason in (
+        ("file/a", "Not a directory"),
+        ("file/a/b", "Not a directory"),
+        ("n" * 300, "File name too long"),
+    ):
+        for write in writes:
+            with pytest.raises(InvalidInput, match=f"`{root}/{name}`: {reason}; expected a name that fits"):
+                write(name, b"")
+    for write in writes:
+        with pytest.raises(InvalidInput, match=f"`{root}/folder`: (Is a directory|File exists); expected a name"):
+            write("folder", b"")
+    assert [entry.name for entry in store.list()] == ["file", "folder/a"]
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    store = open_store(str(tmp_path / "file"))
+    with pytest.raises(InvalidInput, match="Not a directory"):
+        store.put("a", b"")
+    assert list(store.list()) == []
+
+
+def test_reading_makes_no_folder(root: Path, store: Store) -> None:
+    assert list(store.at("a").list()) == []
+    assert store.stat("a") is None
+    store.delete("a")
+    assert not root.exists()
+
+
+def test_the_etag_is_size_and_time(root: Path, store: Store) -> None:
+    store.put("a", b"12345")
+    found = os.stat(root / "a")
+    entry = store.stat("a")
+    assert entry is not None
+    assert entry.etag == f"5-{found.st_mtime_ns}"
+    assert entry.modified_ms == found.st_mtime_ns // 1_000_000
+
+
+def test_links_are_followed_and_what_is_no_file_is_passed_over(root: Path, store: Store, tmp_path: Path) -> None:
+    store.put("a/b", b"content")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "c").write_bytes(b"")
+    (root / "folder-link").symlink_to(tmp_path / "elsewhere")
+    (root / "link").symlink_to(root / "a" / "b")
+    (root / "dangling").symlink_to(root / "nothing")
+    (root / "empty folder").mkdir()
+    os.mkfifo(root / "pipe")
+    assert [entry.name for entry in store.list()] == ["a/b", "folder-link/c", "link"]
+
+
+def test_a_folder_linked_into_itself_is_refused(root: Path, store: Store) -> None:
+    store.put("a/b/c", b"")
+    (root / "a" / "b" / "loop").symlink_to(root / "a")
+    with pytest.raises(InvalidInput, match="the folder is linked into itself; remove the link"):
+        list(store.list())
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.csv", b"back\\slash.csv"])
+def test_a_file_that_no_name_can_address_is_not_passed_over(root: Path, store: Store, name: bytes) -> None:
+    store.put("a", b"")
+    (root / os.fsdecode(name)).write_bytes(b"")
+    with pytest.raises(InvalidInput, match="cannot be addressed: expected UTF-8, no backslash") as refused:
+        list(store.list())
+    assert repr(os.fsdecode(name)) in str(refused.value)
+
+
+def test_only_the_folders_that_are_asked_for_are_read(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a/1", "b/a/1", "b/b/1", "b/c/1", "c/1"):
+        store.put(name, b"")
+    scandir, read = os.scandir, []
+
+    def traced(path: str) -> object:
+        read.append(os.path.relpath(path, root))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", traced)
+    assert [entry.name for entry in store.list("b/", "b/b/0")] == ["b/b/1", "b/c/1"]
+    assert read == ["b", "b/b", "b/c"]
+    read.clear()
+    assert next(iter(store.list())).name == "a/1"
+    assert read == [".", "a"]

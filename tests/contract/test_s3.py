@@ -1,0 +1,362 @@
+"""What only the S3 store promises: how answers of a server, scripted here, become one of the five kinds."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.servers.s3 import S3Server
+from tidemill.errors import InvalidInput, StoreUnavailable, TidemillError
+from tidemill.store import ObjectMissing, Store, open_store, probe
+from tidemill.store import s3 as s3_module
+
+SECRET = "wJalrXUtnFEMI-K7MDENG"
+
+
+@dataclass
+class Scripted:
+    """A server that gives the answers it is told to, the last one for ever, and notes what was asked."""
+
+    endpoint_url: str = ""
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+
+    def options(self, **more: object) -> dict[str, object]:
+        return {
+            "endpoint_url": self.endpoint_url,
+            "region_name": "us-east-1",
+            "aws_access_key_id": "AKIATEST",
+            "aws_secret_access_key": SECRET,
+            **more,
+        }
+
+    def store(self, **more: object) -> Store:
+        return open_store("s3://bucket/root", self.options(**more))
+
+    def answer(self) -> tuple[int, str]:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.fixture
+def scripted(scripted_server: Scripted) -> Scripted:
+    scripted_server.answers.clear()
+    scripted_server.asked.clear()
+    return scripted_server
+
+
+@pytest.fixture(scope="module")
+def scripted_server() -> Iterator[Scripted]:
+    """One for all tests, because boto3 takes its time to make a client for an address."""
+    script = Scripted()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_any(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            script.asked.append((self.command, self.path, dict(self.headers.items())))
+            status, code = script.answer()
+            if status == 0:  # the request was taken, and the answer is lost
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            body = f"<Error><Code>{code}</Code><Message>because of {code}</Message></Error>".encode() if code else b""
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if status == 301 and code:
+                self.send_header("x-amz-bucket-region", "eu-central-1")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = handle_any
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    script.endpoint_url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield script
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_module, "CONFLICT_PAUSES_S", (0.0, 0.0, 0.0))
+
+
+@pytest.fixture(autouse=True)
+def no_aws_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+
+
+# conditional create
+
+
+def test_create_asks_for_a_free_name(scripted: Scripted) -> None:
+    scripted.answers = [(200, "")]
+    assert scripted.store().create("a b", b"content") is True
+    [(verb, path, headers)] = scripted.asked
+    assert (verb, path, headers["If-None-Match"]) == ("PUT", "/bucket/root/a%20b", "*")
+
+
+def test_a_taken_name_is_no_error(scripted: Scripted) -> None:
+    scripted.answers = [(412, "PreconditionFailed")]
+    assert scripted.store().create("a", b"") is False
+    assert len(scripted.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [(500, "InternalError"), (503, "SlowDown"), (429, "TooManyRequests"), (0, "")])
+def test_a_create_that_failed_is_not_sent_again(scripted: Scripted, answer: tuple[int, str]) -> None:
+    scripted.answers = [answer, (412, "PreconditionFailed")]
+    with pytest.raises(StoreUnavailable, match="^create `s3://bucket/root/a`: "):
+        scripted.store().create("a", b"")
+    assert len(scripted.asked) == 1
+
+
+def test_a_put_that_failed_is_sent_again(scripted: Scripted) -> None:
+    scripted.answers = [(500, "InternalError"), (200, "")]
+    scripted.store().put("a", b"")
+    assert len(scripted.asked) == 2
+
+
+def test_a_conflict_stored_nothing_and_is_tried_again(scripted: Scripted) -> None:
+    scripted.answers = [(409, "ConditionalRequestConflict"), (409, "ConditionalRequestConflict"), (200, "")]
+    assert scripted.store().create("a", b"") is True
+    assert len(scripted.asked) == 3
+
+
+def test_a_conflict_that_does_not_end_is_given_up(scripted: Scripted) -> None:
+    scripted.answers = [(409, "ConditionalRequestConflict")]
+    message = "create `s3://bucket/root/a`: 4 tries were answered 409, another writer is busy"
+    with pytest.raises(StoreUnavailable, match=message):
+        scripted.store().create("a", b"")
+    assert len(scripted.asked) == 4
+
+
+def test_a_server_without_conditional_create_is_refused(scripted: Scripted) -> None:
+    scripted.answers = [(501, "NotImplemented"), (501, "NotImplemented"), (204, "")]
+    with pytest.raises(
+        InvalidInput, match=r"cannot do this \(501 NotImplemented\); use a store with conditional create"
+    ):
+        probe(scripted.store())
+
+
+def test_a_server_that_ignores_the_condition_is_refused(scripted: Scripted) -> None:
+    scripted.answers = [(200, "")]
+    with pytest.raises(InvalidInput, match="a second create of the same name succeeded; expected conditional create"):
+        probe(scripted.store())
+
+
+# what answers mean
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        ((403, "AccessDenied"), StoreUnavailable, "refused the credentials (403 AccessDenied)"),
+        ((403, "InvalidAccessKeyId"), StoreUnavailable, "refused the credentials (403 InvalidAccessKeyId)"),
+        ((401, "Unauthorized"), StoreUnavailable, "refused the credentials (401 Unauthorized)"),
+        ((400, "ExpiredToken"), StoreUnavailable, "refused the credentials (400 ExpiredToken)"),
+        ((404, "NoSuchBucket"), InvalidInput, "the bucket `bucket` does not exist at http://127.0.0.1"),
+        ((301, "PermanentRedirect"), InvalidInput, "the bucket `bucket` is in another region"),
+        (
+            (400, "InvalidArgument"),
+            InvalidInput,
+            "refused the request (400 InvalidArgument: because of InvalidArgument)",
+        ),
+        ((500, "InternalError"), StoreUnavailable, "failed (500 InternalError)"),
+        ((503, "SlowDown"), StoreUnavailable, "failed (503 SlowDown)"),
+        ((400, "RequestTimeout"), StoreUnavailable, "failed (400 RequestTimeout)"),
+        ((0, ""), StoreUnavailable, "no answer from http://127.0.0.1"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["get", "put", "create", "list", "delete"])
+def test_an_answer_is_one_of_the_kinds(
+    scripted: Scripted, answer: tuple[int, str], kind: type[TidemillError], message: str, verb: str
+) -> None:
+    scripted.answers = [answer]
+    store = scripted.store(max_attempts=1)
+    acts = {
+        "get": lambda: store.get("a"),
+        "put": lambda: store.put("a", b""),
+        "create": lambda: store.create("a", b""),
+        "list": lambda: list(store.list("a")),
+        "delete": lambda: store.delete("a"),
+    }
+    with pytest.raises(kind) as raised:
+        acts[verb]()
+    assert message in str(raised.value)
+    words = {"get": "read", "put": "write"}
+    assert str(raised.value).startswith(f"{words.get(verb, verb)} `s3://bucket/root/a`: ")
+    assert SECRET not in str(raised.value)
+    assert "because" not in str(raised.value) or kind is InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        ((403, ""), StoreUnavailable, "refused the credentials"),
+        ((503, ""), StoreUnavailable, "failed (503"),
+        ((400, ""), InvalidInput, "refused the request (400"),
+        ((0, ""), StoreUnavailable, "no answer from"),
+    ],
+)
+def test_a_copy_that_fails_says_so(
+    scripted: Scripted, answer: tuple[int, str], kind: type[TidemillError], message: str
+) -> None:
+    scripted.answers = [answer]
+    with pytest.raises(kind, match=f"^copy to `s3://bucket/root/b`: .*{re.escape(message)}"):
+        scripted.store(max_attempts=1).copy("a", "b")
+
+
+def test_an_address_that_only_redirects_is_no_s3_server(scripted: Scripted) -> None:
+    scripted.answers = [(301, "")]
+    with pytest.raises(InvalidInput, match="redirects without naming a region; expected the address of an S3 server"):
+        scripted.store(max_attempts=1).get("a")
+
+
+def test_a_missing_object_is_no_missing_bucket(scripted: Scripted) -> None:
+    scripted.answers = [(404, "NoSuchKey")]
+    with pytest.raises(ObjectMissing):
+        scripted.store().get("a")
+    assert scripted.store().stat("a") is None
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        store = open_store(
+            "s3://bucket",
+            {"endpoint_url": endpoint, "aws_access_key_id": "a", "aws_secret_access_key": SECRET, "max_attempts": 1},
+        )
+        with pytest.raises(StoreUnavailable, match=re.escape(f"no answer from {endpoint} (EndpointConnectionError)")):
+            store.get("a")
+
+
+def test_a_server_that_does_not_answer_is_given_up(scripted: Scripted) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        store = open_store("s3://bucket", scripted.options(endpoint_url=endpoint, read_timeout=0.1, max_attempts=1))
+        with pytest.raises(StoreUnavailable, match=r"\(ReadTimeoutError\)"):
+            store.create("a", b"")
+
+
+# credentials and options
+
+
+def test_missing_credentials_are_named(scripted: Scripted) -> None:
+    store = open_store("s3://bucket", {"endpoint_url": scripted.endpoint_url})
+    with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(NoCredentialsError\); expected them in"):
+        store.get("a")
+    assert scripted.asked == []
+
+
+def test_half_of_the_credentials_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="`aws_access_key_id` and `aws_secret_access_key` go together"):
+        open_store("s3://bucket", {"aws_secret_access_key": SECRET})
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+    with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(PartialCredentialsError\)"):
+        open_store("s3://bucket", {"region_name": "x"}).get("a")
+
+
+def test_a_profile_that_is_not_there_is_named() -> None:
+    with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(ProfileNotFound\)"):
+        open_store("s3://bucket", {"profile_name": "nobody"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"endpoint": "x"}, "storage option `endpoint` is not known.*\nhint: did you mean `endpoint_url`"),
+        ({"aws_secret_acces_key": SECRET}, "did you mean `aws_secret_access_key`"),
+        ({"zzz": 1}, "storage option `zzz` is not known; expected one of `aws_access_key_id`"),
+        ({"addressing_style": "paths"}, "`addressing_style` is 'paths'; expected one of `auto`, `path`, `virtual`"),
+        ({"read_timeout": "soon"}, "`read_timeout` is 'soon'; expected a number above 0"),
+        ({"max_attempts": 0}, "`max_attempts` is 0; expected a number above 0"),
+        ({"endpoint_url": "not a url"}, "open S3: Invalid endpoint: not a url"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as refused:
+        open_store("s3://bucket", options)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_bucket_name_that_cannot_be_is_refused(scripted: Scripted) -> None:
+    with pytest.raises(InvalidInput, match="Invalid bucket name"):
+        open_store("s3://no bucket/a", scripted.options()).get("a")
+
+
+def test_no_secret_shows(scripted: Scripted) -> None:
+    store = scripted.store()
+    assert SECRET not in repr(store) + str(store) + store.uri + repr(vars(store)["_clients"])
+
+
+def test_the_endpoint_may_come_from_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    store = open_store(s3_server.new_root())
+    assert store.create("a", b"content")
+    assert open_store(store.uri, s3_server.options).get("a") == b"content"
+
+
+def test_stores_of_the_same_options_share_their_clients(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = scripted.store(), open_store("s3://other", scripted.options())
+    assert vars(one)["_clients"] is vars(two)["_clients"]
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    assert vars(scripted.store())["_clients"] is not vars(one)["_clients"]
+
+
+# on the real server
+
+
+def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server) -> None:
+    store = open_store("s3://no-such-bucket/a", s3_server.options)
+    for act in (lambda: store.get("a"), lambda: store.create("a", b""), lambda: list(store.list())):
+        with pytest.raises(InvalidInput, match="the bucket `no-such-bucket` does not exist at http://127.0.0.1"):
+            act()
+
+
+def test_a_very_large_object_is_copied_in_parts(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = 5 * 1024**2  # the least that S3 takes
+    monkeypatch.setattr(s3_module, "COPY_WHOLE_BYTES", part)
+    monkeypatch.setattr(s3_module, "COPY_PART_BYTES", part)
+    store = open_store(s3_server.new_root(), s3_server.options)
+    data = os.urandom(2 * part + 12345)
+    store.put("a b", data)
+    store.copy("a b", "c d")
+    assert store.get("c d") == data
+    copied = store.stat("c d")
+    assert copied is not None
+    assert copied.etag.endswith("-3")  # of three parts
+
+
+def test_marks_of_folders_are_passed_over(s3_server: S3Server) -> None:
+    store = open_store(s3_server.new_root(), s3_server.options)
+    store.put("a/b", b"")
+    client = vars(store)["_clients"].main
+    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    for key in (f"{prefix}/", f"{prefix}/a/", f"{prefix}/empty/"):
+        client.put_object(Bucket=bucket, Key=key, Body=b"")
+    assert [entry.name for entry in store.list()] == ["a/b"]
+    assert [entry.name for entry in store.at("a").list()] == ["b"]
+    client.put_object(Bucket=bucket, Key=f"{prefix}/a//b", Body=b"")
+    with pytest.raises(InvalidInput, match="the object 'a//b' cannot be addressed"):
+        list(store.list())

@@ -1,8 +1,10 @@
 # Every verb of the project. Each one sets up what it needs by itself; `make` alone lists them.
 
+# cargo and uv may lie where no PATH names them: in the folder of rustup, and where .ci/setup puts uv.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(CURDIR)/build/uv/bin
+
 PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
-CARGO := PATH="$$PATH:$${CARGO_HOME:-$$HOME/.cargo}/bin" cargo
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 
@@ -24,7 +26,7 @@ demo: build ## run the main job: a year of real flights, on local Spark
 fmt: setup ## format Python and Rust
 	@$(PYTHON_BIN)/ruff check --quiet --fix --select I .
 	@$(PYTHON_BIN)/ruff format --quiet .
-	@$(CARGO) fmt --all
+	@cargo fmt --all
 
 lint: build ## format check, ruff, mypy, arrows between rooms, the stub against the binary, clippy
 	$(PYTHON_BIN)/ruff format --check --quiet .
@@ -32,8 +34,8 @@ lint: build ## format check, ruff, mypy, arrows between rooms, the stub against 
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/lint-imports
 	$(PYTHON_BIN)/python -m mypy.stubtest tidemill._native
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 test: build ## the whole Python suite but for what `make check` adds (marked slow)
 	@$(PYTEST) -q -m "not slow" $(ARGS)
@@ -42,7 +44,7 @@ bench: build ## figures for benchmarks/README.md; gates nothing
 	@$(PYTHON_BIN)/python benchmarks/first_light.py $(ARGS)
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
-	$(CARGO) test --quiet --locked --workspace
+	cargo test --quiet --locked --workspace
 	$(PYTEST) -q -m slow
 	@$(MAKE) --no-print-directory test
 
@@ -50,3 +52,4 @@ pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
 	$(PIN) --python-version 3.11 --resolution lowest-direct --group oldest --output-file requirements/oldest.txt pyproject.toml
 	$(PIN) --output-file requirements/uv.txt requirements/uv.in
+	$(PIN) --output-file tests/servers/requirements-s3.txt tests/servers/requirements-s3.in

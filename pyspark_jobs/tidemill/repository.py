@@ -49,9 +49,7 @@ class Repository:
         limits = Limits(max_batches, time_budget, batch_time, tasks)
         return run(self.context, spark, engine, limits, on_progress).progress
 
-    def drain(
-        self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None
-    ) -> Drained:
+    def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
         """As `run`, with everything that was done: also versions published only, and ones committed by another run."""
         return run(self.context, spark, engine, limits, on_progress)
 

@@ -75,9 +75,7 @@ class Tester:
         self.repository = self._open()
         self.repository.init()
 
-    def batch(
-        self, rows: Sequence[Any], batch_time_ms: int | None = None, source: str | None = None
-    ) -> BatchResult:
+    def batch(self, rows: Sequence[Any], batch_time_ms: int | None = None, source: str | None = None) -> BatchResult:
         """One batch of `rows` (dicts, or tuples in the order of the source's columns)."""
         name = self._source(source)
         schema: pa.Schema = self.pipeline.sources[name].schema

@@ -26,7 +26,7 @@ from . import flow, wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .outbox import Outbox
-from .wire import Head, Message
+from .wire import Message
 from .work import Item
 
 
@@ -91,7 +91,7 @@ class _Range:
         handle = operator.open()
         handle.open([one.map for one in opened])
         for number, pass_ in enumerate(self.times.passes):
-            rows = self._apply(placed, handle, self.inbox.chunks(operator.name, number), pass_)
+            rows = self._apply(handle, self.inbox.chunks(operator.name, number), pass_)
             self.out.pass_number = number
             if rows.num_rows:
                 flow.run(self.batch.job, placed.node, rows, self.out, f"operator `{operator.name}`")
@@ -116,7 +116,7 @@ class _Range:
             commit_ms=int((time.perf_counter() - applied) * 1000),
         )
 
-    def _apply(self, placed: Placed, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
+    def _apply(self, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
         try:
             return handle.apply([chunk.batch() for chunk in chunks], pass_)
         except InvalidInput as error:
@@ -185,4 +185,3 @@ class _Range:
         name = names.quarantine(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
-

@@ -18,9 +18,14 @@ from ..pipeline.job import Action, Job, Output, Placed
 class Receiver(Protocol):
     """Where rows arrive."""
 
-    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None: ...
-    def to_output(self, output: Output, rows: pa.RecordBatch) -> None: ...
-    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None: ...
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Rows that a keyed operator takes."""
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Rows that a sink takes."""
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Rows that pass a watermark."""
 
 
 def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:

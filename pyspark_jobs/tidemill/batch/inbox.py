@@ -62,7 +62,8 @@ class Inbox:
 
     def quarantined(self) -> list[Message]:
         """Rows for quarantine, in plan order: unreadable ones, then late ones of the same block."""
-        return sorted([*self._by_kind[wire.REJECTS], *self._by_kind[wire.LATE]], key=lambda m: (m.head.order, m.head.kind))
+        found = [*self._by_kind[wire.REJECTS], *self._by_kind[wire.LATE]]
+        return sorted(found, key=lambda m: (m.head.order, m.head.kind))
 
     @property
     def splits(self) -> dict[str, int]:

@@ -68,7 +68,7 @@ class Drain:
         head = context.log.head()
         context.check_operators(head)
         probe(context.store)
-        self.done.published.extend(repair(context, head, lambda version: None))
+        self.done.published.extend(repair(context, head))
         return head
 
     def run(self) -> Drained:
@@ -131,4 +131,3 @@ class Drain:
         if self._on_progress is not None:
             self._on_progress(progress)
         return committed.commit
-

@@ -200,4 +200,3 @@ def _function(function: Callable[..., Any]) -> dict[str, str]:
         text = code.co_code if code is not None else repr(type(function)).encode()
     name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"
     return {"name": name, "digest": hashlib.blake2b(text, digest_size=16).hexdigest()}
-

@@ -21,7 +21,6 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import unseen
 from .context import Context
 
-
 LOG = logging.getLogger("tidemill")
 
 

@@ -6,8 +6,6 @@ than `main` do not publish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..protocol.records import Commit
 from ..sinks.publish import publish_files
 from ..store import Store, open_store
@@ -30,7 +28,7 @@ def publish(context: Context, commit: Commit) -> int:
     return copied
 
 
-def repair(context: Context, head: Commit | None, note: Callable[[int], None]) -> list[int]:
+def repair(context: Context, head: Commit | None) -> list[int]:
     """Publishes what earlier runs left, oldest first; the versions that needed it."""
     if head is None or context.branch != MAIN:
         return []
@@ -38,10 +36,8 @@ def repair(context: Context, head: Commit | None, note: Callable[[int], None]) -
     for commit in context.log.commits(head.published_through + 1):
         if publish(context, commit):
             mended.append(commit.version)
-            note(commit.version)
     return mended
 
 
 def _sink_store(context: Context, path: str) -> Store:
     return open_store(path, context.storage_options.get("sink"))
-

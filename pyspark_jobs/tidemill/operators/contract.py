@@ -35,28 +35,48 @@ class Input:
 class Handle(Protocol):
     """An operator at work in one task: `tidemill._native.Operator`, or anything that behaves like it."""
 
-    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any: ...
-    def open(self, maps: Sequence[Any]) -> None: ...
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch: ...
-    def finish(self) -> list[Any]: ...
-    def metrics(self) -> dict[str, int]: ...
+    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
+        """What travels of one block: `.rows`, key columns first, and `.late`, the mask of late rows or None.
+
+        With `combine` rows of one key may be folded into one; without, each row stays its own.
+        """
+
+    def open(self, maps: Sequence[Any]) -> None:
+        """Takes the state maps of one key range, in the order of `BoundOperator.maps`."""
+
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
+        """Folds the rows of a pass, in plan order, then fires what is due; outputs by (key hash, key bytes, number)."""
+
+    def finish(self) -> list[Any]:
+        """The maps with everything applied; the handle is spent."""
+
+    def metrics(self) -> dict[str, int]:
+        """`rows`, `rows_updated`, `rows_removed`, `timed_out` so far; those that it counts."""
 
 
 class BoundOperator(Protocol):
     """An operator whose input is known and checked. Travels to the workers."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that identifies its state."""
+
     @property
     def kind(self) -> str:
         """What it is; state of one kind is never read by another."""
 
     @property
-    def input(self) -> Input: ...
+    def input(self) -> Input:
+        """What reaches it."""
+
     @property
-    def maps(self) -> tuple[MapColumns, ...]: ...
+    def maps(self) -> tuple[MapColumns, ...]:
+        """Its state maps."""
+
     @property
-    def output_schema(self) -> pa.Schema: ...
+    def output_schema(self) -> pa.Schema:
+        """The columns that leave it."""
+
     @property
     def clock(self) -> Clock | None:
         """The clock its deadlines live by; None: it has none."""
@@ -73,7 +93,9 @@ class Operator(Protocol):
     """What a user's call declared, before its input is known."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that identifies its state."""
+
     def bind(self, given: Input) -> BoundOperator:
         """Checks the declaration against the input; `InvalidInput` for what does not fit."""
 

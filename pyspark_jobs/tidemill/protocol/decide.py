@@ -1,4 +1,4 @@
-"""The decisions of the protocol: whose commit counts, what a batch takes, what time it is, what to do next.
+"""The decisions of the protocol: whose commit counts, what a batch takes, what time it is.
 
 Pure functions over what was observed: no store, no clock. Which segments make a version is decided in `tiling`.
 INVARIANT: what is decided depends on records and arguments alone, so two drivers that see the same decide the same.
@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from .records import Commit, Plan
+from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
 __all__ = [
     "BatchTime",
-    "Next",
     "Observed",
     "Outcome",
     "batch_time",
@@ -27,11 +26,9 @@ __all__ = [
     "merge_state",
     "sweep_time",
     "visible",
-    "what_next",
 ]
 
 Outcome = Literal["ours", "already", "fenced"]
-Next = Literal["resume", "batch", "sweep", "nothing"]
 TimeRule = Literal["arrival", "plan"]
 
 
@@ -143,16 +140,3 @@ def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
 def _raised(found: int, observed: Observed) -> BatchTime:
     previous = observed.previous_ms
     return BatchTime(found) if previous is None or found >= previous else BatchTime(previous, raised_from_ms=found)
-
-
-def what_next(planned: Plan | None, waiting_files: int, next_deadline_ms: int | None, sweep_ms: int) -> Next:
-    """What a run does next, given the plan that stands above the head (None: there is none).
-
-    `resume`: run that plan, whatever it is, before anything else. `batch`: plan one of what waits. `sweep`: fire what
-    is due by `sweep_ms`. `nothing`: done.
-    """
-    if planned is not None:
-        return "resume"
-    if waiting_files:
-        return "batch"
-    return "sweep" if next_deadline_ms is not None and next_deadline_ms <= sweep_ms else "nothing"

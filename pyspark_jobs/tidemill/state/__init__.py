@@ -1,1 +1,1 @@
-"""State of a version: which segments show which hashes (`versions`), opened runs in memory (`cache`), tables (`table`)."""
+"""State of a version: which segments show which hashes (`versions`), opened runs (`cache`), tables (`table`)."""

@@ -31,9 +31,7 @@ class Opened:
     hi: int
 
 
-def open_map(
-    store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int
-) -> Opened:
+def open_map(store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int) -> Opened:
     """The state map that shows what `segments` hold of `lo..hi`; `CorruptState` for one that is missing or damaged."""
     seen = visible(segments, lo, hi)
     runs = [_clipped(_load(store, cache, schema, segment), segment, lo, hi) for segment in seen]
@@ -120,4 +118,3 @@ def _clipped(run: Run, segment: Segment, lo: int, hi: int) -> Run:
     if segment.lo <= lo and segment.hi >= hi:
         return run
     return Run.merge([run], segment.lo, segment.hi, "nothing")
-

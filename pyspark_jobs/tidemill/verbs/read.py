@@ -62,7 +62,7 @@ def state(
     """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
     commit = resolve_version(context, version, as_of)
     recorded = context.schemas(commit)
-    name = _operator(context, operator, recorded)
+    name = _operator(operator, recorded)
     map_name, described = next(iter(recorded[name]["maps"].items()))
     shape = MapColumns.described(map_name, described)
     segments: list[Segment] = context.state(commit).get(name, {}).get(map_name, [])
@@ -74,7 +74,7 @@ def state(
     return table if columns is None else table.select(list(columns))
 
 
-def _operator(context: Context, operator: str | None, recorded: dict[str, Any]) -> str:
+def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
     if operator is None:
         if len(recorded) == 1:
             return next(iter(recorded))

@@ -12,16 +12,12 @@ from ..driver.drain import Drain, Drained, Limits, OnProgress
 from ..engines import engine_for
 
 
-def run(
-    context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None
-) -> Drained:
+def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
     """Publishes what an earlier run left, drains, fires what is due."""
     return Drain(context, _lazily(context, spark, engine, limits), limits, on_progress).run()
 
 
-def sweep(
-    context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None
-) -> Drained:
+def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
     """Fires what is due, without input."""
     return Drain(context, _lazily(context, spark, engine, limits), limits, on_progress).sweep()
 

@@ -1,0 +1,194 @@
+"""`tidemill demo`: a year of real flights on local Spark, with bars, and what came of it. Goes on where it stopped."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exits import Exit
+from .options import pairs
+from .output import Output, output_options, result_file_option
+from .progress import counted, watched
+from .run import result_fields
+
+if TYPE_CHECKING:
+    from ..driver.drain import Drained
+    from ..repository import Repository
+
+FOLDER = "tidemill-demo"
+SQL_FILE = "aircraft.sql"
+
+
+@dataclass
+class Ran:
+    """What this call did, and how long each part took."""
+
+    repository: Repository
+    done: Drained
+    seconds: float
+    session_s: float | None = field(default=None)
+
+
+@click.command()
+@click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
+              type=click.Path(file_okay=False, path_type=Path), help="Where everything goes.")  # fmt: skip
+@click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="How many days of 2013.")
+@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True,
+              help="`local` needs no Java.")  # fmt: skip
+@click.option("--max-batches", type=click.IntRange(min=1), help="Stop after so many batches of a week each.")
+@click.option("--conf", multiple=True, metavar="K=V", help="A setting, `tidemill.…` or `spark.…`; may be repeated.")
+@result_file_option
+@output_options
+def demo(folder: Path, days: int, engine: str, max_batches: int | None, conf: tuple[str, ...], out: Output) -> int:
+    """Run the demo: the flights of 2013 from New York, a file a day, a week a batch.
+
+    Interrupt it and run it again: it goes on where it stopped.
+    """
+    folder = folder.absolute()
+    os.environ["TIDEMILL_DEMO"] = str(folder)
+    _split(folder / "flights", days)
+    ran = _run(folder, engine, max_batches, dict(pairs(conf, "--conf")), out)
+    out.result(result_fields("demo", Exit.DONE, ran.repository, ran.done), [])
+    if not out.json:
+        _tell(ran, folder)
+    return Exit.DONE
+
+
+def _split(folder: Path, days: int) -> None:
+    from ..demo import data
+
+    missing = data.missing_days(folder, days)
+    if missing:
+        with counted("splitting flights into daily files", "files", len(missing)) as written:
+            data.write_days(folder, missing, written)
+
+
+def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str], out: Output) -> Ran:
+    from .. import repository as repositories
+    from ..demo.tell import REFERENCE
+    from ..driver.drain import Limits
+    from ..driver.plan import waiting
+    from ..pipeline.load import load
+    from ..verbs.run import run
+
+    repository = repositories.open(load(REFERENCE), str(folder / "repository"), conf=conf)
+    repository.init()
+    head = repository.head
+    files = len(waiting(repository.context, head).all)
+    _say(_standing(None if head is None else head.version, files, repository.context.store.uri))
+    spark, session_s = _session(engine, repository.context.spark_conf) if files else (None, None)
+    started = time.monotonic()
+    with watched(out, files) as on_batch:
+        done = run(repository.context, spark, engine, Limits(max_batches), on_batch)
+    return Ran(repository, done, time.monotonic() - started, session_s)
+
+
+def _standing(head: int | None, files: int, uri: str) -> str:
+    if head is None:
+        return f"starting at version 0: {files:,} files are waiting; repository {uri}"
+    if files:
+        return f"continuing at version {head + 1}: {files:,} files are waiting; repository {uri}"
+    return f"finished before: version {head} has taken every file; repository {uri}"
+
+
+def _session(engine: str, conf: Any) -> tuple[Any, float | None]:
+    """A Spark session, started here so that its start can be told apart from the work."""
+    if engine != "spark":
+        return None, None
+    from ..engines.session import start
+
+    started = time.monotonic()
+    _say("starting Spark …")
+    return start(conf), time.monotonic() - started
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _tell(ran: Ran, folder: Path) -> None:
+    from ..demo import tell
+    from .render import console, table_of
+
+    head = ran.repository.head
+    if head is None:
+        return
+    terminal = console()
+    for section in tell.sections(ran.repository, head):
+        terminal.print(table_of(section.table, section.title))
+    for line in [*_throughput(ran), "", *_places(folder), "", *_next(ran, folder)]:
+        terminal.print(line, markup=False, soft_wrap=True)
+
+
+def _throughput(ran: Ran) -> list[str]:
+    done = ran.done.progress
+    if not done:
+        return ["Nothing was left to do; the tables above are read from the repository."]
+    rows = sum(one.numInputRows for one in done)
+    start = "" if ran.session_s is None else f", after {ran.session_s:.1f} s for Spark to start"
+    return [
+        f"{rows:,} rows in {len(done):,} batches, {ran.seconds:.1f} s{start}: "
+        f"{rows / ran.seconds:,.0f} rows/s, {ran.seconds / len(done) * 1000:,.0f} ms a batch"
+    ]
+
+
+def _places(folder: Path) -> list[str]:
+    here = _near(folder)
+    return [
+        "Where things lie",
+        f"  {here}/flights/     the input, a CSV file a day",
+        f"  {here}/repository/  the repository: plans, commits, state",
+        f"  {here}/silent/      published alerts (Parquet)",
+        f"  {here}/carriers/    published totals (JSON lines)",
+    ]
+
+
+def _next(ran: Ran, folder: Path) -> list[str]:
+    """Commands that can be pasted as they are."""
+    from ..demo import tell
+
+    head = ran.repository.head
+    assert head is not None
+    here = _near(folder)
+    elsewhere = "" if here == Path(FOLDER) else f"TIDEMILL_DEMO={shlex.quote(str(here))} "
+    tidemill, python = _programs()
+    target = f"{tell.REFERENCE} --root {shlex.quote(str(here / 'repository'))}"
+    lines = []
+    if ran.done.progress and ran.done.progress[-1].numFilesOutstanding:
+        lines += ["Files are waiting: run the demo again, and it goes on from here.", ""]
+    lines += [
+        "What to try next",
+        f"  {elsewhere}{tidemill} status {target}",
+        f"  {elsewhere}{tidemill} state {target} --operator aircraft --where 'flights > 400'",
+        f"  {elsewhere}{tidemill} state {target} --operator aircraft --version {head.version // 3} --limit 5",
+    ]
+    sql = tell.state_sql(here, head)
+    if sql is not None:
+        (folder / SQL_FILE).write_text(sql, encoding="utf-8")
+        lines += [
+            f"and the same state without Tidemill, by DuckDB's SQL ({here}/{SQL_FILE}):",
+            f"  {python} -c \"import duckdb; print(duckdb.sql(open('{here}/{SQL_FILE}').read()))\"",
+        ]
+    return lines
+
+
+def _near(path: Path) -> Path:
+    """The path as a person in the working folder would write it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _programs() -> tuple[str, str]:
+    """How `tidemill` and its Python are called from here."""
+    python = str(_near(Path(sys.executable)))
+    beside = Path(sys.executable).with_name("tidemill")
+    if shutil.which("tidemill"):
+        return "tidemill", python
+    return (str(_near(beside)) if beside.exists() else f"{python} -m tidemill"), python

@@ -1,0 +1,138 @@
+"""Progress while batches run: a bar on a terminal, one plain line a batch elsewhere, nothing beside `--json`.
+
+Everything goes to stderr, log messages of Tidemill too, so that they do not tear the bar.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from .output import Output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from ..protocol.progress import BatchProgress
+
+OnBatch = Callable[["BatchProgress"], None]
+
+
+@contextlib.contextmanager
+def watched(out: Output, waiting_files: int | None = None) -> Iterator[OnBatch]:
+    """What to call for each batch, while a bar or nothing is shown. `waiting_files`: how many there are, if known."""
+    if out.json or not sys.stderr.isatty():
+        with _logged(lambda text: click.echo(text, err=True)):
+            yield _both(out.batch, (lambda _: None) if out.json else (lambda one: click.echo(line(one), err=True)))
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    with _logged(lambda text: console.print(text, style="yellow")), Bar(console, waiting_files) as bar:
+        yield _both(out.batch, bar.batch)
+
+
+def line(progress: BatchProgress) -> str:
+    """One batch in one line: version, kind, rows, rows/s, late, quarantined, files waiting."""
+    return (
+        f"version {progress.version}: {progress.kind}, {progress.numInputRows:,} rows, "
+        f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
+        f"{progress.quarantined_rows:,} quarantined, {progress.numFilesOutstanding:,} files waiting"
+    )
+
+
+class Bar:
+    """A bar over files: how many were taken of those that there are, as far as is known by now."""
+
+    def __init__(self, console: Console, waiting_files: int | None) -> None:
+        self._progress = _bar(console)
+        self._waiting = waiting_files
+        self._task: TaskID | None = None
+        self._files = self._rows = self._aside = 0
+        self._began: float | None = None
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        self._task = self._progress.add_task("planning", total=self._waiting, unit="files", text="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def batch(self, progress: BatchProgress) -> None:
+        """A batch was committed."""
+        now = time.monotonic()
+        began = self._began = self._began if self._began is not None else now - progress.batchDuration / 1000
+        self._files += progress.input_files
+        self._rows += progress.numInputRows
+        self._aside += progress.late_rows + progress.quarantined_rows
+        words = [f"{self._rows:,} rows", f"{self._rows / max(now - began, 0.001):,.0f} rows/s"]
+        if self._aside:
+            words.append(f"{self._aside:,} aside")
+        assert self._task is not None
+        self._progress.update(
+            self._task,
+            description=f"{'sweep, ' if progress.kind == 'sweep' else ''}version {progress.version}",
+            completed=self._files,
+            total=self._files + progress.numFilesOutstanding,
+            text=", " + ", ".join(words),
+        )
+
+
+@contextlib.contextmanager
+def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
+    """What to call for each of `total` pieces of work, while a bar is shown on a terminal, or one line elsewhere."""
+    if not sys.stderr.isatty():
+        click.echo(f"{what} {total:,} {unit}", err=True)
+        yield lambda: None
+        return
+    from rich.console import Console
+
+    with _bar(Console(stderr=True, highlight=False)) as bar:
+        task = bar.add_task(what, total=total, unit=unit, text="")
+        yield lambda: bar.advance(task)
+
+
+def _bar(console: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}{task.fields[text]}"),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def _both(first: OnBatch, second: OnBatch) -> OnBatch:
+    def call(progress: BatchProgress) -> None:
+        first(progress)
+        second(progress)
+
+    return call
+
+
+@contextlib.contextmanager
+def _logged(write: Callable[[str], None]) -> Iterator[None]:
+    """Warnings of Tidemill's log, written by `write`."""
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            write(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    log, handler = logging.getLogger("tidemill"), Lines(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)

@@ -1,0 +1,102 @@
+"""Tables for people: Arrow tables and a pipeline's status, by rich. On a terminal fitted to it, elsewhere never cut."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .status import Status
+
+_WIDE = 10_000
+
+
+def console() -> Console:
+    """Where results go: stdout. A pipe or file has no width, so nothing is cut there."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
+
+
+def table_of(rows: pa.Table, title: str | None = None) -> Table:
+    """An Arrow table as one of rich's; numbers stand right."""
+    shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for field in rows.schema:
+        shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
+    for values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        shown.add_row(*(cell(value) for value in values))
+    return shown
+
+
+def cell(value: Any) -> Text:
+    """One value, as text that rich does not interpret; a null is seen to be one."""
+    if value is None:
+        return Text("–", style="dim")
+    if isinstance(value, datetime):
+        return Text(_time(value))
+    if isinstance(value, float):
+        return Text(f"{value:,.6g}" if abs(value) < 1e15 else repr(value))
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return Text(f"{value:,}")
+    return Text(value if isinstance(value, str) else repr(value))
+
+
+def _time(value: datetime) -> str:
+    """UTC to the second; parts of a second only where there are any."""
+    text = value.strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def status_table(status: Status) -> Table:
+    """What `tidemill status` shows a person."""
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    shown.add_column(style="bold")
+    shown.add_column(overflow="fold")
+    for name, value in _status_rows(status):
+        shown.add_row(Text(name), Text(value))
+    return shown
+
+
+def _status_rows(status: Status) -> list[tuple[str, str]]:
+    rows = [("pipeline", status.pipeline), ("repository", status.uri), ("branch", status.branch)]
+    rows.append(("head", "no batch yet (version −1)" if status.head < 0 else f"version {status.head}, a {status.kind}"))
+    if status.batch_time and status.committed:
+        rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
+        rows.append(("last batch", ", ".join(f"{count:,} {name}" for name, count in status.last_batch.items())))
+    rows += _each("watermark", {name: _readable(time) for name, time in status.watermarks.items()})
+    rows += _each(
+        "operator",
+        {
+            name: f"{found['kind']} by {', '.join(found['key'])}: {found['keys']:,} keys"
+            for name, found in status.operators.items()
+        },
+    )
+    rows += _each("waiting", {name: f"{count:,} files" for name, count in status.waiting_files.items()})
+    rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
+    if status.head >= 0:
+        through = "nothing" if status.published_through < 0 else f"version {status.published_through}"
+        rows.append(("published", f"through {through} when version {status.head} was committed"))
+    return rows
+
+
+def _each(what: str, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    """One row a value; the word stands at the first one only."""
+    return [(what if number == 0 else "", f"{name}  {value}") for number, (name, value) in enumerate(values.items())]
+
+
+def _readable(iso: str) -> str:
+    return iso.replace("T", " ").replace(".000Z", " UTC").replace("Z", " UTC")

@@ -1,0 +1,75 @@
+"""`tidemill status`, gathered: where a pipeline stands, as plain values. Reads the log and lists the sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..repository import Repository
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a pipeline stands. Times are ISO 8601, UTC; `head` −1 is before the first batch."""
+
+    pipeline: str
+    uri: str
+    branch: str
+    head: int
+    kind: str | None
+    batch_time: str | None
+    committed: str | None
+    watermarks: dict[str, str]
+    operators: dict[str, dict[str, Any]]
+    """By name: kind, key columns, keys (how many have state)."""
+    waiting_files: dict[str, int]
+    """By source."""
+    waiting_bytes: int
+    next_deadline: dict[str, str]
+    """By clock: the first time at which something is due."""
+    published_through: int
+    """Every version up to this one had been published when the head was committed."""
+    last_batch: dict[str, int]
+
+
+def status_of(repository: Repository) -> Status:
+    """The status of a repository; `InvalidInput` where there is none."""
+    from ..driver.plan import waiting
+    from ..protocol.progress import iso
+
+    context = repository.context
+    head = repository.head
+    seen = waiting(context, head)
+    operators = {
+        name: {
+            "kind": recorded["kind"],
+            "key": recorded["key"],
+            "keys": head.operators[name].rows_total if head is not None and name in head.operators else 0,
+        }
+        for name, recorded in context.schemas(head).items()
+    }
+    return Status(
+        pipeline=context.job.pipeline,
+        uri=context.store.uri,
+        branch=context.branch,
+        head=-1 if head is None else head.version,
+        kind=None if head is None else head.kind,
+        batch_time=None if head is None else iso(head.batch_time_ms),
+        committed=None if head is None else iso(head.committed_ms),
+        watermarks={} if head is None else {name: iso(value) for name, value in head.watermarks.items()},
+        operators=operators,
+        waiting_files={name: len(files) for name, files in seen.files.items()},
+        waiting_bytes=sum(file.size for file in seen.all),
+        next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
+        published_through=-1 if head is None else head.published_through,
+        last_batch={}
+        if head is None
+        else {
+            "rows": head.counts.input_rows,
+            "applied": head.counts.applied_rows,
+            "late": head.counts.late_rows,
+            "quarantined": head.counts.quarantined_rows,
+            "files": head.counts.input_files,
+        },
+    )

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parent.parent
-FAKE = HERE / "fake"
+FAKE = Path(__file__).resolve().parent / "fake"
 
 
-def airflow_settings(home: Path) -> dict[str, str]:
+def settings_of(home: Path) -> dict[str, str]:
     """The environment of an Airflow that lives in `home` and looks at no other folder."""
     return {
         "AIRFLOW_HOME": str(home),
@@ -39,13 +37,24 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("airflow")
     (home / "dags").mkdir()
     patch = pytest.MonkeyPatch()
-    for name, value in airflow_settings(home).items():
+    for name, value in settings_of(home).items():
         patch.setenv(name, value)
     from airflow.utils.db import initdb
 
     initdb()
     yield home
     patch.undo()
+
+
+@pytest.fixture(scope="session")
+def airflow_settings() -> Callable[[Path], dict[str, str]]:
+    return settings_of
+
+
+@pytest.fixture(scope="session")
+def fake_folder() -> Path:
+    """What to put on a child's PYTHONPATH, so that it runs the fake command line."""
+    return FAKE
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tidemill.airflow.command import Command, Event, Outcome
 from tidemill.airflow.process import Child
 from tidemill.errors import InvalidInput

@@ -51,6 +51,11 @@ def flaky() -> int:
     return BEHAVIOURS["unavailable"]() if os.environ["AIRFLOW_CTX_TRY_NUMBER"] == "1" else nothing()
 
 
+def once() -> int:
+    """Does its work at the first try, and finds nothing to do later."""
+    return done() if os.environ["AIRFLOW_CTX_TRY_NUMBER"] == "1" else nothing()
+
+
 def usage() -> int:
     print("Usage: tidemill run [OPTIONS]\nError: no such option: --rot", file=sys.stderr)
     return 2
@@ -99,6 +104,7 @@ BEHAVIOURS: dict[str, Callable[[], int]] = {
     "unavailable": lambda: error("StoreUnavailable", "put `x` of `s3://lake`: no answer"),
     "internal": lambda: error("InternalError", "ranges do not tile"),
     "flaky": flaky,
+    "once": once,
     "usage": usage,
     "crash": crash,
     "silent": lambda: 0,

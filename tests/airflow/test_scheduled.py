@@ -1,0 +1,191 @@
+"""Tasks under a real scheduler, supervisor and API server: killed, cancelled and cleared ones.
+
+SQLite bears one DAG run at a time, so the tests share the servers and come one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+Pids = Callable[[], list[int]]
+Alive = Callable[[list[int]], list[int]]
+WaitFor = Callable[..., None]
+
+DAG = """
+from tidemill.airflow import tidemill_dags
+tidemill_dags(
+    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule=None, sweep=False, default_args={{"retries": 0}},
+    env={{
+        "PYTHONPATH": {fake!r},
+        "FAKE": "{{{{ dag_run.conf['fake'] }}}}",
+        "FAKE_PIDS": "{{{{ dag_run.conf['pids'] }}}}",
+    }},
+)
+"""
+
+
+class Servers:
+    """API server, scheduler and DAG processor on 127.0.0.1, and the calls that these tests need."""
+
+    def __init__(self, home: Path, env: dict[str, str]) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.home = home
+        self.env = {
+            **env,
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__CORE__PARALLELISM": "2",
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "2",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        }
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.token = ""
+
+    def start(self) -> None:
+        for command in (
+            ["api-server", "--host", "127.0.0.1", "--port", str(self.port)],
+            ["scheduler"],
+            ["dag-processor"],
+        ):
+            with open(self.home / f"{command[0]}.log", "wb") as log:
+                self.processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "airflow", *command],
+                        env={**os.environ, **self.env},
+                        cwd=self.home,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                )
+
+    def stop(self) -> None:
+        """Each by its own process id; then what is left of each session that we made."""
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def ready(self) -> bool:
+        """Whether everything is up and the DAG has been read."""
+        try:
+            if not self.token:
+                self.token = self.call("GET", "/auth/token")["access_token"]
+            health = self.call("GET", "/api/v2/monitor/health")
+            up = all(health[name]["status"] == "healthy" for name in ("scheduler", "dag_processor", "metadatabase"))
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 1
+        except OSError:
+            return False
+
+    def trigger(self, run_id: str, fake: str, pids: Path) -> str:
+        """Start a run; returns the address of its task."""
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": {"fake": fake, "pids": str(pids)}}
+        self.call("POST", "/api/v2/dags/retail/dagRuns", body)
+        return f"/api/v2/dags/retail/dagRuns/{run_id}/taskInstances/run"
+
+    def state(self, task: str) -> tuple[str | None, int]:
+        found = self.call("GET", task)
+        return found["state"], found["try_number"]
+
+    def log(self, run_id: str, attempt: int) -> list[str]:
+        path = self.home / "logs" / "dag_id=retail" / f"run_id={run_id}" / "task_id=run" / f"attempt={attempt}.log"
+        return [json.loads(line)["event"] for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def servers(
+    tmp_path_factory: pytest.TempPathFactory, airflow_settings: Callable[[Path], dict[str, str]], fake_folder: Path
+) -> Iterator[Servers]:
+    home = tmp_path_factory.mktemp("scheduled")
+    (home / "dags").mkdir()
+    (home / "dags" / "retail_dag.py").write_text(DAG.format(fake=str(fake_folder)))
+    servers = Servers(home, airflow_settings(home))
+    migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
+    subprocess.run(migrate, env={**os.environ, **servers.env}, check=True, capture_output=True)
+    try:
+        servers.start()
+        yield servers
+    finally:
+        servers.stop()
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("victim", ["task", "supervisor"])
+def test_killed_process_of_a_task_leaves_none(
+    servers: Servers, tmp_path: Path, pids: Pids, alive: Alive, wait_for: WaitFor, victim: str
+) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    servers.trigger(f"killed_{victim}", "stubborn", tmp_path / "pids")
+    command, *others = pids()
+    task = parent(command)
+    supervisor = parent(task)
+    everybody = [task, command, *others]
+    assert alive([supervisor, *everybody]) == [supervisor, *everybody]
+    os.kill(task if victim == "task" else supervisor, signal.SIGKILL)
+    wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+    # Without its supervisor the run would count as running, and hold up the next one, until a heartbeat is missed.
+    servers.call("PATCH", f"/api/v2/dags/retail/dagRuns/killed_{victim}", {"state": "failed"})
+
+
+def test_cancelled_task_leaves_no_process(
+    servers: Servers, tmp_path: Path, pids: Pids, alive: Alive, wait_for: WaitFor
+) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    task = servers.trigger("cancelled", "stubborn", tmp_path / "pids")
+    command, *others = pids()
+    everybody = [parent(command), command, *others]
+    assert alive(everybody) == everybody
+    wait_for(lambda: servers.state(task)[0] == "running", "the task runs")
+    servers.call("PATCH", task, {"new_state": "failed"})
+    wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+
+
+def test_cleared_task_says_what_was_already_committed(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
+    task = servers.trigger("cleared", "once", tmp_path / "pids")
+    run = "/api/v2/dags/retail/dagRuns/cleared"
+    wait_for(lambda: servers.call("GET", run)["state"] == "success", "the run succeeds")
+    assert "tidemill: committed versions 4–5 (head 5)" in servers.log("cleared", 1)
+    body = {"dry_run": False, "dag_run_id": "cleared", "task_ids": ["run"], "only_failed": False}
+    servers.call("POST", "/api/v2/dags/retail/clearTaskInstances", body)
+    wait_for(lambda: servers.state(task) == ("success", 2), "the second try succeeds")
+    log = servers.log("cleared", 2)
+    (said,) = [line for line in log if line.startswith("tidemill:")]
+    assert said.startswith("tidemill: nothing to do (head 5); versions 4–5 had already been committed by an earlier")
+    assert log[log.index(said) + 1].startswith("hint: a commit is final, so clearing a task computes nothing again")

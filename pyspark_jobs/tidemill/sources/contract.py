@@ -1,0 +1,87 @@
+"""What the rest of Tidemill sees of a source: files, blocks of rows, and the seam `Source`.
+
+Values only. INVARIANT: blocks depend on the file's bytes and `block_rows` alone, not on where or how often it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ..protocol.records import Split
+from ..schema import TIMESTAMP
+
+ROW = "_row"
+"""Hidden column, last: the number of a row in its file from 0 on, counted over good and bad ones."""
+METADATA = "_metadata"
+"""Hidden column, where it is asked for: which file a row comes from (Spark: `_metadata`)."""
+HIDDEN = (METADATA, ROW)
+
+METADATA_TYPE = pa.struct(
+    [
+        pa.field("file_path", pa.string()),
+        pa.field("file_name", pa.string()),
+        pa.field("file_size", pa.int64()),
+        pa.field("file_modification_time", TIMESTAMP),
+    ]
+)
+REJECT_SCHEMA = pa.schema(
+    [
+        pa.field("source", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("line", pa.int64()),
+        pa.field("column", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("text", pa.string()),
+    ]
+)
+"""Rows that could not be read. `line` counts from 1; it is null where the whole file is rejected, or has no lines."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that a source has now. `path` is relative to the source's folder."""
+
+    source: str
+    path: str
+    etag: str
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a split, hidden columns last, and what was rejected since the block before (or None)."""
+
+    number: int
+    rows: pa.RecordBatch
+    rejects: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class ReadContext:
+    """How splits are read: with which options for the store, in which time zone, with `_metadata` or without."""
+
+    storage_options: Mapping[str, Any] = field(default_factory=dict)
+    time_zone: str = "UTC"
+    metadata: bool = False
+
+
+class Source(Protocol):
+    """Where rows come from. Travels to the workers by pickle."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+
+    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+        """Every file that is there now, in the order in which batches take them."""
+
+    def splits(self, files: Sequence[SourceFile], storage_options: Mapping[str, Any] | None = None) -> list[Split]:
+        """The files as units of reading."""
+
+    def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
+        """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter."""

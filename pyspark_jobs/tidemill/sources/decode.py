@@ -1,0 +1,69 @@
+"""A split's bytes to blocks: chooses the reader of the format, turns rejects into errors or tables, cuts blocks.
+
+INVARIANT: every block but the last of a split has exactly `block_rows` rows, in the file's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from .contract import REJECT_SCHEMA, Block
+from .delimited import Decoded
+from .rejects import FAILFAST, Reject, error, tabled
+from .stream import Unreadable
+
+__all__ = ["REJECT_SCHEMA", "Reading", "blocks"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One split being read: where it comes from, how strict, and what its blocks look like."""
+
+    source: str
+    path: str
+    mode: str
+    schema: pa.Schema
+    """The columns of a block, hidden ones too."""
+    finish: Callable[[pa.Table], pa.Table]
+    """Brings the columns of the file to those of a block: partition columns and `_metadata` in, `_row` last."""
+
+
+def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Iterator[Block]:
+    """The rows in blocks. A reject is an error (FAILFAST), or comes with the block that ends after it."""
+    number, waiting = 0, reading.schema.empty_table()
+    rejects: list[Reject] = []
+    for part in _guarded(decoded):
+        if part.rejects and reading.mode == FAILFAST:
+            raise error(part.rejects[0], reading.source, reading.path)
+        rejects.extend(part.rejects)
+        if part.rows is None:
+            continue
+        waiting = pa.concat_tables([waiting, reading.finish(part.rows)])
+        while waiting.num_rows >= block_rows:
+            yield Block(number, _batch(waiting.slice(0, block_rows)), _taken(rejects, reading))
+            number, waiting = number + 1, waiting.slice(block_rows)
+    if waiting.num_rows or rejects:
+        yield Block(number, _batch(waiting), _taken(rejects, reading))
+
+
+def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+    """What was decoded; where a file is not what its format says, one reject stands for all that follows."""
+    try:
+        yield from decoded
+    except Unreadable as end:
+        yield Decoded(None, [Reject(end.line, None, end.reason, None)])
+
+
+def _taken(rejects: list[Reject], reading: Reading) -> pa.Table | None:
+    table = tabled(rejects, reading.source, reading.path) if rejects else None
+    rejects.clear()
+    return table
+
+
+def _batch(table: pa.Table) -> pa.RecordBatch:
+    """One batch of one chunk; nothing is copied where the rows lie in one chunk already."""
+    found = table.combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_arrays([c.combine_chunks() for c in table.columns], table.schema)

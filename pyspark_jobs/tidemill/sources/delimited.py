@@ -1,0 +1,301 @@
+"""CSV: DuckDB splits lines into cells, `convert` makes values of them, row by row either right or a reject.
+
+No files are found and no blocks cut here. INVARIANT: every record of the file is a row or a reject, and has a number;
+empty lines are neither, but count.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidInput
+from ..schema import literal, quoted, type_ddl
+from ..schema.arrow import conform, listed
+from . import duck
+from .contract import ROW
+from .convert import Formats, text_misfit, text_value
+from .rejects import Reject
+from .stream import PIECE_BYTES, Quoting, Unreadable, pieces
+
+_BAD = "_misfit"
+_BOM = b"\xef\xbb\xbf"
+_REASONS = {
+    "MISSING COLUMNS": "too few columns",
+    "TOO MANY COLUMNS": "too many columns",
+    "UNQUOTED VALUE": "a quote that does not close, or text beside a quoted value",
+    "INVALID ENCODING": "not UTF-8",
+    "LINE SIZE OVER MAXIMUM": "the line is too long",
+}
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How delimited text is written. Spark's options; only `escape` has another default (Spark: a backslash)."""
+
+    header: bool = False
+    separator: str = ","
+    quote: str = '"'
+    escape: str = '"'
+    null_value: str = ""
+    formats: Formats = field(default_factory=Formats)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Some consecutive records of a file: rows in the file's columns and `_row`, and rejects in order."""
+
+    rows: pa.Table | None
+    rejects: Sequence[Reject] = ()
+
+
+def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str, what: str) -> Iterator[Decoded]:
+    """The records of `stream` in the columns of `schema`; `Unreadable` where DuckDB finds no records in it."""
+    quoting = Quoting(options.separator, options.quote, options.escape)
+    row, line, begun = 0, 1, False
+    for data in pieces(stream, quoting):
+        if not begun:
+            begun = True
+            data = data.removeprefix(_BOM)
+            head = _after_header(data, schema, options, what) if options.header else 0
+            line += data.count(b"\n", 0, head)
+            data = data[head:]
+        if data:
+            decoder = _Decoder(_Piece(data, quoting, row, line), schema, options, time_zone, what)
+            yield decoder.decoded()
+            row, line = row + decoder.records, line + data.count(b"\n")
+
+
+class _Piece:
+    """Whole records of a file, and where they begin in it. Each record is looked up only where that is asked for."""
+
+    def __init__(self, data: bytes, quoting: Quoting, row: int, line: int) -> None:
+        self.data, self.row, self.line = data, row, line
+        self._quoting = quoting
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each record begins and ends, its line end left out."""
+        plain = self._quoting.plain(self.data)
+        found, start = [], 0
+        for record in plain.removesuffix(b"\n").split(b"\n"):
+            found.append((start, start + len(record.rstrip(b"\r"))))
+            start += len(record) + 1
+        return found
+
+    @property
+    def may_have_empty_lines(self) -> bool:
+        """False: every record has at least one character."""
+        return self.data.startswith((b"\n", b"\r\n")) or b"\n\n" in self.data or b"\n\r\n" in self.data
+
+    def text(self, record: int) -> str:
+        """The record as it stands in the file."""
+        start, end = self.spans[record]
+        return self.data[start:end].decode(errors="backslashreplace")
+
+    def line_of(self, record: int) -> int:
+        """The line of the file, from 1 on, on which the record begins."""
+        return self.line + self.data.count(b"\n", 0, self.spans[record][0])
+
+    def with_one_kind_of_line_end(self) -> bytes:
+        """The records with a line feed after each; DuckDB refuses files that mix line ends."""
+        return b"".join(self.data[start:end] + b"\n" for start, end in self.spans)
+
+
+@dataclass
+class _Decoder:
+    """One piece on its way to rows and rejects. `records` is set when it is decoded."""
+
+    piece: _Piece
+    schema: pa.Schema
+    options: CsvOptions
+    time_zone: str
+    what: str
+    records: int = 0
+
+    def decoded(self) -> Decoded:
+        try:
+            return self._split(self.piece.data)
+        except duckdb.Error as error:
+            if b"\r" not in self.piece.data:
+                raise Unreadable(f"not CSV: {_first_line(error)}", self.piece.line) from error
+        try:
+            return self._split(self.piece.with_one_kind_of_line_end())
+        except duckdb.Error as error:
+            raise Unreadable(f"not CSV: {_first_line(error)}", self.piece.line) from error
+
+    def _split(self, data: bytes) -> Decoded:
+        connection = duck.reader(self.time_zone)
+        with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+            path = os.path.join(folder, "piece.csv")
+            with open(path, "wb") as file:
+                file.write(data)
+            try:
+                cells = _cells(path, len(data), self.schema, self.options)
+                found = duck.query(connection, f"SELECT {_values(self.schema, self.options)} FROM ({cells})")
+                broken = _broken(connection)
+                any_bad = pc.any(found.column(_BAD)).as_py()
+                if not broken and not any_bad and not self.piece.may_have_empty_lines:
+                    self.records = found.num_rows
+                    return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
+                raw = duck.query(connection, cells) if any_bad else None
+            finally:
+                _forget_rejects(connection)
+        return self._sorted_out(found, raw, broken)
+
+    def _sorted_out(self, found: pa.Table, raw: pa.Table | None, broken: dict[int, _Broken]) -> Decoded:
+        """Rows and rejects of a piece in which not everything is a good row."""
+        records = self._records_of_rows(found, broken)
+        self.records = max([len(self.piece.spans), *(number + 1 for number in (*records[-1:], *broken))])
+        texts = _Texts(self.piece, exact=len(self.piece.spans) == self.records)
+        rejects = {
+            number: Reject(texts.line(number), one.column, one.reason, texts.text(number, one.text))
+            for number, one in broken.items()
+        }
+        bad = found.column(_BAD)
+        if raw is not None:
+            numbers = [number for number, is_bad in zip(records, bad.to_pylist(), strict=True) if is_bad]
+            for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
+                rejects[number] = Reject(texts.line(number), column, reason, texts.text(number, text))
+        rows = self._numbered(found, pc.add(pa.array(records, pa.int64()), self.piece.row)).filter(pc.invert(bad))
+        return Decoded(rows, [rejects[number] for number in sorted(rejects)])
+
+    def _records_of_rows(self, found: pa.Table, broken: dict[int, _Broken]) -> list[int]:
+        """The record of each row. DuckDB passes over empty lines; where its records are not those that the line ends
+        make (stray quotes), rows are numbered in the order in which it gave them."""
+        filled = [n for n, (start, end) in enumerate(self.piece.spans) if n not in broken and start < end]
+        if len(filled) == found.num_rows:
+            return filled
+        free = (number for number in itertools.count() if number not in broken)
+        return list(itertools.islice(free, found.num_rows))
+
+    def _numbered(self, found: pa.Table, rows: pa.Array) -> pa.Table:
+        return conform(found, self.schema, self.what).append_column(pa.field(ROW, pa.int64()), rows)
+
+    def _explained(self, raw: pa.Table) -> list[tuple[str, str, str]]:
+        """For each bad row the first column that does not fit, why, and the row's cells."""
+        misfits = ", ".join(f"{_misfit(field, self.options)} AS {quoted(field.name)}" for field in self.schema)
+        flags = duck.query(duck.reader(self.time_zone), f"SELECT {misfits} FROM raw", raw=raw)
+        explained = []
+        for row, flagged in zip(raw.to_pylist(), flags.to_pylist(), strict=True):
+            field = next(field for field in self.schema if flagged[field.name])
+            cells = self.options.separator.join(value or "" for value in row.values())
+            explained.append((field.name, misfit_reason(row[field.name], field), cells))
+        return explained
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """A record that DuckDB could not split into cells."""
+
+    reason: str
+    column: str | None
+    text: str | None
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Line and text of a record: as the file has them, else (`exact` false) by counting."""
+
+    piece: _Piece
+    exact: bool
+
+    def line(self, record: int) -> int:
+        return self.piece.line_of(record) if self.exact else self.piece.line + record
+
+    def text(self, record: int, otherwise: str | None) -> str | None:
+        return self.piece.text(record) if self.exact else otherwise
+
+
+def sequence(start: int, count: int) -> pa.Array:
+    """`start`, `start + 1`, …"""
+    return pa.array(range(start, start + count), pa.int64())
+
+
+def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions, what: str) -> int:
+    """Where the records after the header begin; the header must name the columns of `schema`, in their order."""
+    text = data[: 1024 * 1024].decode(errors="replace")
+    doubled = options.escape in ("", options.quote)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=options.separator,
+        quotechar=options.quote or None,
+        quoting=csv.QUOTE_MINIMAL if options.quote else csv.QUOTE_NONE,
+        doublequote=doubled,
+        escapechar=None if doubled else options.escape,
+    )
+    found = next(reader, [])
+    if found != schema.names:
+        same = sorted(found) == sorted(schema.names)
+        raise InvalidInput(
+            f"{what}: the header names {listed(found)}, expected {listed(schema.names)}",
+            hint="these are the same names in another order: declare the schema in that of the file" if same else None,
+        )
+    position = 0
+    for _ in range(reader.line_num):
+        position = data.find(b"\n", position) + 1 or len(data)
+    return position
+
+
+def _cells(path: str, size: int, schema: pa.Schema, options: CsvOptions) -> str:
+    """SQL: the cells of a file as text. Null is an empty cell, and one that holds the null value, quoted or not, as in
+    Spark."""
+    names = [quoted(name) for name in schema.names]
+    cells = ", ".join(f"nullif({name}, {literal(options.null_value)}) AS {name}" for name in names)
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in schema.names)
+    buffer = max(size + 1, PIECE_BYTES)
+    source = (
+        f"read_csv({literal(path)}, columns = {{{columns}}}, header = false, auto_detect = false, "
+        f"delim = {literal(options.separator)}, quote = {literal(options.quote)}, escape = {literal(options.escape)}, "
+        "nullstr = '', allow_quoted_nulls = false, compression = 'none', hive_partitioning = false, "
+        f"max_line_size = {buffer - 1}, buffer_size = {buffer}, store_rejects = true, rejects_limit = 0)"
+    )
+    # A file of one column: DuckDB takes an empty line for a null.
+    return f"SELECT {cells} FROM {source}" + (f" WHERE {names[0]} IS NOT NULL" if len(names) == 1 else "")
+
+
+def _values(schema: pa.Schema, options: CsvOptions) -> str:
+    values = [f"{text_value(quoted(f.name), f.type, options.formats)} AS {quoted(f.name)}" for f in schema]
+    misfits = " OR ".join(_misfit(field, options) for field in schema)
+    return f"{', '.join(values)}, {misfits} AS {_BAD}"
+
+
+def _misfit(field: pa.Field, options: CsvOptions) -> str:
+    found = text_misfit(quoted(field.name), field.type, options.formats)
+    return found if field.nullable else f"({quoted(field.name)} IS NULL OR {found})"
+
+
+def misfit_reason(value: str | None, field: pa.Field) -> str:
+    """Why `value` is no value of `field`."""
+    if value is None:
+        return f"found no value, expected {type_ddl(field.type)} not null"
+    shown = value if len(value) <= 100 else value[:100] + "…"
+    return f"found `{shown}`, expected {type_ddl(field.type)}"
+
+
+def _broken(connection: Any) -> dict[int, _Broken]:
+    """The records that DuckDB could not split, by number from 0 on; of several reasons the first."""
+    rows = connection.execute("SELECT line, error_type, column_name, csv_line FROM reject_errors ORDER BY line")
+    found: dict[int, _Broken] = {}
+    for line, kind, column, text in rows.fetchall():
+        found.setdefault(line - 1, _Broken(_REASONS.get(kind, str(kind).lower()), column, text))
+    return found
+
+
+def _forget_rejects(connection: Any) -> None:
+    connection.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,52 @@
+"""DuckDB connections: one a thread for reading files, and one closed to the outside for users' SQL.
+
+INVARIANT: results keep the order of rows: one thread a connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ..schema import literal
+
+_CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
+_local = threading.local()
+
+
+def reader(time_zone: str = "UTC") -> Any:
+    """This thread's connection for reading files; text without an offset is in `time_zone`."""
+    return _in_zone(_connection("reader", {}), time_zone)
+
+
+def closed(time_zone: str = "UTC") -> Any:
+    """This thread's connection that reaches no file and no network, for SQL that a user wrote."""
+    return _in_zone(_connection("closed", _CLOSED), time_zone)
+
+
+def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
+    """The result of one SELECT over the Arrow `tables`, which are bound by name for this call only."""
+    for name, table in tables.items():
+        connection.register(name, table)
+    try:
+        return connection.sql(text).to_arrow_table()
+    finally:
+        for name in tables:
+            connection.unregister(name)
+
+
+def _connection(kind: str, config: dict[str, str]) -> Any:
+    found = getattr(_local, kind, None)
+    if found is None:
+        found = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
+        found.execute("SET python_enable_replacements = false")
+        setattr(_local, kind, found)
+    return found
+
+
+def _in_zone(connection: Any, time_zone: str) -> Any:
+    connection.execute(f"SET TimeZone = {literal(time_zone)}")
+    return connection

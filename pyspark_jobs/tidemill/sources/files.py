@@ -1,0 +1,288 @@
+"""`Files`: a folder of CSV, JSON or Parquet files as a source. What there is, as splits, as blocks of rows.
+
+The formats live beside it. INVARIANT: a split is read only as the plan saw it: a file that has vanished or changed
+since is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..protocol.records import Split
+from ..schema import to_arrow, to_ddl, type_ddl
+from ..settings import unknown
+from ..store import Entry, ObjectMissing, Store, open_store
+from . import duck
+from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, Block, ReadContext, SourceFile
+from .convert import Formats, text_value
+from .decode import Reading, blocks
+from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
+from .json_lines import JsonOptions, read_json
+from .listing import is_data, ordered, partition_values
+from .options import FORMATS, read_options
+from .parquet import read_parquet, row_group_ranges
+from .stream import Unreadable, open_file, open_text
+
+__all__ = ["Files", "ReadContext", "SourceFile"]
+
+_SPLIT_BYTES = 64 * 1024**2
+_BATCH_ID = "_batch_id"
+
+
+class Files:
+    """The files of a folder, local or on S3, as a source: each file is read once.
+
+    `format` is `"parquet"`, `"csv"` or `"json"` (lines); `schema` is DDL, a `pyarrow.Schema`, a Spark `StructType` or
+    a dataclass. `header`: a CSV file's first line names its columns, and must name the schema's. Options have Spark's
+    names and meaning: `maxFilesPerTrigger`, `maxBytesPerTrigger`, `pathGlobFilter`, `recursiveFileLookup`,
+    `modifiedAfter` (UTC), `mode` (`"FAILFAST"`, or `"PERMISSIVE"`: what cannot be read goes to quarantine),
+    `multiLine`, `dateFormat`, `timestampFormat`, `sep` or `delimiter`, `quote`, `escape`, `nullValue`; and ours:
+    `start` (`"earliest"`, `"latest"` or a time), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or
+    `"new"`). Differences from Spark: `escape` is `"` (doubled quotes), quoted line ends are always read, and a number
+    with a fraction is no integer but a row that cannot be read.
+
+    Names beginning with `_` or `.` are not data; files ending in `.gz` and `.zst` are decompressed; columns of the
+    schema may come from partition folders `dt=2020-01-01/`. Text without an offset is in the pipeline's time zone.
+
+    >>> import tidemill as tm
+    >>> tm.Files("data/by-day/", format="csv", header=True, schema="id int, price decimal(10,2)").schema.names
+    ['id', 'price']
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: str = "parquet",
+        schema: Any = None,
+        header: bool | str = False,
+        **options: Any,
+    ) -> None:
+        self.path = os.fspath(path)
+        if format not in FORMATS:
+            raise unknown("format of tm.Files", str(format), FORMATS)
+        self.format = format
+        self._given = {k: v for k, v in {"header": header or None, **options}.items() if v is not None}
+        values = read_options(format, {**options, **({"header": header} if header is not False else {})})
+        self.header: bool = values["header"]
+        self.maxFilesPerTrigger: int | None = values["maxFilesPerTrigger"]
+        self.maxBytesPerTrigger: int | None = values["maxBytesPerTrigger"]
+        self.pathGlobFilter: str | None = values["pathGlobFilter"]
+        self.recursiveFileLookup: bool = values["recursiveFileLookup"]
+        self.modifiedAfter: int | None = values["modifiedAfter"]
+        self.mode: str = values["mode"]
+        self.start: str | int = values["start"]
+        self.order: str = values["order"]
+        self.overwritten: str = values["overwritten"]
+        formats = Formats(values["dateFormat"], values["timestampFormat"])
+        self._csv = CsvOptions(
+            self.header, values["sep"], values["quote"], values["escape"], values["nullValue"], formats
+        )
+        self._json = JsonOptions(values["multiLine"], formats)
+        if schema is None:
+            raise InvalidInput(
+                f"tm.Files({self.path!r}, format={format!r}) has no schema",
+                hint='the columns of a stream must not change with the next file: schema="id int, name string"',
+            )
+        self._schema = _checked(to_arrow(schema), format)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return self._schema
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self._given.items())
+        return f"Files({self.path!r}, format={self.format!r}, schema={to_ddl(self._schema)!r}{options})"
+
+    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+        """Every file of the source `name` that is there now, filters applied, in `order`.
+
+        `InvalidInput` where the folder is missing. `start="latest"` is the caller's to apply: it depends on when the
+        repository was made.
+        """
+        store, only = self._open(storage_options)
+        found = [entry for entry in self._entries(store, only, name) if self._wanted(entry)]
+        return [SourceFile(name, e.name, e.etag, e.size, e.modified_ms) for e in ordered(found, self.order)]
+
+    def splits(
+        self,
+        files: Sequence[SourceFile],
+        storage_options: Mapping[str, Any] | None = None,
+        split_bytes: int = _SPLIT_BYTES,
+    ) -> list[Split]:
+        """The files as units of reading: one each; a Parquet file of more than `split_bytes` by ranges of row groups.
+
+        Every split carries the size of the whole file, which is how a changed file is known.
+        """
+        store, _ = self._open(storage_options)
+        made: list[Split] = []
+        for file in files:
+            whole = Split(file.source, file.path, file.etag, file.size, file.modified_ms)
+            ranges = []
+            if self.format == "parquet" and file.size > split_bytes:
+                ranges = _ranges(store, file, split_bytes)
+            if len(ranges) < 2:
+                made.append(whole)
+            for first, last, row in ranges if len(ranges) > 1 else ():
+                made.append(Split(*_whole_fields(whole), row_groups=(first, last), first_row=row))
+        return made
+
+    def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
+        """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter; rejects with them.
+
+        Columns: the schema's, `_metadata` where the context asks for it, and `_row`. `InvalidInput` where the file has
+        vanished or is another one than the plan says, and, with FAILFAST, for the first row that cannot be read.
+        """
+        store, _ = self._open(context.storage_options)
+        self._check_unchanged(store, split)
+        folders = partition_values(split.path) if not self.recursiveFileLookup else {}
+        columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None)
+        reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
+        decoded = self._decoded(store, split, columns, context)
+        yield from blocks(decoded, block_rows, reading)
+        if store.local_path(split.path) is not None or split.size > _SPLIT_BYTES:
+            self._check_unchanged(store, split)
+
+    def _decoded(self, store: Store, split: Split, columns: _Columns, context: ReadContext) -> Iterator[Decoded]:
+        what = f"read file `{split.path}` of source `{split.source}`"
+        zone = context.time_zone
+        columns.resolve(zone)
+        try:
+            if self.format == "parquet":
+                with open_file(store, split.path, split.size) as file:
+                    yield from read_parquet(file, columns.in_file, split.row_groups, split.first_row, what)
+                return
+            with open_text(store, split.path, split.size) as stream:
+                if self.format == "csv":
+                    yield from read_csv(stream, columns.in_file, self._csv, zone, what)
+                else:
+                    yield from read_json(stream, columns.in_file, self._json, zone, what)
+        except ObjectMissing as error:
+            raise _vanished(split, store) from error
+
+    def _open(self, storage_options: Mapping[str, Any] | None) -> tuple[Store, str | None]:
+        """The store of the folder; where `path` is one local file, its folder and its name."""
+        local = self.path.removeprefix("file://") if self.path.startswith("file:///") else self.path
+        if "://" not in local:
+            local = os.path.abspath(os.path.expanduser(local))
+            if os.path.isfile(local):
+                return open_store(os.path.dirname(local)), os.path.basename(local)
+            return open_store(local), None
+        return open_store(self.path, storage_options), None
+
+    def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
+        if only is not None:
+            entry = store.stat(only)
+            return [entry] if entry is not None else []
+        folder = store.local_path("x")
+        entries = list(store.list(""))
+        if entries or (folder is not None and os.path.isdir(os.path.dirname(folder))):
+            return entries
+        hint = None
+        if any(character in self.path for character in "*?[{"):
+            hint = "a path is a folder, without patterns: choose files with pathGlobFilter"
+        missing = "no such folder" if folder is not None else "no object begins so"
+        raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
+
+    def _wanted(self, entry: Entry) -> bool:
+        if self.modifiedAfter is not None and entry.modified_ms <= self.modifiedAfter:
+            return False
+        if isinstance(self.start, int) and entry.modified_ms < self.start:
+            return False
+        return is_data(entry.name, self.recursiveFileLookup, self.pathGlobFilter)
+
+    def _check_unchanged(self, store: Store, split: Split) -> None:
+        entry = store.stat(split.path)
+        if entry is None:
+            raise _vanished(split, store)
+        if (entry.etag, entry.size) != (split.etag, split.size):
+            raise InvalidInput(
+                f"read file `{split.path}` of source `{split.source}`: it is not the file of the plan any more "
+                f"({entry.size} bytes with etag {entry.etag}, expected {split.size} with {split.etag})",
+                hint="files must not be written in place: write to another name and rename; `tidemill replan` gives "
+                "the plan up",
+            )
+
+
+class _Columns:
+    """Where each column of a block comes from: the file, the names of its folders, or Tidemill."""
+
+    def __init__(self, schema: pa.Schema, folders: Mapping[str, str | None], metadata: pa.Scalar | None) -> None:
+        self._folders = {name: value for name, value in folders.items() if name in schema.names}
+        self._schema, self._metadata = schema, metadata
+        self._constants: dict[str, pa.Scalar] = {}
+        self.in_file = pa.schema([field for field in schema if field.name not in self._folders])
+        hidden = [pa.field(METADATA, METADATA_TYPE)] if metadata is not None else []
+        self.schema = pa.schema([*schema, *hidden, pa.field(ROW, pa.int64())])
+
+    def resolve(self, time_zone: str) -> None:
+        """Reads the values of the folders; `Unreadable` where one does not fit its column."""
+        for name, text in self._folders.items():
+            field = self._schema.field(name)
+            table = pa.table({"text": pa.array([text], pa.string())})
+            value = text_value("text", field.type, Formats())
+            found = duck.query(duck.reader(time_zone), f"SELECT {value} AS value FROM folder", folder=table)
+            self._constants[name] = found.column(0).cast(field.type)[0]
+            if text is not None and not self._constants[name].is_valid:
+                raise Unreadable(f"folder `{name}={text}`: {misfit_reason(text, field)}")
+
+    def finish(self, rows: pa.Table) -> pa.Table:
+        """The columns of a block for rows in the columns of the file and `_row`."""
+        arrays = []
+        for field in self.schema:
+            if field.name == METADATA and self._metadata is not None:
+                arrays.append(pa.repeat(self._metadata, rows.num_rows))
+            elif field.name in self._constants:
+                arrays.append(pa.repeat(self._constants[field.name], rows.num_rows))
+            else:
+                arrays.append(rows.column(field.name))
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
+    for field in schema:
+        if field.name in (*HIDDEN, _BATCH_ID):
+            raise InvalidInput(f"schema of tm.Files: the name `{field.name}` is Tidemill's own")
+        if kind == "csv" and pa.types.is_nested(field.type):
+            raise InvalidInput(
+                f"schema of tm.Files: column `{field.name}` is {type_ddl(field.type)}, which CSV cannot hold",
+                hint="read it as a string and take it apart with .sql",
+            )
+    return schema
+
+
+def _whole_fields(split: Split) -> tuple[str, str, str, int, int]:
+    return split.source, split.path, split.etag, split.size, split.modified_ms
+
+
+def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int, int, int]]:
+    """Ranges of row groups; none where the file is no Parquet: reading it says so."""
+    try:
+        with open_file(store, file.path, file.size) as opened:
+            return row_group_ranges(opened, file.size, split_bytes)
+    except (pa.ArrowException, ObjectMissing, OSError):
+        return []
+
+
+def _metadata(store: Store, split: Split) -> pa.Scalar:
+    return pa.scalar(
+        {
+            "file_path": f"{store.uri.rstrip('/')}/{split.path}",
+            "file_name": split.path.rpartition("/")[2],
+            "file_size": split.size,
+            "file_modification_time": split.modified_ms * 1000,
+        },
+        METADATA_TYPE,
+    )
+
+
+def _vanished(split: Split, store: Store) -> InvalidInput:
+    return InvalidInput(
+        f"read file `{split.path}` of source `{split.source}`: it is not in `{store.uri}` any more",
+        hint="put it back; or give the plan up with `tidemill replan`",
+    )

@@ -1,0 +1,177 @@
+"""JSON lines: one object a line, or, with multiLine, one value or list of objects a file.
+
+DuckDB checks and converts; `convert` has the rules. INVARIANT: every line that is not empty is a row or a reject;
+`_row` is the number of its line, from 0 on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from ..schema import quoted
+from ..schema.arrow import conform
+from . import duck
+from .contract import ROW
+from .convert import MARK, Formats, json_misfit, json_structure, json_value
+from .delimited import Decoded, misfit_reason, sequence
+from .rejects import Reject
+from .stream import LINES, Unreadable, pieces
+
+_BAD, _NUMBER, _LINE = "_misfit", "_number", "_line"
+_BOM = b"\xef\xbb\xbf"
+_WRITTEN_MARK = MARK.replace("\x02", "\\u0002")
+_LONG_NUMBER = re.compile(rb"\d[\d.]{15}")
+_TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*+"|(-?\d[\d.]{15,}(?:[eE][+-]?\d+)?)')
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """How dates and timestamps are written, and whether a file is one JSON value."""
+
+    multi_line: bool = False
+    formats: Formats = field(default_factory=Formats)
+
+
+def read_json(stream: Any, schema: pa.Schema, options: JsonOptions, time_zone: str, what: str) -> Iterator[Decoded]:
+    """The objects of `stream` in the columns of `schema`: missing fields are null, unknown ones passed over."""
+    row = 0
+    found = pieces(stream, LINES)
+    for number, data in enumerate(found):
+        text = data.removeprefix(_BOM) if number == 0 else data
+        if options.multi_line:
+            text += b"".join(found)
+        piece = _Piece(text, row, schema, options, time_zone, what)
+        yield piece.decoded()
+        row += len(piece.lines)
+
+
+class _Piece:
+    """Some lines of a file on their way to rows and rejects."""
+
+    def __init__(
+        self, data: bytes, row: int, schema: pa.Schema, options: JsonOptions, time_zone: str, what: str
+    ) -> None:
+        marked = any(_has_decimal(f.type) for f in schema) and _LONG_NUMBER.search(data) is not None
+        self._data, self._row, self._schema, self._what = data, row, schema, what
+        self._formats = replace(options.formats, marked=marked)
+        self._multi_line = options.multi_line
+        self._connection = duck.reader(time_zone)
+        given = _exact(data) if marked else data
+        self.lines = self._elements(given) if options.multi_line else _split(given)
+
+    def decoded(self) -> Decoded:
+        """Rows and rejects of these lines."""
+        table, rejects = self._as_text()
+        found = duck.query(self._connection, self._select(self._values(), self._any_misfit()), lines=table)
+        bad = found.column(_BAD)
+        if pc.any(bad).as_py():
+            numbers = found.filter(bad).column(_NUMBER).combine_chunks()
+            rejects += self._explained(table.filter(pc.is_in(table.column(_NUMBER), numbers)))
+            found = found.filter(pc.invert(bad))
+        rows = conform(found, self._schema, self._what)
+        rows = rows.append_column(pa.field(ROW, pa.int64()), found.column(_NUMBER))
+        return Decoded(rows, sorted(rejects, key=lambda reject: reject.line or 0))
+
+    def _as_text(self) -> tuple[pa.Table, list[Reject]]:
+        """The lines, numbered, as text; those that are not UTF-8 are empty there, and rejects."""
+        rejects: list[Reject] = []
+        binary = pa.array(self.lines, pa.binary())
+        try:
+            text = binary.cast(pa.string())
+        except pa.ArrowInvalid:
+            rejects = [self._reject(n, None, "not UTF-8") for n, line in enumerate(self.lines) if not _is_utf8(line)]
+            text = pa.array([line if _is_utf8(line) else b"" for line in self.lines], pa.binary()).cast(pa.string())
+        return pa.table({_NUMBER: sequence(self._row, len(self.lines)), _LINE: text}), rejects
+
+    def _elements(self, data: bytes) -> list[bytes]:
+        """The objects of a file that is one JSON value: its elements, if that is a list."""
+        if not _is_utf8(data):
+            raise Unreadable("not UTF-8")
+        text = pa.table({_LINE: pa.array([data.decode()], pa.string())})
+        valid = duck.query(self._connection, f"SELECT json_valid({_LINE}) AS valid FROM file", file=text)
+        if not valid.column(0)[0].as_py():
+            raise Unreadable("not JSON")
+        if not data.lstrip().startswith(b"["):
+            return [data]
+        elements = f"SELECT unnest(from_json({_LINE}, '[\"JSON\"]')) AS value FROM file"
+        found = duck.query(self._connection, f"SELECT CAST(value AS VARCHAR) AS value FROM ({elements})", file=text)
+        return [b"null" if value is None else value.encode() for value in found.column(0).to_pylist()]
+
+    def _select(self, *columns: str) -> str:
+        """SQL over the lines that hold something: `_fields` are the columns of a line as JSON, null if it is none."""
+        is_object = f"json_valid({_LINE}) AND starts_with(ltrim({_LINE}, ' \t\r'), '{{')"
+        fields = f"from_json(CASE WHEN {is_object} THEN {_LINE} END, {json_structure(self._schema)})"
+        given = f"SELECT {_NUMBER}, {fields} AS _fields FROM lines WHERE trim({_LINE}, ' \t\r') <> ''"
+        return f"SELECT {', '.join(columns)}, {_NUMBER} FROM ({given})"
+
+    def _values(self) -> str:
+        return ", ".join(
+            f"{json_value(_member(field), field.type, self._formats)} AS {quoted(field.name)}" for field in self._schema
+        )
+
+    def _misfits(self) -> list[str]:
+        return [
+            f"({'' if field.nullable else f'{_member(field)} IS NULL OR '}"
+            f"{json_misfit(_member(field), field.type, self._formats)})"
+            for field in self._schema
+        ]
+
+    def _any_misfit(self) -> str:
+        return f"(_fields IS NULL OR {' OR '.join(self._misfits())}) AS {_BAD}"
+
+    def _explained(self, broken: pa.Table) -> list[Reject]:
+        """For each line that does not fit the first column, and why."""
+        flags = [f"{found} AS f{i}" for i, found in enumerate(self._misfits())]
+        values = [f"CAST({_member(field)} AS VARCHAR) AS v{i}" for i, field in enumerate(self._schema)]
+        found = duck.query(self._connection, self._select("_fields IS NULL AS broken", *flags, *values), lines=broken)
+        rejects = []
+        for row in found.to_pylist():
+            number = row[_NUMBER] - self._row
+            if row["broken"]:
+                rejects.append(self._reject(number, None, "not a JSON object"))
+                continue
+            i = next(i for i in range(len(self._schema)) if row[f"f{i}"])
+            shown = row[f"v{i}"] and row[f"v{i}"].replace(_WRITTEN_MARK, "")
+            rejects.append(self._reject(number, self._schema.names[i], misfit_reason(shown, self._schema.field(i))))
+        return rejects
+
+    def _reject(self, number: int, column: str | None, reason: str) -> Reject:
+        lines = self.lines if self._multi_line else _split(self._data)
+        text = lines[number].rstrip(b"\r").decode(errors="backslashreplace").replace(_WRITTEN_MARK, "")
+        return Reject(None if self._multi_line else self._row + number + 1, column, reason, text)
+
+
+def _split(data: bytes) -> list[bytes]:
+    return data.removesuffix(b"\n").split(b"\n")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _member(field: pa.Field) -> str:
+    return f"_fields.{quoted(field.name)}"
+
+
+def _has_decimal(kind: pa.DataType) -> bool:
+    """Whether a value of this type may have more digits than a double."""
+    if pt.is_nested(kind):
+        return any(_has_decimal(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(pt.is_decimal(kind) and kind.precision > 15)
+
+
+def _exact(data: bytes) -> bytes:
+    """`data` with long numbers as marked strings, because DuckDB reads numbers in JSON as doubles."""
+    mark = b'"' + _WRITTEN_MARK.encode()
+    return _TOKEN.sub(lambda match: mark + match[1] + b'"' if match[1] else match[0], data)

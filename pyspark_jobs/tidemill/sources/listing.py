@@ -1,0 +1,66 @@
+"""Which files of a folder are data: hidden names, filters, partition folders `dt=2020-01-01/`.
+
+Names in, names out; nothing is read. INVARIANT: names with a part that begins with `_` or `.` are never data.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from ..store import Entry
+
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
+    """Whether the file `name`, relative to its source's folder, belongs to the source.
+
+    Not recursive: it lies in the folder itself or in partition folders below it, as in Spark.
+    """
+    *folders, file = name.split("/")
+    if any(part.startswith(("_", ".")) and "=" not in part for part in folders) or file.startswith(("_", ".")):
+        return False
+    if not recursive and any("=" not in folder for folder in folders):
+        return False
+    return pattern is None or matches(file, pattern)
+
+
+def matches(file: str, pattern: str) -> bool:
+    """Whether a file's name fits a glob as Hadoop writes it: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`."""
+    return any(fnmatch.fnmatchcase(file, one.replace("[^", "[!")) for one in _alternatives(pattern))
+
+
+def _alternatives(pattern: str) -> list[str]:
+    start = pattern.find("{")
+    if start < 0:
+        return [pattern]
+    depth, parts, begin = 0, [], start + 1
+    for position in range(start, len(pattern)):
+        character = pattern[position]
+        depth += (character == "{") - (character == "}")
+        if (character == "," and depth == 1) or depth == 0:
+            parts.append(pattern[begin:position])
+            begin = position + 1
+        if depth == 0:
+            rest = pattern[position + 1 :]
+            return [made for part in parts for made in _alternatives(pattern[:start] + part + rest)]
+    return [pattern]
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """The columns that the folders of a path give: `dt=2020-01-01/x.csv` has {"dt": "2020-01-01"}."""
+    values: dict[str, str | None] = {}
+    for folder in path.split("/")[:-1]:
+        name, equals, value = folder.partition("=")
+        if equals:
+            values[unquote(name)] = None if value == NULL_PARTITION else unquote(value)
+    return values
+
+
+def ordered(entries: Iterable[Entry], order: str) -> list[Entry]:
+    """By name, or by time of arrival and then name."""
+    if order == "modified":
+        return sorted(entries, key=lambda entry: (entry.modified_ms, entry.name.encode()))
+    return sorted(entries, key=lambda entry: entry.name.encode())

@@ -1,0 +1,55 @@
+"""Rejects: what could not be read, where and why. Either rows for quarantine, or one error.
+
+INVARIANT: with FAILFAST the first reject of a file, by line, is the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from .contract import REJECT_SCHEMA
+
+FAILFAST = "FAILFAST"
+PERMISSIVE = "PERMISSIVE"
+_SHOWN = 500
+
+
+@dataclass(frozen=True)
+class Reject:
+    """One record that could not be read, or a whole file (`line` None)."""
+
+    line: int | None
+    column: str | None
+    reason: str
+    text: str | None
+
+
+def tabled(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
+    """Rejects as rows of `REJECT_SCHEMA`."""
+    columns = {
+        "source": [source] * len(rejects),
+        "file": [file] * len(rejects),
+        "line": [reject.line for reject in rejects],
+        "column": [reject.column for reject in rejects],
+        "reason": [reject.reason for reject in rejects],
+        "text": [reject.text for reject in rejects],
+    }
+    return pa.table(columns, schema=REJECT_SCHEMA)
+
+
+def error(reject: Reject, source: str, file: str) -> InvalidInput:
+    """The error for a reject: file, line, column, reason; then the text."""
+    where = f"file `{file}` of source `{source}`"
+    where += f", line {reject.line}" if reject.line is not None else ""
+    where += f", column `{reject.column}`" if reject.column is not None else ""
+    text = reject.text
+    if text is not None and len(text) > _SHOWN:
+        text = text[:_SHOWN] + "…"
+    return InvalidInput(
+        f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
+        hint=f'correct the file, or read with mode="{PERMISSIVE}", which puts what cannot be read into quarantine',
+    )

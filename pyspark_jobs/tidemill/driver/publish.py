@@ -32,11 +32,7 @@ def repair(context: Context, head: Commit | None) -> list[int]:
     """Publishes what earlier runs left, oldest first; the versions that needed it."""
     if head is None or context.branch != MAIN:
         return []
-    mended = []
-    for commit in context.log.commits(head.published_through + 1):
-        if publish(context, commit):
-            mended.append(commit.version)
-    return mended
+    return [commit.version for commit in context.log.commits(head.published_through + 1) if publish(context, commit)]
 
 
 def _sink_store(context: Context, path: str) -> Store:

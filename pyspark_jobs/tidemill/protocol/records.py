@@ -239,8 +239,10 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
         )
     try:
         return typing.cast(Record, _typed(kind, raw, ""))
-    except (KeyError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise CorruptState(f"read {expected} `{name}`: {error}", hint="restore the object from a backup") from error
+    except CorruptState as error:  # a name that leaves the repository
+        raise CorruptState(f"read {expected} `{name}`: {error.message}") from error
 
 
 def _plain(value: Any) -> Any:

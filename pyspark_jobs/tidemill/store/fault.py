@@ -40,7 +40,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write that went through the store."""
+    """One write that was begun; `name` is counted from where the fault store was opened."""
 
     number: int
     verb: Verb
@@ -164,7 +164,7 @@ class FaultStore:
             for late in self._record.late:
                 late()
             self._record.late.clear()
-            write = Write(len(self._record.writes) + 1, verb, name)
+            write = Write(len(self._record.writes) + 1, verb, self._prefix + name)
             self._record.writes.append(write)
             return self._do(write, act, half)
 

@@ -34,19 +34,12 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
     """What one range of one level makes of what was sent to it."""
     inbox = Inbox([wire.decode(data) for data in items])
     if inbox.failures:
-        yield from _forwarded(batch, inbox.failures[:1])
-        return
+        raise wire.raised(inbox.failures[0])
     inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
     task = _Range(batch, level, range_index, inbox)
     for placed in batch.job.at_level(level):
         task.operator(placed)
     yield from task.finish()
-
-
-def _forwarded(batch: Batch, failures: Sequence[Message]) -> Iterator[Item]:
-    for message in failures:
-        for target in range(batch.tasks):
-            yield Item(target, wire.failure(wire.raised(message)))
 
 
 @dataclass(frozen=True)
@@ -164,11 +157,13 @@ class _Range:
             changed=self.changed or any(outputs.values()),
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
         )
-        if self.level < self.batch.levels - 1:
+        last = self.level == self.batch.levels - 1
+        if not last:
             yield from self.out.items(self.inbox)
-        yield Item(self.index, wire.receipt(records.encode(receipt)))
+        target = 0 if last else self.index
+        yield Item(target, wire.receipt(records.encode(receipt)))
         for message in self.inbox.receipts:
-            yield Item(self.index, wire.receipt(message.body.to_pybytes()))
+            yield Item(target, wire.receipt(message.body.to_pybytes()))
 
     def _output(self, name: str) -> Output:
         output = self.batch.job.outputs.get(name)

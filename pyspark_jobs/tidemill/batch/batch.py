@@ -14,7 +14,7 @@ from ..pipeline.job import Job
 from ..protocol.records import Plan, Segment
 from ..protocol.time import advance
 from ..settings import Settings
-from ..sources.files import ReadContext
+from ..sources.contract import ReadContext
 from ..store import Store, open_store
 from .ranges import cut
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import _native
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Split
-from ..sources.decode import REJECT_SCHEMA
+from ..sources.contract import REJECT_SCHEMA
 from . import flow, wire
 from .batch import Batch
 from .inbox import split_hash

@@ -39,15 +39,16 @@ class BatchWork:
 
     def scatter(self, task: int) -> Iterator[Item]:
         """What scatter task `task` sends. An error goes to every range instead."""
-        return self._guarded(lambda: scatter.run(self.batch, task))
+        return self._guarded(lambda: scatter.run(self.batch, task), self.ranges)
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         """What a range makes of what was sent to it. An error goes on to every range of the next level."""
-        return self._guarded(lambda: apply.run(self.batch, level, range_index, items))
+        targets = self.ranges if level < self.levels - 1 else 1
+        return self._guarded(lambda: apply.run(self.batch, level, range_index, items), targets)
 
-    def _guarded(self, run: Callable[[], Iterator[Item]]) -> Iterator[Item]:
+    def _guarded(self, run: Callable[[], Iterator[Item]], targets: int) -> Iterator[Item]:
         try:
             yield from run()
         except TidemillError as error:
-            for target in range(self.ranges):
+            for target in range(targets):
                 yield Item(target, wire.failure(error))

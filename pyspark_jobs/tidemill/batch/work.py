@@ -47,7 +47,7 @@ class Work(Protocol):
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         """What a range of a level makes of what was sent to it, in any order: items for the next level, or, on the
-        last level, receipts (their target means nothing)."""
+        last level, receipts (target 0)."""
 
 
 class Engine(Protocol):

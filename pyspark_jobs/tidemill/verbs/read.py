@@ -15,7 +15,7 @@ from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
 from ..sinks.files import Json, Parquet
-from ..sources.decode import REJECT_SCHEMA
+from ..sources.contract import REJECT_SCHEMA
 from ..state.columns import MapColumns
 from ..state.table import live_rows
 from ..state.versions import fetch

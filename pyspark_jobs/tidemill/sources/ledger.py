@@ -1,0 +1,69 @@
+"""The ledger: which files have been taken, as a state map of the pipeline itself, so that it rewinds and forks with it.
+
+INVARIANT: a file is in the ledger of version N exactly if a commit up to N names it; plans alone take nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from .._native import MapSchema, StateMap
+from ..errors import InvalidInput
+from ..protocol.records import Plan
+from .contract import SourceFile
+
+_KEY = pa.schema([pa.field("source", pa.string()), pa.field("path", pa.string())])
+_VALUE = pa.schema(
+    [
+        pa.field("etag", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("modified_ms", pa.int64()),
+        pa.field("version", pa.int64()),
+    ]
+)
+LEDGER_SCHEMA = MapSchema("files", _KEY, pa.schema([]), _VALUE)
+"""The ledger's columns: (source, path) → (etag, size, modified_ms, version that took it)."""
+
+
+def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> list[SourceFile]:
+    """The files that no commit has taken, in their order.
+
+    A taken file whose content has changed since is `InvalidInput`, or, with `overwritten="new"`, taken again.
+    """
+    if not files:
+        return []
+    found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
+    taken, etags = found.to_pylist(), values.column("etag").to_pylist()
+    fresh = []
+    for file, known, etag in zip(files, taken, etags, strict=True):
+        if not known:
+            fresh.append(file)
+        elif etag != file.etag:
+            if overwritten != "new":
+                raise InvalidInput(
+                    f"the file `{file.path}` of source `{file.source}` was overwritten after it had been taken: "
+                    f"its etag is `{file.etag}`, it was `{etag}`",
+                    hint='write new files under new names, or read it again with overwritten="new"',
+                )
+            fresh.append(file)
+    return fresh
+
+
+def record(ledger: StateMap, plan: Plan) -> None:
+    """Marks the files of a plan as taken by it."""
+    files = list({(split.source, split.path): split for split in plan.splits}.values())
+    columns: Mapping[str, list[object]] = {
+        "etag": [split.etag for split in files],
+        "size": [split.size for split in files],
+        "modified_ms": [split.modified_ms for split in files],
+        "version": [plan.number for _ in files],
+    }
+    values = pa.RecordBatch.from_pydict(dict(columns), schema=_VALUE)
+    ledger.put_many(_keys([(split.source, split.path) for split in files]), values, plan.batch_time_ms)
+
+
+def _keys(pairs: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    columns = [pa.array([pair[i] for pair in pairs], pa.string()) for i in range(2)]
+    return pa.RecordBatch.from_arrays(columns, schema=_KEY)

@@ -8,7 +8,7 @@ Errors are the classes of `tidemill.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self, final
 
 import pyarrow as pa
 
@@ -33,15 +33,18 @@ def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:
 def merge_count(rows: Sequence[int]) -> int:
     """How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all."""
 
+@final
 class MapSchema:
     """The columns of a state map: (key, sub-key) → (value, updated_at, deadline)."""
-    def __init__(self, name: str, key: pa.Schema, sub_key: pa.Schema, value: pa.Schema) -> None: ...
+    def __new__(cls, name: str, key: pa.Schema, sub_key: pa.Schema, value: pa.Schema) -> Self: ...
     @property
     def name(self) -> str: ...
     @property
     def columns(self) -> pa.Schema:
-        """key…, sub-key…, value…, `updated_at` timestamp[ms, UTC] not null, `deadline` timestamp[ms, UTC], `deleted` bool not null."""
+        """key…, sub-key…, value…, `updated_at` timestamp[ms, UTC] not null, `deadline` timestamp[ms, UTC],
+        `deleted` bool not null."""
 
+@final
 class Run:
     """An immutable sorted run: rows sorted by (hash of the key, key bytes, sub-key bytes), one row a (key, sub-key)."""
     @staticmethod
@@ -63,6 +66,7 @@ class Run:
     @property
     def min_deadline_ms(self) -> int | None: ...
 
+@final
 class StateMap:
     """One key range of one version of a state map, and the changes made to it since it was opened."""
     @staticmethod
@@ -75,7 +79,9 @@ class StateMap:
     def get_many(self, keys: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.RecordBatch]:
         """For each row of `keys` (key columns, then sub-key columns): was it found; value columns, `updated_at` and
         `deadline`, null where not found."""
-    def put_many(self, keys: pa.RecordBatch, values: pa.RecordBatch, updated_ms: int, deadlines_ms: pa.Int64Array | None = None) -> None:
+    def put_many(
+        self, keys: pa.RecordBatch, values: pa.RecordBatch, updated_ms: int, deadlines_ms: pa.Int64Array | None = None
+    ) -> None:
         """Sets (key, sub-key) → value. Of equal keys in one call the last one holds."""
     def remove_many(self, keys: pa.RecordBatch) -> None: ...
     def get_due(self, now_ms: int) -> pa.RecordBatch:
@@ -87,14 +93,16 @@ class StateMap:
     def __len__(self) -> int:
         """Live rows."""
 
+@final
 class Pass:
     """One pass of a batch. `kind` is "data" or "due".
 
     `late_ms`: rows at or before it are late (W(N-1)); None where there is no watermark. `watermark_ms`: what user
     functions see and what event-time deadlines are compared with: W(N-1) in the data pass, W(N) in the due pass.
     """
-    def __init__(self, kind: str, batch_time_ms: int, late_ms: int | None, watermark_ms: int | None) -> None: ...
+    def __new__(cls, kind: str, batch_time_ms: int, late_ms: int | None, watermark_ms: int | None) -> Self: ...
 
+@final
 class Prepared:
     """What an operator sends through the exchange for one block."""
     @property
@@ -103,8 +111,10 @@ class Prepared:
     def late(self) -> pa.BooleanArray | None:
         """Which rows of the block were late; None: none was."""
 
+@final
 class Operator:
-    """A keyed operator at work. One object serves one task: `prepare` before the exchange, else `open`, `apply`…, `finish`."""
+    """A keyed operator at work. One object serves one task: `prepare` before the exchange, else `open`, `apply`…,
+    `finish`."""
     def map_schemas(self) -> list[MapSchema]: ...
     def output_schema(self) -> pa.Schema: ...
     def prepared_schema(self) -> pa.Schema:
@@ -160,6 +170,7 @@ def map_with_state(
     "drop", "quarantine" (both take late rows out in `prepare` when clock is "event") or "keep".
     """
 
+@final
 class State:
     """The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`)."""
     @property

@@ -39,7 +39,9 @@ def some(kind: type, **known: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **known)
 
 
-segments = some(Segment, name=names, checksum=texts, size=integers, rows=integers, lo=hashes, hi=hashes, version=integers)
+segments = some(
+    Segment, name=names, checksum=texts, size=integers, rows=integers, lo=hashes, hi=hashes, version=integers
+)
 states = st.dictionaries(texts, st.dictionaries(texts, st.lists(segments, max_size=2), max_size=2), max_size=2)
 outputs = some(OutputFile, name=names, lo=hashes)
 quarantines = some(QuarantineFile, name=names)
@@ -128,7 +130,10 @@ SEGMENT = COMMIT["state"]["op"]["map"][0]
         (PLAN | {"splits": {}}, "field `splits`: expected a list, found '{}'"),
         (PLAN | {"splits": [PLAN["splits"][0], 1]}, "field `splits[1]`: expected an object, found '1'"),
         (PLAN | {"splits": [{"source": "s"}]}, "field `splits[0].path` is missing"),
-        (PLAN | {"splits": [PLAN["splits"][0] | {"row_groups": [1]}]}, "field `splits[0].row_groups`: expected 2 values"),
+        (
+            PLAN | {"splits": [PLAN["splits"][0] | {"row_groups": [1]}]},
+            "field `splits[0].row_groups`: expected 2 values",
+        ),
     ],
 )
 def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> None:
@@ -146,7 +151,10 @@ def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> No
         ({"lo": "ff"}, "field `state.op.map[0].lo`: expected 16 hex digits, found 'ff'"),
         ({"hi": "-00000000000000f"}, "field `state.op.map[0].hi`: expected 16 hex digits"),
         ({"hi": "10000000000000000"}, "field `state.op.map[0].hi`: expected 16 hex digits"),
-        ({"name": "../../etc/passwd"}, "read commit `x`: a record names the object '../../etc/passwd', which lies outside"),
+        (
+            {"name": "../../etc/passwd"},
+            "read commit `x`: a record names the object '../../etc/passwd', which lies outside",
+        ),
         ({"name": "/etc/passwd"}, "a record names the object '/etc/passwd', which lies outside"),
         ({"name": ""}, "a record names the object '', which lies outside"),
         ({"name": None}, "field `state.op.map[0].name`: expected a string, found 'None'"),

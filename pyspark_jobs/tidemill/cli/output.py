@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from ..errors import InvalidInput
 from .exits import as_tidemill_error, told, trace
 
 if TYPE_CHECKING:
@@ -146,9 +147,12 @@ def write_whole(path: str, data: bytes, storage_options: Mapping[str, Any]) -> N
         open_store(folder, storage_options.get("root")).put(name, data)
         return
     part = f"{path}.{os.getpid()}.part"
-    with open(part, "wb") as file:
-        file.write(data)
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+        os.replace(part, path)
+    except OSError as error:
+        raise InvalidInput(f"write the result file `{path}`: {error.strerror}") from error
 
 
 def committed(versions: Sequence[int]) -> str:

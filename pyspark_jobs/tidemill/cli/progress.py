@@ -55,7 +55,7 @@ class Bar:
         self._progress = _bar(console)
         self._waiting = waiting_files
         self._task: TaskID | None = None
-        self._files = self._rows = self._aside = 0
+        self._files = self._rows = self._late = self._quarantined = 0
         self._began: float | None = None
 
     def __enter__(self) -> Bar:
@@ -72,10 +72,10 @@ class Bar:
         began = self._began = self._began if self._began is not None else now - progress.batchDuration / 1000
         self._files += progress.input_files
         self._rows += progress.numInputRows
-        self._aside += progress.late_rows + progress.quarantined_rows
+        self._late += progress.late_rows
+        self._quarantined += progress.quarantined_rows
         words = [f"{self._rows:,} rows", f"{self._rows / max(now - began, 0.001):,.0f} rows/s"]
-        if self._aside:
-            words.append(f"{self._aside:,} aside")
+        words += [f"{n:,} {word}" for n, word in ((self._late, "late"), (self._quarantined, "quarantined")) if n]
         assert self._task is not None
         self._progress.update(
             self._task,
@@ -106,7 +106,7 @@ def _bar(console: Console) -> Progress:
     return Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}{task.fields[text]}"),
         TimeElapsedColumn(),

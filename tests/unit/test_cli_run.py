@@ -1,0 +1,241 @@
+"""`init`, `run`, `sweep` and what reads: exit statuses, events, lines, on the local engine and real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemill.cli import progress
+from tidemill.cli.exits import Exit
+from tidemill.cli.main import main
+from tidemill.errors import Fenced
+
+PIPELINE = """
+import os
+from pathlib import Path
+import tidemill as tm
+
+HERE = Path(__file__).parent
+
+def track(batchTime, word, row, state):
+    if os.environ.get("WORDS_NOISE"):
+        print("noise of a user function", flush=True)
+        os.system("echo noise of a child")
+    if row is not None and row.n == 13:
+        raise ValueError("thirteen is not allowed")
+    if state.isTimingOut:
+        return (word, -1)
+    total = (state.getOption or 0) + row.n
+    state.update(total)
+    return (word, total)
+
+p = tm.Pipeline("words")
+words = p.read(tm.Files(str(HERE / "in"), format="csv", header=True, mode="PERMISSIVE", maxFilesPerTrigger=1,
+                        schema="word string, n int"))
+words.groupBy("word").mapWithState(tm.StateSpec.function(track).timeout("1 day"), name="track",
+                                   stateSchema="bigint", outputSchema="word string, total bigint")
+words.groupBy("word", "n").agg(times=tm.count(), name="times").write(tm.Json(str(HERE / "out")))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with the pipeline `words.py` and two waiting files."""
+    (tmp_path / "words.py").write_text(PIPELINE)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("word,n\nx,1\ny,2\nx,3\n")
+    (tmp_path / "in" / "b.csv").write_text("word,n\ny,4\nz,five\n")
+    return tmp_path
+
+
+@pytest.fixture
+def call(home: Path, capfd: pytest.CaptureFixture[str]):
+    """Calls the command line on `words.py`; gives exit status, stdout and stderr."""
+
+    def run(verb: str, *options: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
+        engine = ["--engine", "local"] if verb in ("run", "sweep") else []
+        status = main([verb, *target, *engine, *options])
+        return status, *capfd.readouterr()
+
+    return run
+
+
+def objects(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_run_before_init_fails_with_a_hint_and_makes_nothing(call, home):
+    status, out, err = call("run")
+    assert (status, out) == (Exit.FAILED, "")
+    first, *rest = err.splitlines()
+    assert first.startswith("InvalidInput: pipeline `words` has no repository under")
+    assert rest[-1].startswith("hint: ")
+    assert "Traceback" not in err
+    assert not (home / "root").exists()
+
+
+def test_init_run_and_run_again_end_with_0_0_and_3(call):
+    status, out, _ = call("init")
+    assert status == Exit.DONE
+    assert out.startswith("the repository of `words` is file://")
+    status, out, err = call("run")
+    assert status == Exit.DONE
+    assert out.startswith("committed versions 0–1: 5 rows of 2 files in ")
+    assert out.splitlines()[0].endswith("; 0 files waiting")
+    assert "rows set apart: 1 quarantined" in out
+    zero, one = err.splitlines()
+    assert zero.startswith("version 0: batch, 3 rows, ")
+    assert zero.endswith(" rows/s, 0 late, 0 quarantined, 1 files waiting")
+    assert one.startswith("version 1: batch, 2 rows, ")
+    assert one.endswith(" rows/s, 0 late, 1 quarantined, 0 files waiting")
+    status, out, err = call("run")
+    assert (status, err) == (Exit.NOTHING, "")
+    assert out == "nothing to do: no file is waiting and nothing is due; head is version 1\n"
+
+
+def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_the_file(call, home):
+    assert objects(call("init", "--json")[1]) == [
+        {"event": "result", "verb": "init", "status": "done", "versions": [], "already_committed": [], "published": [],
+         "head": -1}
+    ]  # fmt: skip
+    status, out, err = call("run", "--json", "--result-file", str(home / "result.json"))
+    *batches, result = objects(out)
+    assert (status, err) == (Exit.DONE, "")
+    assert [(one["event"], one["version"], one["numInputRows"]) for one in batches] == [
+        ("progress", 0, 3), ("progress", 1, 2)
+    ]  # fmt: skip
+    assert {name: result[name] for name in ("event", "verb", "status", "versions", "already_committed", "head")} == {
+        "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [], "head": 1
+    }  # fmt: skip
+    assert objects((home / "result.json").read_text()) == [result]
+    status, out, _ = call("run", "--json", "--result-file", str(home / "result.json"))
+    (result,) = objects(out)
+    assert (status, result["status"], result["versions"], result["head"]) == (Exit.NOTHING, "nothing", [], 1)
+    assert objects((home / "result.json").read_text()) == [result]
+
+
+def test_with_json_what_user_code_and_its_children_print_goes_to_stderr(home):
+    environment = {**os.environ, "WORDS_NOISE": "1"}
+    target = [f"{home / 'words.py'}:p", "--root", str(home / "root"), "--json"]
+    command = [sys.executable, "-m", "tidemill"]
+    subprocess.run([*command, "init", *target], check=True, env=environment, capture_output=True)
+    found = subprocess.run(
+        [*command, "run", *target, "--engine", "local"], check=True, env=environment, capture_output=True, text=True
+    )
+    assert [one["event"] for one in objects(found.stdout)] == ["progress", "progress", "result"]
+    assert "noise of a user function" in found.stderr
+    assert "noise of a child" in found.stderr
+
+
+def test_an_error_of_a_user_function_shows_its_traceback_and_what_was_committed_before(call, home):
+    (home / "in" / "b.csv").write_text("word,n\ny,13\n")
+    call("init")
+    status, out, err = call("run")
+    assert (status, out) == (Exit.FAILED, "")
+    told = err[err.index("InvalidInput: ") :]
+    assert told.splitlines()[1] == "committed version 0 before; that stays"
+    assert "`track`" in told.splitlines()[0]
+    assert "ValueError: thirteen is not allowed" in told
+    assert 'words.py", line' in told
+    assert "site-packages/tidemill" not in told
+    assert "pyspark_jobs/tidemill" not in told
+    status, out, err = call("run", "--json", "--result-file", str(home / "result.json"))
+    (event,) = objects(out)
+    assert (status, event["event"], event["kind"], event["versions"]) == (Exit.FAILED, "error", "InvalidInput", [])
+    assert "thirteen" in event["message"]
+    assert objects((home / "result.json").read_text()) == [event]
+
+
+def test_debug_shows_our_traceback_too(call):
+    status, _, err = call("run", "--debug")
+    assert status == Exit.FAILED
+    assert err.startswith("Traceback (most recent call last):")
+    assert "InvalidInput: pipeline `words` has no repository under" in err
+
+
+def failing(error: BaseException):
+    def run(*_: object) -> None:
+        raise error
+
+    return run
+
+
+def test_fenced_ends_with_4(call, monkeypatch):
+    call("init")
+    monkeypatch.setattr("tidemill.verbs.run.run", failing(Fenced("commit 5 is another batch", hint="look")))
+    status, out, err = call("run", "--json")
+    assert (status, objects(out)) == (
+        Exit.FENCED,
+        [{"event": "error", "kind": "Fenced", "message": "commit 5 is another batch\nhint: look", "versions": []}],
+    )
+    assert err == "Fenced: commit 5 is another batch\nhint: look\n"
+
+
+def test_an_unexpected_error_is_told_as_a_bug_without_a_traceback(call, monkeypatch):
+    call("init")
+    monkeypatch.setattr("tidemill.verbs.run.run", failing(ZeroDivisionError("oh")))
+    status, _, err = call("run")
+    assert status == Exit.FAILED
+    assert err.splitlines() == [
+        "InternalError: an unexpected `ZeroDivisionError`: oh",
+        "hint: this is a bug; `--debug` shows where",
+    ]
+
+
+def test_an_interrupt_says_so_and_ends_with_130(call, monkeypatch):
+    call("init")
+    monkeypatch.setattr("tidemill.verbs.run.run", failing(KeyboardInterrupt()))
+    status, out, err = call("run")
+    assert (status, out) == (Exit.INTERRUPTED, "")
+    assert err.strip().startswith("interrupted: what is committed stays")
+
+
+def test_max_batches_and_batch_time_are_heeded(call):
+    call("init")
+    status, out, _ = call("run", "--max-batches", "1", "--batch-time", "2013-01-02T00:00:00Z", "--json")
+    batch, result = objects(out)
+    assert (status, result["versions"], batch["timestamp"]) == (Exit.DONE, [0], "2013-01-02T00:00:00.000Z")
+    _, out, _ = call("run", "--max-batches", "1", "--batch-time", "1357171200000", "--json")
+    assert objects(out)[0]["timestamp"] == "2013-01-03T00:00:00.000Z"
+
+
+def test_a_sweep_fires_what_is_due_and_nothing_twice(call):
+    call("init")
+    call("run", "--batch-time", "2013-01-01T00:00:00Z")
+    status, out, err = call("sweep", "--batch-time", "2013-01-03T00:00:00Z")
+    assert (status, out.startswith("committed version 2: 0 rows of 0 files")) == (Exit.DONE, True)
+    assert err.startswith("version 2: sweep, 0 rows")
+    assert call("sweep", "--batch-time", "2013-01-03T00:00:00Z")[0] == Exit.NOTHING
+
+
+def test_a_line_of_progress_says_version_kind_rows_rate_and_what_is_aside(call):
+    call("init")
+    _, out, _ = call("run", "--json")
+    from tidemill.protocol.progress import BatchProgress
+
+    event = objects(out)[1]
+    del event["event"]
+    told = progress.line(BatchProgress(**{**event, "processedRowsPerSecond": 1234.5, "numFilesOutstanding": 7}))
+    assert told == "version 1: batch, 2 rows, 1,234 rows/s, 0 late, 1 quarantined, 7 files waiting"
+
+
+def test_spark_submits_file_takes_the_arguments_of_run(call, home):
+    import tidemill.run_batch
+
+    call("init")
+    path = tidemill.run_batch.__file__
+    target = [f"{home / 'words.py'}:p", "--root", str(home / "root"), "--engine", "local"]
+    done = subprocess.run(
+        [sys.executable, path, *target, "--result-file", str(home / "result.json")], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.splitlines()[0][:23]) == (Exit.DONE, "committed versions 0–1:")
+    assert objects((home / "result.json").read_text())[0]["versions"] == [0, 1]
+    assert subprocess.run([sys.executable, path, *target], capture_output=True).returncode == Exit.NOTHING
+    assert subprocess.run([sys.executable, path, "--nothing"], capture_output=True).returncode == Exit.USAGE

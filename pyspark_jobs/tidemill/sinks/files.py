@@ -81,8 +81,7 @@ class Json(Parquet):
     extension = ".json"
 
     def _bytes(self, rows: pa.Table) -> bytes:
-        lines = [json.dumps(_jsonable(row), separators=(",", ":"), ensure_ascii=False) for row in rows.to_pylist()]
-        return "".join(f"{line}\n" for line in lines).encode()
+        return "".join(f"{_text(row)}\n" for row in rows.to_pylist()).encode()
 
     def _table(self, data: bytes, schema: pa.Schema) -> pa.Table:
         rows = [json.loads(line, parse_float=Decimal) for line in data.decode().splitlines() if line]
@@ -144,42 +143,27 @@ def _with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _jsonable(value: Any) -> Any:
-    """A cell as JSON has it; nulls of structs are left out."""
+def _text(value: Any) -> str:
+    """A cell as JSON text; decimals digit by digit, nulls of structs left out, an entry of a map as a pair."""
     match value:
+        case None:
+            return "null"
         case dict():
-            return {key: _jsonable(item) for key, item in value.items() if item is not None}
-        case list():
-            return [_jsonable_pair(item) for item in value]
+            fields = (f"{json.dumps(k, ensure_ascii=False)}:{_text(v)}" for k, v in value.items() if v is not None)
+            return "{" + ",".join(fields) + "}"
+        case list() | tuple():
+            return "[" + ",".join(_text(item) for item in value) + "]"
         case float() if math.isnan(value) or math.isinf(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
         case Decimal():
-            return _Number(format(value, "f"))
+            return format(value, "f")
         case datetime():
-            return _time(value)
+            return f'"{_time(value)}"'
         case date():
-            return value.isoformat()
+            return f'"{value.isoformat()}"'
         case bytes():
-            return base64.b64encode(value).decode()
-    return value
-
-
-def _jsonable_pair(item: Any) -> Any:
-    """An entry of a map comes as a pair."""
-    return [_jsonable(part) for part in item] if isinstance(item, tuple) else _jsonable(item)
-
-
-class _Number(float):
-    """A decimal that JSON writes digit by digit."""
-
-    def __new__(cls, text: str) -> _Number:
-        return float.__new__(cls, text)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
+            return f'"{base64.b64encode(value).decode()}"'
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _time(value: datetime) -> str:
@@ -191,7 +175,7 @@ def _time(value: datetime) -> str:
 
 
 def _back(value: Any, kind: pa.DataType) -> Any:
-    """The cell that `_jsonable` wrote."""
+    """The cell that `_text` wrote."""
     if value is None:
         return None
     if pa.types.is_struct(kind):

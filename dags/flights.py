@@ -1,8 +1,8 @@
-"""The demo pipeline as two DAGs: `flights` every five minutes, `flights__sweep` every quarter of an hour.
+"""The demo's pipeline as two DAGs: `flights` every five minutes, `flights__sweep` every quarter of an hour.
 
-TIDEMILL_EXAMPLES: the folder that holds `flights.py`; by default `examples` beside the folder of this file.
-TIDEMILL_ROOT: where repositories lie; by default `tidemill` in the home folder of whoever runs the worker.
-Run `tidemill init` once before the first run.
+They go on where `tidemill demo` stopped; try `tidemill demo --days 60 --max-batches 4` before. TIDEMILL_DEMO names its
+folder, by default `tidemill-demo` beside the folder of this file. TIDEMILL_EXAMPLES: where `flights.py` lies, by default
+`examples` there. TIDEMILL_ROOT: another root than the demo's; run `tidemill init` on it first.
 """
 
 import os
@@ -10,8 +10,12 @@ from pathlib import Path
 
 from tidemill.airflow import tidemill_dags
 
+HERE = Path(__file__).resolve().parent.parent
+DEMO = os.environ.get("TIDEMILL_DEMO") or str(HERE / "tidemill-demo")
+
 tidemill_dags(
-    f"{os.environ.get('TIDEMILL_EXAMPLES') or '../examples'}/flights.py:p",
-    root=os.environ.get("TIDEMILL_ROOT") or (Path.home() / "tidemill").as_uri(),
+    f"{os.environ.get('TIDEMILL_EXAMPLES') or HERE / 'examples'}/flights.py:p",
+    root=os.environ.get("TIDEMILL_ROOT") or f"{DEMO}/repository",
     schedule="*/5 * * * *",
+    env={"TIDEMILL_DEMO": DEMO},
 )

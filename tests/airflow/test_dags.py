@@ -70,13 +70,15 @@ def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[s
 def test_arguments_reach_the_tasks(parse: Parse) -> None:
     more = (
         "name='shop', branch='trial', engine='local', python='/venv/bin/python', conf={'a': 1}, env={'B': '2'}, "
-        "max_batches=7, time_budget=60, default_args={'retries': 1, 'pool': 'lake'}, tags=['x'], schedule="
+        "storage_options={'root': {'endpoint_url': 'http://s3'}}, max_batches=7, time_budget=60, "
+        "default_args={'retries': 1, 'pool': 'lake'}, tags=['x'], schedule="
     )
     dags = parse(BARE.replace("schedule=", more)).dags
     run, sweep = dags["shop"].tasks[0], dags["shop__sweep"].tasks[0]
     for task in (run, sweep):
         assert (task.branch, task.engine, task.python) == ("trial", "local", "/venv/bin/python")
         assert (task.conf, task.env, task.retries, task.pool) == ({"a": 1}, {"B": "2"}, 1, "lake")
+        assert task.storage_options == {"root": {"endpoint_url": "http://s3"}}
         assert task.retry_delay == timedelta(minutes=1)
     assert (run.max_batches, run.time_budget) == (7, 60)
     assert set(dags["shop"].tags) == {"tidemill", "x"}

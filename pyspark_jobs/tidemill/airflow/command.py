@@ -20,6 +20,10 @@ Event = Mapping[str, Any]
 """One JSON line of the command: `event` is `progress`, `result` or `error`."""
 
 
+STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
+"""Where the command line takes storage options from, as JSON."""
+
+
 class Exit(IntEnum):
     """The exit statuses of the command line."""
 

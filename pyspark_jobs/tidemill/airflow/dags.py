@@ -49,6 +49,7 @@ def tidemill_dags(
     python: str | None = None,
     conf: Mapping[str, object] | None = None,
     env: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Mapping[str, Any]] | None = None,
     max_batches: int | None = None,
     time_budget: float | None = None,
     start_date: datetime | None = None,
@@ -77,6 +78,7 @@ def tidemill_dags(
         "python": python,
         "conf": conf,
         "env": env,
+        "storage_options": storage_options,
     }
     with shared.dag(shared.name, schedule, "drains what is waiting, publishes, fires what is due") as cadence:
         TidemillRunOperator(task_id="run", max_batches=max_batches, time_budget=time_budget, **arguments)

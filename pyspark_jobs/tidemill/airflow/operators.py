@@ -8,6 +8,7 @@ asks Airflow for a retry only where one can help, and leaves no process behind.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..errors import InvalidInput, TidemillError
 from . import report
-from .command import Command, Event, Exit, Outcome, check_root, locate, merged
+from .command import STORAGE_ENVIRONMENT, Command, Event, Exit, Outcome, check_root, locate, merged
 from .process import Child
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class _VerbOperator(BaseOperator):
 
     verb: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ("branch", "engine", "batch_time")
-    template_fields: Sequence[str] = ("pipeline", "root", "python", "conf", "env", *options)
+    template_fields: Sequence[str] = ("pipeline", "root", "python", "conf", "env", "storage_options", *options)
     ui_color = "#cfe8ef"
 
     def __init__(
@@ -46,6 +47,7 @@ class _VerbOperator(BaseOperator):
         python: str | None = None,
         conf: Mapping[str, object] | None = None,
         env: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -57,13 +59,14 @@ class _VerbOperator(BaseOperator):
         self.python = python
         self.conf = dict(conf or {})
         self.env = dict(env or {})
+        self.storage_options = {section: dict(options) for section, options in (storage_options or {}).items()}
         self._child: Child | None = None
 
     def execute(self, context: Context) -> Mapping[str, Any]:
         """Run the command to its end; returns `status`, `versions`, `already_committed`, `published`, `head`."""
         command = self._command(context)
         earlier = self._recall(context)
-        child = self._child = Child(command, self._log_event, self.log.info, self.python, self.env)
+        child = self._child = Child(command, self._log_event, self.log.info, self.python, self._environment())
         try:
             outcome = self._run(child)
         except TidemillError as error:
@@ -96,6 +99,12 @@ class _VerbOperator(BaseOperator):
             )
         except InvalidInput as error:
             raise AirflowFailException(str(error)) from error
+
+    def _environment(self) -> Mapping[str, str]:
+        """What the child has beside this process's environment. Storage options go here: no secret in a command."""
+        if not self.storage_options:
+            return self.env
+        return {**self.env, STORAGE_ENVIRONMENT: json.dumps(self.storage_options)}
 
     def _run(self, child: Child) -> Outcome:
         """Run the command; its lines are one folded group, so that the summary is the first line one sees."""

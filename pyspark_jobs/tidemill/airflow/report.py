@@ -33,7 +33,8 @@ def ranges(versions: Sequence[int]) -> str:
 
 def progress(event: Event) -> str:
     """One batch in one line: version, rows, rows a second, then what was late or quarantined, if anything was."""
-    parts = [f"version {event.get('version', '?')}", f"{event.get('numInputRows', 0):,} rows"]
+    parts = [f"version {event.get('version', '?')}"]
+    parts.append("a sweep" if event.get("kind") == "sweep" else f"{event.get('numInputRows', 0):,} rows")
     rate = event.get("processedRowsPerSecond")
     if rate:
         parts.append(f"{rate:,.0f} rows/s")
@@ -49,15 +50,19 @@ def progress(event: Event) -> str:
 
 def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     """The lines for a command that did what it should; `earlier`: versions of earlier tries of the same task."""
-    committed, head = result.get("versions") or [], result.get("head")
-    first = f"tidemill: committed {ranges(committed)}" if committed else "tidemill: nothing to do"
-    first += f" (head {head})" if head is not None else ""
+    committed, published, head = result.get("versions"), result.get("published"), result.get("head")
+    if committed:
+        first = f"tidemill: committed {ranges(committed)}"
+    else:
+        first = "tidemill: nothing new to commit" if published else "tidemill: nothing to do"
+    if head is not None:
+        first += " (no version yet)" if head < 0 else f" (head {head})"
     already = merged(earlier, result.get("already_committed") or [])
     if already:
         first += f"; {ranges(already)} had already been committed by an earlier try of this task or by another run"
     lines = [first]
-    if result.get("published"):
-        lines.append(f"tidemill: published {ranges(result['published'])}")
+    if published:
+        lines.append(f"tidemill: published {ranges(published)}")
     return [*lines, RECOMPUTE] if already else lines
 
 

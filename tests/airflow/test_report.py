@@ -1,0 +1,57 @@
+"""The words of the task log: versions, progress, summaries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemill.airflow import report
+from tidemill.airflow.command import Command, Outcome
+
+COMMAND = Command("run", "retail.py:p", "s3://lake")
+
+
+@pytest.mark.parametrize(
+    ("versions", "text"),
+    [
+        ([], "no version"),
+        ([4], "version 4"),
+        ([5, 4], "versions 4–5"),
+        ([9, 4, 5, 6, 4, 11], "versions 4–6, 9, 11"),
+    ],
+)
+def test_versions_are_drawn_together(versions: list[int], text: str) -> None:
+    assert report.ranges(versions) == text
+
+
+def test_progress_names_only_what_there_was() -> None:
+    batch = {"version": 7, "kind": "batch", "numInputRows": 1200, "processedRowsPerSecond": 340.6, "late_rows": 0}
+    assert report.progress(batch) == "committed version 7, 1,200 rows, 341 rows/s"
+    more = {**batch, "late_rows": 2, "quarantined_rows": 1, "numFilesOutstanding": 30}
+    assert report.progress(more).endswith("341 rows/s, 2 late, 1 quarantined, 30 files waiting")
+
+
+def test_progress_of_a_sweep_counts_no_rows() -> None:
+    sweep = {"version": 8, "kind": "sweep", "numInputRows": 0, "processedRowsPerSecond": 0.0}
+    assert report.progress(sweep) == "committed version 8, a sweep"
+
+
+def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
+    assert report.summary({"versions": [], "head": -1}, ()) == ["tidemill: nothing to do (no version yet)"]
+
+
+def test_summary_says_what_was_published_of_earlier_runs() -> None:
+    lines = report.summary({"versions": [], "published": [2, 3], "head": 3}, ())
+    assert lines == ["tidemill: nothing new to commit (head 3)", "tidemill: published versions 2–3"]
+
+
+def test_failure_without_a_word_shows_the_last_lines() -> None:
+    text = report.failure(COMMAND, Outcome(status=1, last_lines=("Traceback", "ImportError: no pyarrow")))
+    first, *rest = text.split("\n")
+    assert first == "`tidemill run retail.py:p` failed with exit status 1"
+    assert rest == ["its last lines:", "Traceback", "ImportError: no pyarrow"]
+
+
+def test_failure_keeps_the_first_line_of_the_error_alone() -> None:
+    error = {"kind": "InvalidInput", "message": "operator `spend` is not there\nhint: name it", "versions": [1, 2]}
+    text = report.failure(COMMAND, Outcome(status=1, error=error, versions=(1, 2)))
+    assert text == "InvalidInput: operator `spend` is not there (versions 1–2 committed before)\nhint: name it"

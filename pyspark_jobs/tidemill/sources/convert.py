@@ -1,23 +1,27 @@
 """Text and JSON to typed values, as DuckDB SQL: the strict rules that CSV, JSON lines and partition folders share.
 
-A value that does not fit gives NULL, and `…_misfit` says so; nothing is rounded to an integer, no date is guessed.
-INVARIANT: for every value either the conversion is exact to its type, or the misfit is true.
+Nothing is rounded to an integer, no date is guessed. INVARIANT: for every value either the conversion is exact to
+its type, or `_misfit` is true.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
-from ..schema import TIMESTAMP, literal, quoted, to_duckdb
+from ..schema import TIMESTAMP, TIMESTAMP_NTZ, literal, quoted, to_duckdb
 
 MARK = "\x02number:"
 """Begins a JSON string that stands for a number with more digits than a double has (see `json_lines`)."""
+
+MISFIT = "_misfit"
+"""The column of a conversion that says whether some value of the row does not fit."""
 
 _JAVA_PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 _STRPTIME = {
@@ -26,6 +30,11 @@ _STRPTIME = {
     "ss": "%S", "s": "%-S", "SSS": "%g", "SSSSSS": "%f", "SSSSSSSSS": "%n", "a": "%p", "E": "%a", "EEE": "%a",
     "EEEE": "%A", "X": "%z", "XX": "%z", "XXX": "%z", "x": "%z", "xx": "%z", "xxx": "%z", "Z": "%z", "VV": "%Z",
 }  # fmt: skip
+_BOUNDS = {
+    pa.date32(): ("DATE '0001-01-01'", "DATE '9999-12-31'"),
+    TIMESTAMP: ("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
+    TIMESTAMP_NTZ: ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
+}
 _SPECIAL_FLOATS = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "+INF")
 
 
@@ -64,6 +73,75 @@ def strptime(pattern: str, option: str) -> str:
     return "".join(made)
 
 
+@dataclass(frozen=True)
+class Column:
+    """A column to be made: `raw` is SQL for its text or JSON, NULL where there is none."""
+
+    field: pa.Field
+    raw: str
+
+
+def text_columns(columns: Sequence[Column], source: str, formats: Formats, also: Sequence[str] = ()) -> Conversion:
+    """The conversion of text to the columns' types; `source` is what follows FROM, `also` columns to be kept."""
+    values = [text_value(f"r{i}", column.field.type, formats) for i, column in enumerate(columns)]
+    misfits = [_misfit(f"r{i}", f"v{i}", column.field) for i, column in enumerate(columns)]
+    return Conversion(columns, values, misfits, source, tuple(also))
+
+
+def json_columns(columns: Sequence[Column], source: str, formats: Formats, also: Sequence[str] = ()) -> Conversion:
+    """The conversion of JSON to the columns' types, as `text_columns`."""
+    values, misfits = [], []
+    for i, column in enumerate(columns):
+        kind = column.field.type
+        values.append(_json_value(f"r{i}", kind, formats))
+        fits_not = _misfit(f"r{i}", f"v{i}", column.field)
+        if pt.is_nested(kind):
+            inner = _json_misfit(f"r{i}", kind, formats)
+            fits_not = inner if column.field.nullable else f"(r{i} IS NULL OR {inner})"
+        misfits.append(fits_not)
+    return Conversion(columns, values, misfits, source, tuple(also))
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """SQL that makes typed columns: each raw value is computed once, then its value, then whether it fits."""
+
+    columns: Sequence[Column]
+    values: Sequence[str]
+    misfits: Sequence[str]
+    source: str
+    also: tuple[str, ...]
+
+    def select(self) -> str:
+        """The values under their names, `_misfit` (whether some column does not fit), and the columns kept."""
+        made = [f"v{i} AS {quoted(column.field.name)}" for i, column in enumerate(self.columns)]
+        misfit = f"({' OR '.join(self.misfits)}) AS {MISFIT}"
+        return f"SELECT {', '.join([*made, misfit, *self.also])} FROM {self._made()}"
+
+    def explain(self) -> str:
+        """For each column `f<i>` whether it does not fit and `r<i>` its text, and the columns kept."""
+        flags = [f"{misfit} AS f{i}" for i, misfit in enumerate(self.misfits)]
+        texts = [f"CAST(r{i} AS VARCHAR) AS r{i}" for i in range(len(self.columns))]
+        return f"SELECT {', '.join([*flags, *texts, *self.also])} FROM {self._made()}"
+
+    def _made(self) -> str:
+        raw = ", ".join([*(f"{column.raw} AS r{i}" for i, column in enumerate(self.columns)), *self.also])
+        values = ", ".join([*(f"r{i}, {value} AS v{i}" for i, value in enumerate(self.values)), *self.also])
+        return f"(SELECT {values} FROM (SELECT {raw} FROM {self.source}))"
+
+
+def _misfit(raw: str, value: str, field: pa.Field) -> str:
+    """SQL: whether `raw` is there and `value`, made of it, is not, or lies outside of what its type may hold."""
+    kind, none = field.type, "true" if not field.nullable else "false"
+    if pt.is_string(kind):
+        return f"({raw} IS NULL AND {none})"
+    found = f"{value} IS NULL"
+    if pt.is_temporal(kind):  # years 1 to 9999: what Spark, Python and Parquet readers all know; `infinity` is none
+        least, greatest = _BOUNDS[kind]
+        found = f"({value} BETWEEN {least} AND {greatest}) IS NOT TRUE"
+    return f"(CASE WHEN {raw} IS NULL THEN {none} ELSE {found} END)"
+
+
 # Text
 
 
@@ -80,74 +158,14 @@ def text_value(text: str, kind: pa.DataType, formats: Formats) -> str:
         return f"CASE WHEN NOT contains({text}, '_') THEN TRY_CAST({text} AS {name}) END"
     if pt.is_boolean(kind):
         return f"CASE lower(trim({text})) WHEN 'true' THEN true WHEN 'false' THEN false END"
-    return _time_value(text, kind, formats)
-
-
-def text_misfit(text: str, kind: pa.DataType, formats: Formats) -> str:
-    """SQL: whether the expression `text` is there and does not fit `kind`."""
-    if pt.is_string(kind) or pt.is_binary(kind):
-        return "false"
-    return f"({text} IS NOT NULL AND ({text_value(text, kind, formats)}) IS NULL)"
-
-
-def _time_value(text: str, kind: pa.DataType, formats: Formats) -> str:
-    """Years 1 to 9999: that is what Spark, Python and Parquet readers all know. Keeps `infinity` out."""
-    name = to_duckdb(kind)
     pattern = formats.date if pt.is_date(kind) else formats.timestamp
-    value = f"TRY_CAST({text} AS {name})"
-    if pattern is not None:
-        given = f"regexp_replace({text}, 'Z$', '+00')" if "%z" in pattern else text
-        value = f"CAST(try_strptime({given}, {literal(pattern)}) AS {name})"
-    zone = "+00" if kind == TIMESTAMP else ""
-    least, greatest = (
-        ("0001-01-01", "9999-12-31")
-        if pt.is_date(kind)
-        else (f"0001-01-01 00:00:00{zone}", f"9999-12-31 23:59:59.999999{zone}")
-    )
-    return f"CASE WHEN {value} BETWEEN {name} '{least}' AND {name} '{greatest}' THEN {value} END"
+    if pattern is None:
+        return f"TRY_CAST({text} AS {name})"
+    given = f"regexp_replace({text}, 'Z$', '+00')" if "%z" in pattern else text
+    return f"CAST(try_strptime({given}, {literal(pattern)}) AS {name})"
 
 
-# JSON: `json` is an expression of type JSON, NULL for a missing field and for null.
-
-
-def json_value(value: str, kind: pa.DataType, formats: Formats, depth: int = 0) -> str:
-    """SQL: the JSON expression `value` as `kind`, NULL where it does not fit."""
-    if pt.is_list(kind):
-        item = f"x{depth}"
-        inner = json_value(item, kind.value_type, formats, depth + 1)
-        return f"list_transform({_items(value)}, lambda {item}: {inner})"
-    if pt.is_map(kind):
-        entry = f"x{depth}"
-        key = text_value(f"{entry}.key", kind.key_type, formats)
-        inner = json_value(f"{entry}.value", kind.item_type, formats, depth + 1)
-        pairs = f"list_transform({_entries(value)}, lambda {entry}: {{'key': {key}, 'value': {inner}}})"
-        return f"CAST(map_from_entries({pairs}) AS {to_duckdb(kind)})"
-    if pt.is_struct(kind):
-        made = ", ".join(
-            f"{quoted(f.name)} := {json_value(_member(value, kind, f), f.type, formats, depth)}" for f in kind
-        )
-        return f"CASE WHEN {_begins(value, '{')} THEN struct_pack({made}) END"
-    return _scalar(value, kind, formats)
-
-
-def json_misfit(value: str, kind: pa.DataType, formats: Formats, depth: int = 0) -> str:
-    """SQL: whether the JSON expression `value` is there and does not fit `kind`, or something in it does not."""
-    if pt.is_string(kind):
-        return "false"
-    if pt.is_list(kind):
-        item = f"x{depth}"
-        inner = json_misfit(item, kind.value_type, formats, depth + 1)
-        return _nested_misfit(value, "[", f"list_bool_or(list_transform({_items(value)}, lambda {item}: {inner}))")
-    if pt.is_map(kind):
-        entry = f"x{depth}"
-        key = text_misfit(f"{entry}.key", kind.key_type, formats)
-        inner = json_misfit(f"{entry}.value", kind.item_type, formats, depth + 1)
-        found = f"list_bool_or(list_transform({_entries(value)}, lambda {entry}: {key} OR {inner}))"
-        return _nested_misfit(value, "{", found)
-    if pt.is_struct(kind):
-        found = " OR ".join(json_misfit(_member(value, kind, f), f.type, formats, depth) for f in kind)
-        return _nested_misfit(value, "{", found)
-    return f"({value} IS NOT NULL AND ({_scalar(value, kind, formats)}) IS NULL)"
+# JSON: `value` is an expression of type JSON, NULL for a missing field and for null.
 
 
 def json_structure(schema: pa.Schema | pa.DataType) -> str:
@@ -155,35 +173,69 @@ def json_structure(schema: pa.Schema | pa.DataType) -> str:
     return literal(json.dumps({field.name: "JSON" for field in schema}, ensure_ascii=False))
 
 
+def _json_value(value: str, kind: pa.DataType, formats: Formats, depth: int = 0) -> str:
+    if pt.is_list(kind):
+        item = f"x{depth}"
+        inner = _json_value(item, kind.value_type, formats, depth + 1)
+        return f"list_transform({_items(value)}, lambda {item}: {inner})"
+    if pt.is_map(kind):
+        entry = f"x{depth}"
+        key = text_value(f"{entry}.key", kind.key_type, formats)
+        inner = _json_value(f"{entry}.value", kind.item_type, formats, depth + 1)
+        pairs = f"list_transform({_entries(value)}, lambda {entry}: {{'key': {key}, 'value': {inner}}})"
+        return f"CAST(map_from_entries({pairs}) AS {to_duckdb(kind)})"
+    if pt.is_struct(kind):
+        made = [f"{quoted(f.name)} := {_json_value(_member(value, kind, f), f.type, formats, depth)}" for f in kind]
+        return f"CASE WHEN {_begins(value, '{')} THEN struct_pack({', '.join(made)}) END"
+    return _scalar(value, kind, formats)
+
+
+def _json_misfit(value: str, kind: pa.DataType, formats: Formats, depth: int = 0) -> str:
+    """SQL: whether the JSON in `value` is there and does not fit `kind`, or something in it does not."""
+    if pt.is_list(kind):
+        item = f"x{depth}"
+        inner = _json_misfit(item, kind.value_type, formats, depth + 1)
+        return _nested_misfit(value, "[", f"list_bool_or(list_transform({_items(value)}, lambda {item}: {inner}))")
+    if pt.is_map(kind):
+        entry = f"x{depth}"
+        key_field = pa.field("key", kind.key_type, nullable=False)
+        key = _misfit(f"{entry}.key", text_value(f"{entry}.key", kind.key_type, formats), key_field)
+        inner = _json_misfit(f"{entry}.value", kind.item_type, formats, depth + 1)
+        found = f"list_bool_or(list_transform({_entries(value)}, lambda {entry}: {key} OR {inner}))"
+        return _nested_misfit(value, "{", found)
+    if pt.is_struct(kind):
+        inner = " OR ".join(_json_misfit(_member(value, kind, f), f.type, formats, depth) for f in kind)
+        return _nested_misfit(value, "{", inner)
+    return _misfit(value, f"({_scalar(value, kind, formats)})", pa.field("value", kind))
+
+
 def _scalar(value: str, kind: pa.DataType, formats: Formats) -> str:
     raw, text = f"CAST({value} AS VARCHAR)", f"({value}->>'$')"
-    is_text = f"starts_with({raw}, '\"')"
-    number = f"CASE WHEN NOT {is_text} THEN {raw} END"
-    if formats.marked:
-        number = f"CASE WHEN NOT {is_text} THEN {raw} WHEN starts_with({text}, {literal(MARK)}) THEN {_bare(text)} END"
-        text = _bare(text)
-    if pt.is_string(kind):
-        return text
+    name = to_duckdb(kind)
     if pt.is_integer(kind):
-        return f"CASE WHEN regexp_full_match({raw}, '-?[0-9]+') THEN TRY_CAST({raw} AS {to_duckdb(kind)}) END"
-    if pt.is_floating(kind):
-        special = ", ".join(literal(name) for name in _SPECIAL_FLOATS)
-        return f"TRY_CAST(CASE WHEN {text} IN ({special}) THEN {text} ELSE {number} END AS {to_duckdb(kind)})"
-    if pt.is_decimal(kind):
-        return text_value(text, kind, formats)
+        return f"CASE WHEN regexp_full_match({raw}, '-?[0-9]+') THEN TRY_CAST({raw} AS {name}) END"
     if pt.is_boolean(kind):
         return f"CASE {raw} WHEN 'true' THEN true WHEN 'false' THEN false END"
-    quoted_text = f"CASE WHEN {is_text} THEN {text} END"
+    if formats.marked:
+        text = f"(CASE WHEN starts_with({text}, {literal(MARK)}) THEN substr({text}, {len(MARK) + 1}) ELSE {text} END)"
+    if pt.is_string(kind):
+        return text
+    is_text = f"starts_with({raw}, '\"')"
+    if pt.is_floating(kind):
+        special = ", ".join(f"'\"{name}\"'" for name in _SPECIAL_FLOATS)
+        if formats.marked:
+            is_text = f"({is_text} AND NOT starts_with({value}->>'$', {literal(MARK)}))"
+            raw = text
+        named = f"WHEN {raw} IN ({special}) THEN trim({raw}, '\"')"
+        return f"TRY_CAST(CASE WHEN NOT {is_text} THEN {raw} {named} END AS {name})"
+    if pt.is_decimal(kind):
+        return f"TRY_CAST({text} AS {name})"
     if pt.is_binary(kind):
-        return f"TRY(from_base64({quoted_text}))"
-    written = text_value(quoted_text, kind, formats)
+        return f"TRY(from_base64(CASE WHEN {is_text} THEN {text} END))"
+    written = text_value(f"CASE WHEN {is_text} THEN {text} END", kind, formats)
     if kind == TIMESTAMP:  # a bare number is seconds since the epoch, as in Spark
         return f"CASE WHEN {is_text} THEN {written} ELSE TRY(make_timestamptz(TRY_CAST({raw} AS BIGINT) * 1000000)) END"
     return written
-
-
-def _bare(text: str) -> str:
-    return f"(CASE WHEN starts_with({text}, {literal(MARK)}) THEN substr({text}, {len(MARK) + 1}) ELSE {text} END)"
 
 
 def _items(value: str) -> str:

@@ -25,11 +25,10 @@ from ..schema import literal, quoted, type_ddl
 from ..schema.arrow import conform, listed
 from . import duck
 from .contract import ROW
-from .convert import Formats, text_misfit, text_value
+from .convert import MISFIT, Column, Conversion, Formats, text_columns
 from .rejects import Reject
 from .stream import PIECE_BYTES, Quoting, Unreadable, pieces
 
-_BAD = "_misfit"
 _BOM = b"\xef\xbb\xbf"
 _REASONS = {
     "MISSING COLUMNS": "too few columns",
@@ -143,9 +142,9 @@ class _Decoder:
                 file.write(data)
             try:
                 cells = _cells(path, len(data), self.schema, self.options)
-                found = duck.query(connection, f"SELECT {_values(self.schema, self.options)} FROM ({cells})")
+                found = duck.query(connection, self._conversion(f"({cells})").select())
                 broken = _broken(connection)
-                any_bad = pc.any(found.column(_BAD)).as_py()
+                any_bad = pc.any(found.column(MISFIT)).as_py()
                 if not broken and not any_bad and not self.piece.may_have_empty_lines:
                     self.records = found.num_rows
                     return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
@@ -163,7 +162,7 @@ class _Decoder:
             number: Reject(texts.line(number), one.column, one.reason, texts.text(number, one.text))
             for number, one in broken.items()
         }
-        bad = found.column(_BAD)
+        bad = found.column(MISFIT)
         if raw is not None:
             numbers = [number for number, is_bad in zip(records, bad.to_pylist(), strict=True) if is_bad]
             for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
@@ -183,15 +182,18 @@ class _Decoder:
     def _numbered(self, found: pa.Table, rows: pa.Array) -> pa.Table:
         return conform(found, self.schema, self.what).append_column(pa.field(ROW, pa.int64()), rows)
 
+    def _conversion(self, source: str) -> Conversion:
+        columns = [Column(field, quoted(field.name)) for field in self.schema]
+        return text_columns(columns, source, self.options.formats)
+
     def _explained(self, raw: pa.Table) -> list[tuple[str, str, str]]:
         """For each bad row the first column that does not fit, why, and the row's cells."""
-        misfits = ", ".join(f"{_misfit(field, self.options)} AS {quoted(field.name)}" for field in self.schema)
-        flags = duck.query(duck.reader(self.time_zone), f"SELECT {misfits} FROM raw", raw=raw)
         explained = []
-        for row, flagged in zip(raw.to_pylist(), flags.to_pylist(), strict=True):
-            field = next(field for field in self.schema if flagged[field.name])
-            cells = self.options.separator.join(value or "" for value in row.values())
-            explained.append((field.name, misfit_reason(row[field.name], field), cells))
+        for row in duck.query(duck.reader(self.time_zone), self._conversion("raw").explain(), raw=raw).to_pylist():
+            number = next(i for i in range(len(self.schema)) if row[f"f{i}"])
+            field = self.schema.field(number)
+            cells = self.options.separator.join(row[f"r{i}"] or "" for i in range(len(self.schema)))
+            explained.append((field.name, misfit_reason(row[f"r{number}"], field), cells))
         return explained
 
 
@@ -263,17 +265,6 @@ def _cells(path: str, size: int, schema: pa.Schema, options: CsvOptions) -> str:
     )
     # A file of one column: DuckDB takes an empty line for a null.
     return f"SELECT {cells} FROM {source}" + (f" WHERE {names[0]} IS NOT NULL" if len(names) == 1 else "")
-
-
-def _values(schema: pa.Schema, options: CsvOptions) -> str:
-    values = [f"{text_value(quoted(f.name), f.type, options.formats)} AS {quoted(f.name)}" for f in schema]
-    misfits = " OR ".join(_misfit(field, options) for field in schema)
-    return f"{', '.join(values)}, {misfits} AS {_BAD}"
-
-
-def _misfit(field: pa.Field, options: CsvOptions) -> str:
-    found = text_misfit(quoted(field.name), field.type, options.formats)
-    return found if field.nullable else f"({quoted(field.name)} IS NULL OR {found})"
 
 
 def misfit_reason(value: str | None, field: pa.Field) -> str:

@@ -19,12 +19,12 @@ from ..schema import quoted
 from ..schema.arrow import conform
 from . import duck
 from .contract import ROW
-from .convert import MARK, Formats, json_misfit, json_structure, json_value
+from .convert import MARK, MISFIT, Column, Conversion, Formats, json_columns, json_structure
 from .delimited import Decoded, misfit_reason, sequence
 from .rejects import Reject
 from .stream import LINES, Unreadable, pieces
 
-_BAD, _NUMBER, _LINE = "_misfit", "_number", "_line"
+_NUMBER, _LINE, _OBJECT = "_number", "_line", "_object"
 _BOM = b"\xef\xbb\xbf"
 _WRITTEN_MARK = MARK.replace("\x02", "\\u0002")
 _LONG_NUMBER = re.compile(rb"\d[\d.]{15}")
@@ -69,8 +69,8 @@ class _Piece:
     def decoded(self) -> Decoded:
         """Rows and rejects of these lines."""
         table, rejects = self._as_text()
-        found = duck.query(self._connection, self._select(self._values(), self._any_misfit()), lines=table)
-        bad = found.column(_BAD)
+        found = duck.query(self._connection, self._conversion().select(), lines=table)
+        bad = found.column(MISFIT)
         if pc.any(bad).as_py():
             numbers = found.filter(bad).column(_NUMBER).combine_chunks()
             rejects += self._explained(table.filter(pc.is_in(table.column(_NUMBER), numbers)))
@@ -104,41 +104,29 @@ class _Piece:
         found = duck.query(self._connection, f"SELECT CAST(value AS VARCHAR) AS value FROM ({elements})", file=text)
         return [b"null" if value is None else value.encode() for value in found.column(0).to_pylist()]
 
-    def _select(self, *columns: str) -> str:
-        """SQL over the lines that hold something: `_fields` are the columns of a line as JSON, null if it is none."""
-        is_object = f"json_valid({_LINE}) AND starts_with(ltrim({_LINE}, ' \t\r'), '{{')"
-        fields = f"from_json(CASE WHEN {is_object} THEN {_LINE} END, {json_structure(self._schema)})"
-        given = f"SELECT {_NUMBER}, {fields} AS _fields FROM lines WHERE trim({_LINE}, ' \t\r') <> ''"
-        return f"SELECT {', '.join(columns)}, {_NUMBER} FROM ({given})"
-
-    def _values(self) -> str:
-        return ", ".join(
-            f"{json_value(_member(field), field.type, self._formats)} AS {quoted(field.name)}" for field in self._schema
+    def _conversion(self) -> Conversion:
+        """`_fields` are the columns of a line as JSON, null if the line is no object."""
+        begins = f"(starts_with({_LINE}, '{{') OR starts_with(ltrim({_LINE}, ' \t\r'), '{{'))"
+        fields = (
+            f"from_json(CASE WHEN {begins} AND json_valid({_LINE}) THEN {_LINE} END, {json_structure(self._schema)})"
         )
-
-    def _misfits(self) -> list[str]:
-        return [
-            f"({'' if field.nullable else f'{_member(field)} IS NULL OR '}"
-            f"{json_misfit(_member(field), field.type, self._formats)})"
-            for field in self._schema
-        ]
-
-    def _any_misfit(self) -> str:
-        return f"(_fields IS NULL OR {' OR '.join(self._misfits())}) AS {_BAD}"
+        given = f"(SELECT {_NUMBER}, {fields} AS _fields FROM lines)"
+        object_ = Column(pa.field(_OBJECT, pa.string(), nullable=False), "CASE WHEN _fields IS NOT NULL THEN '{}' END")
+        columns = [Column(field, f"_fields.{quoted(field.name)}") for field in self._schema]
+        return json_columns([*columns, object_], given, self._formats, also=[_NUMBER])
 
     def _explained(self, broken: pa.Table) -> list[Reject]:
         """For each line that does not fit the first column, and why."""
-        flags = [f"{found} AS f{i}" for i, found in enumerate(self._misfits())]
-        values = [f"CAST({_member(field)} AS VARCHAR) AS v{i}" for i, field in enumerate(self._schema)]
-        found = duck.query(self._connection, self._select("_fields IS NULL AS broken", *flags, *values), lines=broken)
         rejects = []
-        for row in found.to_pylist():
+        columns = len(self._schema)
+        for row in duck.query(self._connection, self._conversion().explain(), lines=broken).to_pylist():
             number = row[_NUMBER] - self._row
-            if row["broken"]:
-                rejects.append(self._reject(number, None, "not a JSON object"))
+            if row[f"f{columns}"]:
+                if self.lines[number].strip() and _is_utf8(self.lines[number]):
+                    rejects.append(self._reject(number, None, "not a JSON object"))
                 continue
-            i = next(i for i in range(len(self._schema)) if row[f"f{i}"])
-            shown = row[f"v{i}"] and row[f"v{i}"].replace(_WRITTEN_MARK, "")
+            i = next(i for i in range(columns) if row[f"f{i}"])
+            shown = row[f"r{i}"] and row[f"r{i}"].replace(_WRITTEN_MARK, "")
             rejects.append(self._reject(number, self._schema.names[i], misfit_reason(shown, self._schema.field(i))))
         return rejects
 
@@ -158,10 +146,6 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _member(field: pa.Field) -> str:
-    return f"_fields.{quoted(field.name)}"
 
 
 def _has_decimal(kind: pa.DataType) -> bool:

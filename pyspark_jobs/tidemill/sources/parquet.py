@@ -96,7 +96,7 @@ def _fits(kind: pa.DataType, expected: pa.DataType) -> bool:
         return _fits(found.value_type, expected.value_type)
     if pt.is_map(found) and pt.is_map(expected):
         return _fits(found.key_type, expected.key_type) and _fits(found.item_type, expected.item_type)
-    return found.equals(expected) or _widens(found, expected)
+    return bool(found == expected) or _widens(found, expected)
 
 
 def _widens(found: pa.DataType, expected: pa.DataType) -> bool:
@@ -105,7 +105,7 @@ def _widens(found: pa.DataType, expected: pa.DataType) -> bool:
     if found in _WIDTHS and pt.is_decimal(expected):
         return bool(expected.precision - expected.scale >= _WIDTHS[found])
     if found in _WIDTHS and expected == pa.float64():
-        return found != pa.int64()
+        return _WIDTHS[found] < _WIDTHS[pa.int64()]
     if pt.is_decimal(found) and pt.is_decimal(expected):
         return bool(
             expected.scale >= found.scale and expected.precision - expected.scale >= found.precision - found.scale

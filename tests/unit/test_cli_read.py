@@ -116,11 +116,11 @@ def test_state_takes_keys_and_columns(call):
     assert objects(out) == [{"shop": "Köln", "sales": 1}]
 
 
-def test_times_and_decimals_in_json_are_exact_text(call):
+def test_json_lines_are_those_that_the_json_sink_writes(call):
     _, out, _ = call("outputs", "--sink", "by-shop", "--version", "1", "--json")
-    assert {row["shop"]: row["last"] for row in objects(out)} == {"Köln": "2013-01-02T10:00:00+00:00", "Bonn": None}
+    assert {row["shop"]: row.get("last") for row in objects(out)} == {"Köln": "2013-01-02T10:00:00.000Z", "Bonn": None}
     _, out, _ = call("outputs", "--sink", "by-item", "--version", "0", "--json")
-    assert {row["item"]: row["turnover"] for row in objects(out)} == {1: "1.50", 2: "2.00"}
+    assert '"turnover":1.50,' in out
 
 
 def test_outputs_are_those_of_one_version_or_of_all(call):
@@ -159,8 +159,9 @@ def test_a_wrong_question_is_told_as_invalid_input(call, options, said):
 
 
 def test_cells_are_told_apart_and_not_interpreted():
-    values = [None, 1234567, 1.5, 1e300, Decimal("1234.50"), True, "[red]x[/red]", [1, 2],
-              datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2013, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)]  # fmt: skip
+    time = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)
+    values = [None, 1234567, 1.5, 1e300, Decimal("1234.50"), True, "[red]x[/red]", [1, 2], time,
+              time.replace(microsecond=250_000)]  # fmt: skip
     assert [render.cell(value).plain for value in values] == [
         "–", "1,234,567", "1.5", "1e+300", "1,234.50", "True", "[red]x[/red]", "[1, 2]",
         "2013-01-02 03:04:05", "2013-01-02 03:04:05.25",

@@ -170,7 +170,7 @@ def _next(ran: Ran, folder: Path) -> list[str]:
         f"  {elsewhere}{tidemill} state {target} --operator aircraft --where 'flights > 400'",
         f"  {elsewhere}{tidemill} state {target} --operator aircraft --version {head.version // 3} --limit 5",
     ]
-    sql = tell.state_sql(here, head)
+    sql = tell.state_sql(folder, head)
     if sql is not None:
         (folder / SQL_FILE).write_text(sql, encoding="utf-8")
         lines += [

@@ -39,9 +39,13 @@ class Output:
     """Versions committed so far: an error names them too."""
     stdout: TextIO | None = None
 
+    def text(self, text: str) -> None:
+        """A piece of the result, as it stands."""
+        print(text, file=self.stdout or sys.stdout, flush=True, end="")
+
     def line(self, text: str) -> None:
         """One line of the result, for a person or for a machine."""
-        print(text, file=self.stdout or sys.stdout, flush=True)
+        self.text(f"{text}\n")
 
     def event(self, event: str, fields: Mapping[str, Any]) -> None:
         """One JSON line."""
@@ -128,14 +132,8 @@ def own_stdout() -> Iterator[TextIO]:
 
 
 def json_line(fields: Mapping[str, Any]) -> str:
-    """One line of JSON. Times are ISO 8601, decimals and bytes are text."""
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return value.hex() if isinstance(value, bytes) else str(value)
+    """One line of JSON."""
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
 def write_whole(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:

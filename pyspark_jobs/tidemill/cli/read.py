@@ -91,8 +91,10 @@ def outputs(target: Target, sink: str | None, version: int | None, limit: int | 
 
 def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
     if out.json:
-        for record in rows.slice(0, limit).to_pylist() if limit is not None else rows.to_pylist():
-            out.line(json_line(record))
+        from ..sinks.files import Json
+
+        for encoded in Json("stdout").encode(rows.slice(0, limit)):
+            out.text(encoded.data.decode())
         return
     from .render import console, table_of
 

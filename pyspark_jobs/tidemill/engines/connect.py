@@ -1,0 +1,156 @@
+"""The engine on Spark Connect: `mapInArrow` over rows (place, target, data) for tasks, `repartition` for exchanges.
+
+There is no RDD here, so a partition does not know which range it is: a marker row tells it. INVARIANT: a range is
+applied where its marker is, hence exactly once, also where nothing was sent to it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..batch.work import Work
+from .failure import failed
+from .frames import SCHEMA, addressed, batches, by_target
+from .placement import places
+from .shipping import shipped
+from .worker import Shipment, applied, is_alone, reported, scattered, whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS = "64"
+"""Rows of a record batch on its way to a task: chunks of 16 MiB then stay below Arrow's 2 GiB of a column."""
+
+_Batches = Iterable[pa.RecordBatch]
+_Task = Callable[[_Batches], Iterator[pa.RecordBatch]]
+
+
+class ConnectEngine:
+    """Runs a work on a session of Spark Connect; the client needs no Java."""
+
+    name = "connect"
+
+    def __init__(self, spark: SparkSession, tasks: int | None = None) -> None:
+        self._spark = spark
+        self._tasks = tasks
+
+    @property
+    def parallelism(self) -> int:
+        """Tasks at once: what was asked for, else the cores that the server has (asked once, by a small job)."""
+        if self._tasks is None:
+            self._tasks = _server_parallelism(self._spark)
+        return self._tasks
+
+    def execute(self, work: Work) -> list[bytes]:
+        """All receipts. An interrupt cancels the job before it is raised again."""
+        if not work.ranges:
+            return []
+        with shipped(work) as shipment:
+            try:
+                with _cancelled_on_interrupt(self._spark), _small_batches(self._spark):
+                    receipts = _planned(self._spark, work, shipment).select("data").collect()
+            except Exception as error:
+                raise failed(error, self.name) from error
+        return [bytes(row[0]) for row in receipts]
+
+
+def _planned(spark: SparkSession, work: Work, shipment: Shipment) -> DataFrame:
+    """The data frame of all receipts."""
+    if is_alone(work):
+        return _numbers(spark, 1).mapInArrow(_whole(shipment), SCHEMA)
+    received = _numbers(spark, work.ranges)
+    if work.scatter_tasks:
+        sent = _numbers(spark, work.scatter_tasks).mapInArrow(_scatter(shipment, work.ranges), SCHEMA)
+        received = sent.repartition(work.ranges, "place")
+    for level in range(work.levels - 1):
+        sent = received.mapInArrow(_apply(shipment, level, work.ranges), SCHEMA)
+        received = sent.repartition(work.ranges, "place")
+    return received.mapInArrow(_receipts(shipment, work.levels - 1), SCHEMA)
+
+
+def _numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The markers of `count` tasks, each in a partition of its own."""
+    numbers = spark.range(0, count, 1, count)
+    return numbers.selectExpr("0 as place", "cast(id as int) as target", "cast(null as binary) as data")
+
+
+@contextmanager
+def _cancelled_on_interrupt(spark: SparkSession) -> Iterator[None]:
+    tag = f"tidemill-{uuid.uuid4().hex}"
+    spark.addTag(tag)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+
+
+@contextmanager
+def _small_batches(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get(_ROWS_SETTING)
+    assert before is not None, "the setting has a default"
+    spark.conf.set(_ROWS_SETTING, _ROWS)
+    try:
+        yield
+    finally:
+        spark.conf.set(_ROWS_SETTING, before)
+
+
+def _server_parallelism(spark: SparkSession) -> int:
+    """How many partitions the server cuts a range into by itself: as many as it has cores."""
+    row = spark.range(1 << 16).selectExpr("max(spark_partition_id())").collect()[0]
+    return int(row[0]) + 1
+
+
+def _whole(shipment: Shipment) -> _Task:
+    pickle, paths = shipment
+
+    def task(received: _Batches) -> Iterator[pa.RecordBatch]:
+        for _ in by_target(received):
+            yield from batches((0, 0, data) for data in reported(whole, pickle, paths))
+
+    return task
+
+
+def _scatter(shipment: Shipment, ranges: int) -> _Task:
+    pickle, paths = shipment
+    to = places(ranges)
+
+    def task(received: _Batches) -> Iterator[pa.RecordBatch]:
+        for number in by_target(received):
+            pairs = reported(lambda work: scattered(work, number), pickle, paths)  # noqa: B023 - used up right here
+            yield from batches(addressed(pairs, to, number == 0))
+
+    return task
+
+
+def _apply(shipment: Shipment, level: int, ranges: int) -> _Task:
+    pickle, paths = shipment
+    to = places(ranges)
+
+    def task(received: _Batches) -> Iterator[pa.RecordBatch]:
+        for number, items in by_target(received).items():
+            pairs = reported(lambda work: applied(work, level, number, items), pickle, paths)  # noqa: B023
+            yield from batches(addressed(pairs, to, number == 0))
+
+    return task
+
+
+def _receipts(shipment: Shipment, level: int) -> _Task:
+    pickle, paths = shipment
+
+    def task(received: _Batches) -> Iterator[pa.RecordBatch]:
+        for number, items in by_target(received).items():
+            pairs = reported(lambda work: applied(work, level, number, items), pickle, paths)  # noqa: B023
+            yield from batches((0, target, data) for target, data in pairs)
+
+    return task

@@ -1,0 +1,33 @@
+"""The user's private cache folder, for what starting Spark leaves on this machine; deletable at any time.
+
+INVARIANT: what is read from it was written by this user: the folder is theirs alone, or it is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def private_folder() -> Path | None:
+    """`$XDG_CACHE_HOME/tidemill/spark` (`~/.cache/…`), made if need be; None where it cannot be had for us alone."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(root, "tidemill", "spark")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return None
+    is_ours = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+    return folder if is_ours and os.access(folder, os.W_OK) else None
+
+
+def write_whole(path: Path, text: str, mode: int) -> None:
+    """Writes `path` whole or not at all. CRASH: a temporary file beside it stays, which nothing reads."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(temporary, mode)
+    os.replace(temporary, path)

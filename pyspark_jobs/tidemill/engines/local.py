@@ -1,0 +1,84 @@
+"""The engine without a JVM: every task in this process, one after the other or by a few threads.
+
+Nothing is pickled, so tasks share the pipeline's objects. INVARIANT: what a range receives is in the order of the
+scatter tasks, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from ..batch.work import Work
+from .failure import task_failed
+from .worker import applied, is_alone, scattered, whole
+
+Pair = tuple[int, bytes]
+
+
+class LocalEngine:
+    """Runs a work in this process, at most `tasks` tasks at once."""
+
+    name = "local"
+
+    def __init__(self, tasks: int) -> None:
+        self.parallelism = tasks
+
+    def execute(self, work: Work) -> list[bytes]:
+        """All receipts. After an interrupt no task goes on beyond the item it is making."""
+        if not work.ranges:
+            return []
+        try:
+            return list(whole(work)) if is_alone(work) else self._by_level(work)
+        except Exception as error:
+            line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
+            raise task_failed(line, traceback.format_exc(), self.name) from error
+
+    def _by_level(self, work: Work) -> list[bytes]:
+        received: list[list[bytes]] = [[] for _ in range(work.ranges)]
+        for target, data in self._run([_scatter(work, task) for task in range(work.scatter_tasks)]):
+            received[target].append(data)
+        for level in range(work.levels):
+            pairs = self._run([_apply(work, level, index, data) for index, data in enumerate(received)])
+            if level == work.levels - 1:
+                return [data for _, data in pairs]
+            received = [[] for _ in range(work.ranges)]
+            for target, data in pairs:
+                received[target].append(data)
+        raise AssertionError("a work has at least one level")
+
+    def _run(self, tasks: list[Callable[[], Iterator[Pair]]]) -> Iterable[Pair]:
+        """What the tasks yield, task by task."""
+        if min(self.parallelism, len(tasks)) <= 1:
+            return [pair for task in tasks for pair in task()]
+        return self._run_threads(tasks)
+
+    def _run_threads(self, tasks: list[Callable[[], Iterator[Pair]]]) -> Iterable[Pair]:
+        stop = threading.Event()
+
+        def run(task: Callable[[], Iterator[Pair]]) -> list[Pair]:
+            made: list[Pair] = []
+            for pair in () if stop.is_set() else task():
+                made.append(pair)
+                if stop.is_set():
+                    break
+            return made
+
+        with ThreadPoolExecutor(min(self.parallelism, len(tasks)), "tidemill-task") as pool:
+            futures = [pool.submit(run, task) for task in tasks]
+            try:
+                return [pair for future in futures for pair in future.result()]
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _scatter(work: Work, task: int) -> Callable[[], Iterator[Pair]]:
+    return lambda: scattered(work, task)
+
+
+def _apply(work: Work, level: int, index: int, received: list[bytes]) -> Callable[[], Iterator[Pair]]:
+    return lambda: applied(work, level, index, received)

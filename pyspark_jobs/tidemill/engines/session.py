@@ -1,0 +1,150 @@
+"""Starting Spark where there is none yet: quick for local runs, and the user's settings before ours.
+
+How settings are chosen is in `tuning`. INVARIANT: a session or context that is there already is used as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidInput
+from . import archive, java, tuning
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_LOG_FILE = Path(__file__).with_name("log4j2.properties")
+_LOG_NAMES = tuple(f"log4j2.{ending}" for ending in ("properties", "xml", "yaml", "yml", "json", "jsn"))
+
+
+def start(conf: Mapping[str, str]) -> SparkSession:
+    """The Spark session of this process, else a new one: local with all cores unless `spark.master` says otherwise.
+
+    `conf` holds the user's `spark.…` settings; they, `spark-defaults.conf` and the environment come before ours. With
+    `spark.remote` it is a session of Spark Connect. `InvalidInput`: no pyspark, no Java that fits, or Spark did not
+    start. Nobody stops the session; it ends with the process.
+    """
+    own = _checked(conf)
+    if not wants_connect(own):
+        start_context(own)
+    from pyspark.sql import SparkSession
+
+    with _clear_errors():
+        session: SparkSession = SparkSession.builder.config(map=dict(own)).getOrCreate()
+    return session
+
+
+def start_context(conf: Mapping[str, str]) -> SparkContext:
+    """As `start`, without Spark's SQL: a third of the time, and all that the RDD engine needs."""
+    own = _checked(conf)
+    from pyspark import SparkConf, SparkContext
+
+    active: SparkContext | None = SparkContext._active_spark_context
+    if active is not None:
+        return active
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and read every setting
+        with _clear_errors():
+            SparkContext._ensure_initialized()
+            user = dict(SparkConf().getAll()) | own
+            return _context(user | tuning.added_settings(user, os.environ, tuning.Machine(0)))
+    runtime = java.find_java(os.environ, pyspark_version())
+    user = _user_settings(own)
+    machine = tuning.Machine(runtime.version, _log_file(), archive.existing(runtime))
+    settings = own | tuning.added_settings(user, os.environ, machine)
+    variables = tuning.added_environment(user, os.environ, sys.executable)
+    with _environment(variables | {"JAVA_HOME": str(java.home_for_spark(runtime))}), _clear_errors():
+        return _context(settings)
+
+
+def wants_connect(conf: Mapping[str, str]) -> bool:
+    """Whether a new session would be one of Spark Connect."""
+    if "spark.remote" in conf or conf.get("spark.api.mode", os.environ.get("SPARK_API_MODE")) == "connect":
+        return True
+    return any(name in os.environ for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"))
+
+
+def pyspark_version() -> str:
+    """The version of the installed pyspark."""
+    from pyspark import __version__
+
+    return str(__version__)
+
+
+def _checked(conf: Mapping[str, str]) -> dict[str, str]:
+    try:
+        import pyspark  # noqa: F401 - asked for by its absence
+    except ImportError as error:
+        raise InvalidInput(
+            f"start Spark: pyspark cannot be imported ({error})",
+            hint="pip install 'tidemill[spark]', or run with engine=\"local\"",
+        ) from error
+    return {key: str(value) for key, value in conf.items() if key.startswith("spark.")}
+
+
+def _context(settings: Mapping[str, str]) -> SparkContext:
+    from pyspark import SparkConf, SparkContext
+
+    return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+
+
+def _user_settings(own: Mapping[str, str]) -> dict[str, str]:
+    submit_args = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    file = tuning.properties_file(submit_args) or _conf_folder() / "spark-defaults.conf"
+    try:
+        defaults = Path(file).read_text(encoding="utf-8")
+    except OSError:
+        defaults = ""
+    return tuning.user_settings(own, os.environ, defaults, submit_args)
+
+
+def _conf_folder() -> Path:
+    if os.environ.get("SPARK_CONF_DIR"):
+        return Path(os.environ["SPARK_CONF_DIR"])
+    import pyspark
+
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "conf"
+
+
+def _log_file() -> Path | None:
+    """Our logging, unless the user's configuration folder has its own."""
+    folder = _conf_folder()
+    return None if any((folder / name).exists() for name in _LOG_NAMES) else _LOG_FILE
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """The variables, while Spark starts: its processes inherit them, others should not."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise InvalidInput(
+            f"start Spark: {_reason(error)}",
+            hint="Spark's own messages stand above; check the settings `spark.…` that were given",
+        ) from error
+
+
+def _reason(error: Any) -> str:
+    """The first line of what Java, or pyspark, says."""
+    java_error = getattr(error, "java_exception", None)
+    text = str(java_error.toString() if java_error is not None else error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

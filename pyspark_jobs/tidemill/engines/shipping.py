@@ -1,0 +1,58 @@
+"""Making a work travel: its pickle, the modules that go by value, and the paths that workers add.
+
+Everything Spark's engines pickle goes through `shipped`. INVARIANT: what it registers with cloudpickle it takes back,
+and what somebody else registered stays.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import cloudpickle
+
+from ..batch.work import Work
+from ..errors import InvalidInput
+from . import frames, worker
+
+_lock = threading.Lock()
+_registered: Counter[str] = Counter()
+
+
+@contextmanager
+def shipped(work: Work) -> Iterator[worker.Shipment]:
+    """The work as bytes. Inside, functions of `work.modules`, `worker` and `frames` are pickled by value."""
+    with _by_value(*work.modules, worker.__name__, frames.__name__):
+        try:
+            pickle = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise InvalidInput(
+                f"ship the pipeline to Spark's workers: it cannot be pickled ({type(error).__name__}: {error})",
+                hint="functions must not hold open files, locks, connections or Spark sessions; open them inside",
+            ) from error
+        # Where the worker runs on this machine it finds the same Tidemill, however the driver found it.
+        own = str(Path(__file__).resolve().parents[2])
+        yield worker.Shipment(pickle, (*work.paths, own))
+
+
+@contextmanager
+def _by_value(*modules: str) -> Iterator[None]:
+    registry: set[str] = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
+    names = {name for name in modules if name in sys.modules}
+    with _lock:
+        names -= registry - set(_registered)
+        _registered.update(names)
+        registry |= names
+    try:
+        yield
+    finally:
+        with _lock:
+            _registered.subtract(names)
+            for name in names:
+                if not _registered[name]:
+                    del _registered[name]
+                    registry.discard(name)

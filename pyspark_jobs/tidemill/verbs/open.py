@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.stream import Pipeline
 from ..protocol.log import Log
-from ..settings import Settings, unknown
+from ..settings import resolve, unknown
 from ..store import open_store
 
 _SECTIONS = ("root", "source", "sink")
@@ -37,7 +36,7 @@ def open_context(
         if section not in _SECTIONS:
             raise unknown("section of storage_options", section, _SECTIONS)
     check_name(branch, "branch")
-    settings = Settings.resolve(conf)
+    settings, spark_conf = resolve(conf or {})
     job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
@@ -49,8 +48,8 @@ def open_context(
         store=store,
         root_store=root_store,
         log=Log(store, branch),
-        settings=dataclasses.replace(settings, spark={}),
-        spark_conf=settings.spark,
+        settings=settings,
+        spark_conf=spark_conf,
         storage_options=options,
         reference=loaded.reference or None,
         modules=loaded.modules,

@@ -7,16 +7,17 @@ import shlex
 import shutil
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .exits import Exit
 from .options import pairs
 from .output import Output, output_options, result_file_option
-from .progress import counted, watched
+from .progress import counted, waiting_for, watched
 from .run import result_fields
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Ran:
     repository: Repository
     done: Drained
     seconds: float
-    session_s: float | None = field(default=None)
+    session_s: float | None
 
 
 @click.command()
@@ -84,10 +85,10 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     head = repository.head
     files = len(waiting(repository.context, head).all)
     _say(_standing(None if head is None else head.version, files, repository.context.store.uri))
-    spark, session_s = _session(engine, repository.context.spark_conf) if files else (None, None)
+    session_s = _start_spark(repository.context.spark_conf) if files and engine == "spark" else None
     started = time.monotonic()
     with watched(out, files) as on_batch:
-        done = run(repository.context, spark, engine, Limits(max_batches), on_batch)
+        done = run(repository.context, None, engine, Limits(max_batches), on_batch)
     return Ran(repository, done, time.monotonic() - started, session_s)
 
 
@@ -99,15 +100,14 @@ def _standing(head: int | None, files: int, uri: str) -> str:
     return f"finished before: version {head} has taken every file; repository {uri}"
 
 
-def _session(engine: str, conf: Any) -> tuple[Any, float | None]:
-    """A Spark session, started here so that its start can be told apart from the work."""
-    if engine != "spark":
-        return None, None
-    from ..engines.session import start
+def _start_spark(conf: Mapping[str, str]) -> float:
+    """Starts Spark before the run, which finds it started: so its start can be told apart. How long it took."""
+    from ..engines import engine_for
 
     started = time.monotonic()
-    _say("starting Spark …")
-    return start(conf), time.monotonic() - started
+    with waiting_for("starting Spark"):
+        engine_for(conf=conf)
+    return time.monotonic() - started
 
 
 def _say(text: str) -> None:

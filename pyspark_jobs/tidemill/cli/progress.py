@@ -100,6 +100,19 @@ def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
+@contextlib.contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """A spinner on a terminal while something takes its time; one line elsewhere."""
+    if not sys.stderr.isatty():
+        click.echo(what, err=True)
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status(what):
+        yield
+
+
 def _bar(console: Console) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -105,6 +105,22 @@ def test_a_renamed_operator_does_not_start_empty(folder, tmp_path):
     refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`new`", "`old`")
 
 
+def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folder, tmp_path):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="old")
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
+    grouped.agg(n=tm.count(), name="new")
+    r = tm.open(p, root=str(tmp_path / "root"))
+    refused(lambda: r.run(engine="local"), "`new`")
+    r.init()
+    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
+    r.run(engine="local")
+    assert {row["k"]: row for row in r.state("new").to_pylist()}.keys() == {"x"}
+    assert {row["k"]: row for row in r.state("old").to_pylist()}.keys() == {"x", "y"}
+
+
 def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(folder, tmp_path):
     p, grouped = counting(folder, name="one")
     grouped.agg(n=tm.count())

@@ -98,6 +98,9 @@ class Context:
     def check_operators(self, head: Commit | None) -> None:
         """`InvalidInput` where the code's operators do not fit the state that is there."""
         recorded = self.schemas(head)
+        if not recorded.keys() >= self.job.operators.keys() or head is None:
+            added = {name: schema for entry in self.log.added() for name, schema in entry.schemas.items()}
+            recorded = {**recorded, **added} if head is None else {**added, **recorded}
         for name, placed in self.job.operators.items():
             found = describe(placed.operator)
             if name not in recorded:

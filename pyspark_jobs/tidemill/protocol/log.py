@@ -18,7 +18,7 @@ from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
 from . import decide
-from .records import Commit, Init, Plan, decode, encode
+from .records import Added, Commit, Init, Plan, decode, encode
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 """How long to wait before each further try of a create whose outcome could not be read back."""
@@ -66,6 +66,19 @@ class Log:
         """The record that `init` wrote; None if there is no repository yet."""
         found = self._read(names.ref(0))
         return None if found is None else decode(Init, found, names.ref(0))
+
+    def added(self) -> list[Added]:
+        """The operators that `init` was told of after the first time, oldest first."""
+        found = []
+        while (data := self._read(names.ref(len(found) + 1))) is not None:
+            found.append(decode(Added, data, names.ref(len(found) + 1)))
+        return found
+
+    def add(self, record: Added) -> None:
+        """Appends operators to the repository's; told by several at once, each finds the next free entry."""
+        number, data = len(self.added()) + 1, encode(record)
+        while self._claim(names.ref(number), data) != data:
+            number += 1
 
     def head(self) -> Commit | None:
         """The newest commit; None if there is none (version −1).

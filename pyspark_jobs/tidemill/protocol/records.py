@@ -40,6 +40,16 @@ class Init:
 
 
 @dataclass(frozen=True)
+class Added:
+    """An entry of `refs/` by which `init` was told of further operators. They begin empty, on purpose."""
+
+    schemas: dict[str, dict[str, Any]]
+    created_ms: int
+    kind: Literal["operators"] = "operators"
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True)
 class Split:
     """The unit of reading: a file, or the row groups `first..last` (inclusive) of a Parquet file."""
 
@@ -209,7 +219,7 @@ class Commit:
     format: int = FORMAT_VERSION
 
 
-Record = TypeVar("Record", Init, Plan, Receipt, Commit)
+Record = TypeVar("Record", Init, Added, Plan, Receipt, Commit)
 
 _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
@@ -217,7 +227,7 @@ _HASH = re.compile(r"[0-9a-f]{16}")
 _OBJECTS = (Segment, OutputFile, QuarantineFile)
 
 
-def encode(record: Init | Plan | Receipt | Commit) -> bytes:
+def encode(record: Init | Added | Plan | Receipt | Commit) -> bytes:
     """The record as UTF-8 JSON, one stable byte string for one record."""
     return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()
 

@@ -1,0 +1,112 @@
+"""`Rows`: a source whose rows a test gives. They lie as Parquet files in a folder that the tester chooses.
+
+So that every engine reads them as it reads any source. INVARIANT: a pipeline with an unbound `Rows` does not run.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import InvalidInput
+from ..protocol.records import Split
+from ..schema import conform, to_ddl
+from ..store import open_store
+from .contract import Block, ReadContext, SourceFile
+from .files import Files
+
+
+class Rows:
+    """Rows given by a test (`tm.testing.Tester`), in the columns of `schema`.
+
+    >>> import tidemill as tm
+    >>> tm.Rows("word string, n int").schema.names
+    ['word', 'n']
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._files = Files("", format="parquet", schema=schema)
+        self._folder: str | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return self._files.schema
+
+    def __repr__(self) -> str:
+        return f"Rows({to_ddl(self.schema)!r})"
+
+    def bind(self, folder: str) -> None:
+        """From now on its rows are the files in `folder`, a path or a store's URI."""
+        self._folder = folder
+        self._files = Files(folder, format="parquet", schema=self.schema)
+
+    def put(self, number: int, rows: Any, time_zone: str = "UTC") -> str:
+        """Writes rows as file `number` of the folder, in the form of `table`; the file's name."""
+        name = f"{number:010d}.parquet"
+        sink = io.BytesIO()
+        pq.write_table(self.table(rows, time_zone), sink)
+        open_store(self._bound()).put(name, sink.getvalue())
+        return name
+
+    def table(self, rows: Any, time_zone: str = "UTC") -> pa.Table:
+        """Rows as a table: dicts, tuples, scalars (one column), or an Arrow table. Missing fields are null; times
+        without a zone are in `time_zone`. `InvalidInput` for a value that does not fit its column."""
+        if isinstance(rows, pa.Table | pa.RecordBatch):
+            given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+            return conform(given, self.schema, "rows given to the tester")
+        names = self.schema.names
+        cells = [_cells(row, names, number) for number, row in enumerate(rows)]
+        columns = [
+            _column([row[i] for row in cells], field, ZoneInfo(time_zone)) for i, field in enumerate(self.schema)
+        ]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
+        """The files that were put."""
+        self._bound()
+        return self._files.discover(name, storage_options)
+
+    def splits(self, files: Sequence[SourceFile], storage_options: Mapping[str, Any] | None = None) -> list[Split]:
+        """One each."""
+        return self._files.splits(files, storage_options)
+
+    def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
+        """As `Files.read`."""
+        return self._files.read(split, block_rows, context)
+
+    def _bound(self) -> str:
+        if self._folder is None:
+            raise InvalidInput(
+                "the source tm.Rows gets its rows from a test, and no test has given it any",
+                hint="run it with tm.testing.Tester(pipeline), or read files with tm.Files",
+            )
+        return self._folder
+
+
+def _cells(row: Any, names: list[str], number: int) -> Sequence[Any]:
+    if isinstance(row, Mapping):
+        for name in row:
+            if name not in names:
+                raise InvalidInput(f"row {number} has the field `{name}`, the source has {', '.join(names)}")
+        return [row.get(name) for name in names]
+    cells = row if isinstance(row, tuple | list) else (row,)
+    if len(cells) == len(names):
+        return cells
+    raise InvalidInput(f"row {number} is {row!r}: {len(cells)} values, expected {len(names)} ({', '.join(names)})")
+
+
+def _column(values: list[Any], field: pa.Field, zone: ZoneInfo) -> pa.Array:
+    if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+        values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        kind = to_ddl(pa.schema([field])).partition(" ")[2]
+        raise InvalidInput(f"rows given to the tester: column `{field.name}` is {kind}: {error}") from error

@@ -1,0 +1,209 @@
+"""Row-wise SQL: what of DuckDB's SELECT is allowed over a stream, and how hidden columns travel through it.
+
+Decisions over the parsed statement, no rows. INVARIANT: a statement that passes gives for each row the same, whatever
+rows stand beside it, whenever and wherever it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..errors import InvalidInput
+from . import duck
+
+TABLE = "rows"
+ALIAS = "_tidemill"
+"""Hidden columns leave the statement as `_tidemill<name>`, so that no `*` confuses them with the user's columns."""
+
+_ENVIRONMENT = {
+    "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp", "localtime",
+    "localtimestamp", "current_catalog", "current_database", "current_role", "current_schema", "current_user",
+    "session_user", "user", "version", "getenv",
+}  # fmt: skip
+_CLAUSES = {
+    "group_expressions": "GROUP BY",
+    "group_sets": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "sample": "USING SAMPLE",
+}
+_MODIFIERS = {
+    "DISTINCT_MODIFIER": "DISTINCT",
+    "ORDER_MODIFIER": "ORDER BY",
+    "LIMIT_MODIFIER": "LIMIT",
+    "LIMIT_PERCENT_MODIFIER": "LIMIT",
+}
+_TABLES = {
+    "JOIN": "a join",
+    "SUBQUERY": "a subquery",
+    "TABLE_FUNCTION": "a table function",
+    "EMPTY": "no FROM",
+    "AT": "AT",
+}
+_KEYED = "what needs more than one row is for keyed operators: .groupBy(…).agg(…), .dropDuplicates(…)"
+
+
+def check_row_wise(text: str, columns: Sequence[str]) -> None:
+    """`InvalidInput` unless `text` is one SELECT over `rows` alone that treats each row by itself."""
+    node = _parsed(text)
+    _check_clauses(text, node)
+    _check_table(text, node.get("from_table") or {})
+    names = {name.lower() for name in columns}
+    for part in ("select_list", "where_clause"):
+        for found in _expressions(node.get(part)):
+            _check_expression(text, found, names)
+
+
+@lru_cache(maxsize=256)
+def with_hidden(text: str, hidden: tuple[str, ...]) -> str:
+    """`text` with the columns `hidden` kept out of every `*` and added at the end, as `_tidemill<name>`."""
+    if not hidden:
+        return text
+    tree = _serialised(text)
+    node = tree["statements"][0]["node"]
+    for found in _expressions(node["select_list"]):
+        if found.get("class") == "STAR" and found.get("expr") is None:
+            found["exclude_list"] = [*found.get("exclude_list", ()), *hidden]
+    for name in hidden:
+        column = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": f"{ALIAS}{name}", "column_names": [name]}
+        node["select_list"].append(column)
+    made: str = duck.closed().execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0]
+    return made
+
+
+def refused(text: str, what: str, hint: str | None = None) -> InvalidInput:
+    """The error for a statement; its first line holds no line ends of the statement."""
+    shown = " ".join(text.split())
+    return InvalidInput(f"sql `{shown if len(shown) <= 200 else shown[:200] + '…'}`: {what}", hint=hint)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput(f"sql: found {text!r}, expected a statement such as `SELECT * FROM rows WHERE …`")
+    tree = _serialised(text)
+    if tree.get("error"):
+        message = str(tree.get("error_message"))
+        if message.startswith("Only SELECT"):
+            message = "this is no SELECT, expected `SELECT … FROM rows`"
+        raise refused(text, message)
+    statements = tree["statements"]
+    if len(statements) != 1:
+        raise refused(text, f"found {len(statements)} statements, expected one SELECT")
+    node: dict[str, Any] = statements[0]["node"]
+    if node["type"] != "SELECT_NODE":
+        kind = str(node.get("setop_type") or node["type"]).lower().replace("_", " ")
+        raise refused(text, f"found a {kind}, expected one SELECT over `rows`", "unite streams with .unionByName")
+    return node
+
+
+def _serialised(text: str) -> dict[str, Any]:
+    tree: dict[str, Any] = json.loads(duck.closed().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0][0])
+    return tree
+
+
+def _check_clauses(text: str, node: dict[str, Any]) -> None:
+    for modifier in node.get("modifiers") or ():
+        clause = _MODIFIERS.get(modifier["type"], modifier["type"])
+        raise refused(text, f"{clause} needs more than one row, expected a row-wise SELECT", _KEYED)
+    for key, clause in _CLAUSES.items():
+        if node.get(key):
+            raise refused(text, f"{clause} needs more than one row, expected a row-wise SELECT", _KEYED)
+    if (node.get("aggregate_handling") or "STANDARD_HANDLING") != "STANDARD_HANDLING":
+        raise refused(text, "GROUP BY needs more than one row, expected a row-wise SELECT", _KEYED)
+    if (node.get("cte_map") or {}).get("map"):
+        raise refused(text, "found WITH, expected one SELECT over `rows`", "use several .sql steps")
+
+
+def _check_table(text: str, table: dict[str, Any]) -> None:
+    kind = table.get("type")
+    named = (table.get("schema_name"), table.get("catalog_name"), table.get("table_name", "").lower())
+    if table.get("at_clause"):
+        kind = "AT"
+    if kind == "BASE_TABLE" and named == ("", "", TABLE):
+        if table.get("sample"):
+            raise refused(text, "TABLESAMPLE is not the same for every run, expected `FROM rows`")
+        return
+    what = f"the table `{table.get('table_name')}`" if kind == "BASE_TABLE" else _TABLES.get(str(kind), "another table")
+    raise refused(text, f"found {what}, expected FROM `rows` alone: the stream", "a stream knows only its own rows")
+
+
+def _expressions(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every expression in a part of a statement, outer ones first."""
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        for value in tree.values():
+            yield from _expressions(value)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _expressions(item)
+
+
+def _check_expression(text: str, found: dict[str, Any], columns: set[str]) -> None:
+    kind = found["class"]
+    if kind == "SUBQUERY":
+        raise refused(text, "found a subquery, expected a row-wise SELECT", "use several .sql steps")
+    if kind == "WINDOW":
+        raise refused(text, f"the window function `{_name(found)}` needs more than one row", _KEYED)
+    if kind == "PARAMETER":
+        raise refused(text, "found a parameter, expected values in the text")
+    if kind == "FUNCTION":
+        _check_function(text, found, columns)
+    if kind == "COLUMN_REF" and len(found["column_names"]) == 1:
+        name = found["column_names"][0].lower()
+        if name not in columns and (name in _ENVIRONMENT or _changes(name)):
+            raise _not_constant(text, name)
+
+
+def _check_function(text: str, found: dict[str, Any], columns: set[str]) -> None:
+    name = _name(found)
+    kinds = _functions().get(name, {})
+    if "aggregate" in kinds:
+        raise refused(text, f"the aggregate `{name}` needs more than one row, expected a row-wise SELECT", _KEYED)
+    arguments = found.get("arguments", found.get("children")) or ()
+    if name in _ENVIRONMENT or _changes(name) or (name == "age" and len(arguments) == 1):
+        raise _not_constant(text, name)
+    for definition in kinds.get("macro", ()):
+        for inner in _macro(definition):
+            if _name(inner) != name:
+                _check_expression(text, inner, columns)
+
+
+def _not_constant(text: str, name: str) -> InvalidInput:
+    return refused(
+        text,
+        f"`{name}` is not constant for its input, so a batch run again would give something else",
+        "an operator's function is given the batch time",
+    )
+
+
+def _name(found: dict[str, Any]) -> str:
+    return str(found.get("function_name", "")).lower()
+
+
+def _changes(name: str) -> bool:
+    return any(kind in _functions().get(name, {}) for kind in ("VOLATILE", "CONSISTENT_WITHIN_QUERY"))
+
+
+@lru_cache(maxsize=1)
+def _functions() -> dict[str, dict[str, list[str]]]:
+    """Name → kinds (`scalar`, `aggregate`, `macro`, …) and stabilities; for macros, what they stand for."""
+    found: dict[str, dict[str, list[str]]] = {}
+    rows = duck.closed().execute(
+        "SELECT function_name, function_type, stability, macro_definition FROM duckdb_functions()"
+    )
+    for name, kind, stability, definition in rows.fetchall():
+        kinds = found.setdefault(name.lower(), {})
+        kinds.setdefault(kind, []).extend([definition] if definition else [])
+        kinds.setdefault(stability or "", [])
+    return found
+
+
+@lru_cache(maxsize=256)
+def _macro(definition: str) -> list[dict[str, Any]]:
+    """The expressions of a macro's definition; none where it is a table's, which is no expression anyway."""
+    tree = _serialised(f"SELECT {definition}")
+    return [] if tree.get("error") else list(_expressions(tree["statements"][0]["node"]))

@@ -1,0 +1,176 @@
+"""Stateless steps: `Select`, `Drop`, `Sql`, `MapBatches`. Each is checked when the pipeline is built.
+
+A step gives the columns it makes (`output`) and makes them (`apply`). INVARIANT: hidden columns (`_metadata`, `_row`)
+come out last, as they went in, unless a function changed the number of rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..schema import conform, difference, normalise, to_arrow
+from ..schema.arrow import check_names
+from ..settings import unknown
+from . import duck, sql
+from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
+
+
+@dataclass(frozen=True)
+class Select:
+    """Only these columns, in this order; `_metadata.file_path` gives the column `file_path`."""
+
+    columns: tuple[str, ...]
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """The chosen columns; `InvalidInput` names the nearest one to a name that is not there."""
+        if not self.columns:
+            raise InvalidInput("select needs at least one column")
+        fields = [self._field(schema, name) for name in self.columns]
+        check_names([field.name for field in fields], "select")
+        return pa.schema(fields)
+
+    def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
+        """The chosen columns of `rows`."""
+        arrays, fields = [], []
+        for name in self.columns:
+            field = self._field(rows.schema, name)
+            fields.append(field)
+            arrays.append(
+                rows.column(METADATA).field(field.name) if name not in rows.schema.names else rows.column(name)
+            )
+        return _with_hidden(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), rows)
+
+    def _field(self, schema: pa.Schema, name: str) -> pa.Field:
+        if not isinstance(name, str):
+            raise InvalidInput(f"select: expected names of columns, found {name!r}", hint="compute with .sql")
+        if name in schema.names and name not in HIDDEN:
+            return schema.field(name)
+        head, _, inner = name.partition(".")
+        if head == METADATA:
+            if METADATA_TYPE.get_field_index(inner) < 0:
+                raise unknown("column", name, [f"{METADATA}.{f.name}" for f in METADATA_TYPE])
+            return METADATA_TYPE.field(inner)
+        raise unknown("column", name, _visible(schema))
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Without these columns."""
+
+    columns: tuple[str, ...]
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """The other columns; `InvalidInput` for one that is not there, or if none is left."""
+        for name in self.columns:
+            if name not in schema.names:
+                raise unknown("column", str(name), _visible(schema))
+        left = [field for field in schema if field.name not in self.columns]
+        if not left:
+            raise InvalidInput("drop leaves no column, expected at least one to stay")
+        return pa.schema(left)
+
+    def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
+        """The other columns of `rows`."""
+        return rows.select([name for name in rows.schema.names if name not in self.columns])
+
+
+@dataclass(frozen=True)
+class Sql:
+    """One row-wise SELECT of DuckDB's SQL over the stream, which is called `rows` (see `sources/sql.py`)."""
+
+    text: str
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that the statement makes of none; `InvalidInput` for what is not row-wise, or DuckDB refuses."""
+        sql.check_row_wise(self.text, [*schema.names, *HIDDEN])
+        hidden = [pa.field(ROW, pa.int64())]
+        if METADATA in self.text:
+            hidden.insert(0, pa.field(METADATA, METADATA_TYPE))
+        made = self._run(pa.schema([*schema, *hidden]).empty_table(), "UTC").schema
+        visible = [field for field in made if not field.name.startswith(sql.ALIAS)]
+        for field in visible:
+            if field.name in HIDDEN:
+                raise sql.refused(self.text, f"the column `{field.name}` is hidden: choose its fields, or rename it")
+        if not visible:
+            raise sql.refused(self.text, "it makes no column")
+        check_names([field.name for field in visible], f"sql `{self.text}`")
+        try:
+            return normalise(pa.schema([pa.field(field.name, field.type) for field in visible]))
+        except InvalidInput as error:
+            raise sql.refused(self.text, error.message, error.hint) from error
+
+    def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
+        """The statement over `rows`; times are in `time_zone`."""
+        made = self._run(pa.Table.from_batches([rows]), time_zone)
+        fields = []
+        columns = []
+        for name, column in zip(made.schema.names, made.columns, strict=True):
+            if name not in HIDDEN:
+                fields.append(pa.field(name.removeprefix(sql.ALIAS), column.type))
+                columns.append(column)
+        table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+        return _one_batch(conform(table, normalise(table.schema), "sql"))
+
+    def _run(self, rows: pa.Table, time_zone: str) -> pa.Table:
+        hidden = tuple(name for name in HIDDEN if name in rows.schema.names)
+        try:
+            return duck.query(duck.closed(time_zone), sql.with_hidden(self.text, hidden), rows=rows)
+        except duckdb.Error as error:
+            message = str(error).strip().partition("\n\nLINE ")[0]
+            raise sql.refused(self.text, message) from error
+
+
+@dataclass(frozen=True)
+class MapBatches:
+    """A user's function on each block; `schema` declares what it gives back."""
+
+    fn: Callable[[pa.RecordBatch], pa.RecordBatch]
+    schema: Any
+    _made: pa.Schema = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise InvalidInput(f"map_batches: expected a function of a pyarrow.RecordBatch, found {self.fn!r}")
+        object.__setattr__(self, "_made", to_arrow(self.schema))
+
+    def output(self, schema: pa.Schema) -> pa.Schema:  # noqa: ARG002
+        """The declared columns."""
+        return self._made
+
+    def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
+        """What the function gives back for `rows`; `InvalidInput` where that is not what was declared."""
+        given = rows.select(_visible(rows.schema))
+        made = self.fn(given)
+        name = getattr(self.fn, "__qualname__", repr(self.fn))
+        if isinstance(made, pa.Table):
+            made = _one_batch(made)
+        if not isinstance(made, pa.RecordBatch):
+            raise InvalidInput(f"map_batches: `{name}` returned {type(made).__name__}, expected a pyarrow.RecordBatch")
+        differs = difference(self._made, normalise(made.schema))
+        if differs is not None and sorted(made.schema.names) != sorted(self._made.names):
+            raise InvalidInput(f"map_batches: `{name}` returned other columns than declared: {differs}")
+        made = conform(made, self._made, f"map_batches: `{name}`")
+        return _with_hidden(made, rows) if made.num_rows == rows.num_rows else made
+
+
+def _visible(schema: pa.Schema) -> list[str]:
+    return [name for name in schema.names if name not in HIDDEN]
+
+
+def _with_hidden(made: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`made` and the hidden columns of `rows`, which has as many rows."""
+    hidden = [name for name in HIDDEN if name in rows.schema.names]
+    schema = pa.schema([*made.schema, *(rows.schema.field(name) for name in hidden)])
+    return pa.RecordBatch.from_arrays([*made.columns, *(rows.column(name) for name in hidden)], schema=schema)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    found = table.combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)

@@ -1,1 +1,107 @@
-"""Tidemill: stateful stream processing as a series of ordinary batch runs."""
+"""Tidemill: stateful stream processing as a series of ordinary batch runs.
+
+The public names. They are loaded when they are first used, so that `import tidemill` costs nothing and imports
+neither pyspark nor airflow nor pandas.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import testing
+    from .errors import (
+        CorruptState,
+        Fenced,
+        InternalError,
+        InvalidInput,
+        StateNotSet,
+        StoreUnavailable,
+        TidemillError,
+    )
+    from .operators.aggregate import count, first, last, max, mean, min, sum
+    from .operators.map_with_state import StateSpec
+    from .pipeline.load import load
+    from .pipeline.stream import GroupedStream, Pipeline, Stream
+    from .protocol.progress import BatchProgress
+    from .repository import Repository, open
+    from .rows import Row
+    from .sinks.files import Json, Parquet
+    from .sources.files import Files
+    from .sources.rows import Rows
+
+_HOME = {
+    "BatchProgress": "protocol.progress",
+    "CorruptState": "errors",
+    "Fenced": "errors",
+    "Files": "sources.files",
+    "GroupedStream": "pipeline.stream",
+    "InternalError": "errors",
+    "InvalidInput": "errors",
+    "Json": "sinks.files",
+    "Parquet": "sinks.files",
+    "Pipeline": "pipeline.stream",
+    "Repository": "repository",
+    "Row": "rows",
+    "Rows": "sources.rows",
+    "StateNotSet": "errors",
+    "StateSpec": "operators.map_with_state",
+    "StoreUnavailable": "errors",
+    "Stream": "pipeline.stream",
+    "TidemillError": "errors",
+    "count": "operators.aggregate",
+    "first": "operators.aggregate",
+    "last": "operators.aggregate",
+    "load": "pipeline.load",
+    "max": "operators.aggregate",
+    "mean": "operators.aggregate",
+    "min": "operators.aggregate",
+    "open": "repository",
+    "sum": "operators.aggregate",
+}
+
+__all__ = [
+    "BatchProgress",
+    "CorruptState",
+    "Fenced",
+    "Files",
+    "GroupedStream",
+    "InternalError",
+    "InvalidInput",
+    "Json",
+    "Parquet",
+    "Pipeline",
+    "Repository",
+    "Row",
+    "Rows",
+    "StateNotSet",
+    "StateSpec",
+    "StoreUnavailable",
+    "Stream",
+    "TidemillError",
+    "count",
+    "first",
+    "last",
+    "load",
+    "max",
+    "mean",
+    "min",
+    "open",
+    "sum",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module(".testing", __name__)
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,24 +9,18 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .driver.drain import Limits
-from .errors import InvalidInput
 from .pipeline.stream import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
 from .rows import row_type
 from .settings import unknown
-from .sources.files import Files
+from .sources.rows import Rows
 from .verbs.open import open_context
 
 OUTPUT_COLUMNS = ("_batch_id",)
@@ -77,11 +71,7 @@ class Tester:
 
     def batch(self, rows: Sequence[Any], batch_time_ms: int | None = None, source: str | None = None) -> BatchResult:
         """One batch of `rows` (dicts, or tuples in the order of the source's columns)."""
-        name = self._source(source)
-        schema: pa.Schema = self.pipeline.sources[name].schema
-        table = pa.Table.from_pylist([self._record(row, schema) for row in rows], schema=schema)
-        folder = self._data(name)
-        pq.write_table(table, folder / f"{self._files:08d}.parquet")
+        self._rows(self._source(source)).put(self._files, rows, self.pipeline.timeZone)
         self._files += 1
         at_ms = self._next_ms if batch_time_ms is None else batch_time_ms
         self._next_ms = at_ms + self._interval_ms
@@ -99,16 +89,16 @@ class Tester:
 
     def _open(self) -> Repository:
         context = open_context(self.pipeline, self._root, "main", None, None)
-        sources = {
-            name: Files(str(self._data(name)), format="parquet", schema=source.schema)
-            for name, source in self.pipeline.sources.items()
-        }
+        sources = {name: self._rows(name) for name in self.pipeline.sources}
         return Repository(dataclasses.replace(context, job=dataclasses.replace(context.job, sources=sources)))
 
-    def _data(self, source: str) -> Path:
+    def _rows(self, source: str) -> Rows:
+        """The source as rows of the test, in a folder of its own; also where the pipeline reads files."""
         folder = Path(self._folder.name) / "data" / source
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        rows = Rows(self.pipeline.sources[source].schema)
+        rows.bind(str(folder))
+        return rows
 
     def _source(self, source: str | None) -> str:
         known = self.pipeline.sources
@@ -117,27 +107,6 @@ class Tester:
         if source not in known:
             raise unknown("source", str(source), known)
         return source
-
-    def _record(self, row: Any, schema: pa.Schema) -> dict[str, Any]:
-        if isinstance(row, Mapping):
-            for name in row:
-                if name not in schema.names:
-                    raise unknown("column", str(name), schema.names)
-            values = dict(row)
-        elif isinstance(row, tuple | list) and len(row) == len(schema):
-            values = dict(zip(schema.names, row, strict=True))
-        else:
-            raise InvalidInput(f"Tester.batch: the row {row!r} does not fit the columns {', '.join(schema.names)}")
-        return {name: self._cell(values.get(name), schema.field(name).type) for name in schema.names}
-
-    def _cell(self, value: Any, kind: pa.DataType) -> Any:
-        """Text and naive times become instants in the pipeline's time zone."""
-        if not pa.types.is_timestamp(kind) or value is None or isinstance(value, int):
-            return value
-        time = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if kind.tz is not None and time.tzinfo is None:
-            return time.replace(tzinfo=ZoneInfo(self.pipeline.timeZone))
-        return time
 
     def _result(self, progress: list[BatchProgress]) -> BatchResult:
         head = self.repository.head

@@ -57,7 +57,7 @@ class Rows:
 
     def table(self, rows: Any, time_zone: str = "UTC") -> pa.Table:
         """Rows as a table: dicts, tuples, scalars (one column), or an Arrow table. Missing fields are null; times
-        without a zone are in `time_zone`. `InvalidInput` for a value that does not fit its column."""
+        (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit its column."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
             return conform(given, self.schema, "rows given to the tester")
@@ -103,6 +103,8 @@ def _cells(row: Any, names: list[str], number: int) -> Sequence[Any]:
 
 
 def _column(values: list[Any], field: pa.Field, zone: ZoneInfo) -> pa.Array:
+    if pa.types.is_timestamp(field.type):
+        values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
     if pa.types.is_timestamp(field.type) and field.type.tz is not None:
         values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -161,10 +161,10 @@ def test_a_wrong_question_is_told_as_invalid_input(call, options, said):
 def test_cells_are_told_apart_and_not_interpreted():
     time = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)
     values = [None, 1234567, 1.5, 1e300, Decimal("1234.50"), True, "[red]x[/red]", [1, 2], time,
-              time.replace(microsecond=250_000)]  # fmt: skip
+              time.replace(microsecond=250_000), date(2013, 1, 2)]  # fmt: skip
     assert [render.cell(value).plain for value in values] == [
         "–", "1,234,567", "1.5", "1e+300", "1,234.50", "True", "[red]x[/red]", "[1, 2]",
-        "2013-01-02 03:04:05", "2013-01-02 03:04:05.25",
+        "2013-01-02 03:04:05", "2013-01-02 03:04:05.25", "2013-01-02",
     ]  # fmt: skip
 
 

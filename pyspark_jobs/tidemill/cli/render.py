@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +40,8 @@ def cell(value: Any) -> Text:
     """One value, as text that rich does not interpret; a null is seen to be one."""
     if value is None:
         return Text("–", style="dim")
-    if isinstance(value, datetime):
-        return Text(_time(value))
+    if isinstance(value, date):
+        return Text(_time(value) if isinstance(value, datetime) else value.isoformat())
     if isinstance(value, float):
         return Text(f"{value:,.6g}" if abs(value) < 1e15 else repr(value))
     if isinstance(value, int | Decimal) and not isinstance(value, bool):

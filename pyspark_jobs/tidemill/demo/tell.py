@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
 from .. import names
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit
+from ..sources import duck
 from . import data
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _busiest(aircraft: pa.Table) -> pa.Table:
 def _silent(alerts: pa.Table) -> pa.Table:
     return _query(
         f"""SELECT tailnum AS aircraft, name AS carrier, flights, last_seen AS "last seen", last_dest AS "flying to",
-            noticed FROM rows JOIN airlines USING (carrier)
+            noticed::DATE AS noticed FROM rows JOIN airlines USING (carrier)
             ORDER BY noticed DESC, last_seen DESC, tailnum LIMIT {_SHOWN}""",
         alerts,
     )
@@ -102,10 +102,7 @@ def _query(sql: str, rows: pa.Table) -> pa.Table:
     codes = sorted(set(rows["carrier"].to_pylist()))
     names_of = pa.table({"carrier": codes, "name": [known.get(code, code) for code in codes]},
                         schema=pa.schema({"carrier": pa.string(), "name": pa.string()}))  # fmt: skip
-    with duckdb.connect(config={"TimeZone": "UTC"}) as connection:
-        connection.register("rows", rows)
-        connection.register("airlines", names_of)
-        return connection.sql(sql).to_arrow_table()
+    return duck.query(duck.closed(), sql, rows=rows, airlines=names_of)
 
 
 def state_sql(folder: Path, head: Commit) -> str | None:

@@ -122,6 +122,9 @@ def test_a_late_write_lands_when_the_next_one_begins(inner: Store) -> None:
     assert contents(inner) == {}
     assert store.create("a", b"again") is False
     assert contents(inner) == {"a": b"mine"}
+    store.delete("a")
+    store.put("b", b"")
+    assert contents(inner) == {"b": b""}
 
 
 def test_several_faults_make_one_plan(inner: Store) -> None:

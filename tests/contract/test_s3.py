@@ -16,6 +16,8 @@ from tests.servers.s3 import S3Server
 from tidemill.errors import InvalidInput, StoreUnavailable, TidemillError
 from tidemill.store import ObjectMissing, Store, open_store, probe
 from tidemill.store import s3 as s3_module
+from tidemill.store.s3 import S3Store
+from tidemill.store.s3_client import Clients
 
 SECRET = "wJalrXUtnFEMI-K7MDENG"
 
@@ -44,6 +46,11 @@ class Scripted:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+def clients_of(store: Store) -> Clients:
+    assert isinstance(store, S3Store)
+    return store._clients
+
+
 @pytest.fixture
 def scripted(scripted_server: Scripted) -> Scripted:
     scripted_server.answers.clear()
@@ -66,6 +73,13 @@ def scripted_server() -> Iterator[Scripted]:
             if status == 0:  # the request was taken, and the answer is lost
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if status == -1:  # the answer breaks off
+                self.send_response(200)
+                self.send_header("Content-Length", "10")
+                self.end_headers()
+                self.wfile.write(b"half")
+                self.close_connection = True
                 return
             body = f"<Error><Code>{code}</Code><Message>because of {code}</Message></Error>".encode() if code else b""
             self.send_response(status)
@@ -133,6 +147,16 @@ def test_a_put_that_failed_is_sent_again(scripted: Scripted) -> None:
     scripted.answers = [(500, "InternalError"), (200, "")]
     scripted.store().put("a", b"")
     assert len(scripted.asked) == 2
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Scripted) -> None:
+    scripted.answers = [(-1, ""), (-1, ""), (200, "")]
+    assert scripted.store().get("a") == b""
+    assert len(scripted.asked) == 3
+    scripted.answers = [(-1, "")]
+    with pytest.raises(StoreUnavailable, match="^read `s3://bucket/root/a`: no answer from "):
+        scripted.store().get("a")
+    assert len(scripted.asked) == 6
 
 
 def test_a_conflict_stored_nothing_and_is_tried_again(scripted: Scripted) -> None:
@@ -306,7 +330,7 @@ def test_a_bucket_name_that_cannot_be_is_refused(scripted: Scripted) -> None:
 
 def test_no_secret_shows(scripted: Scripted) -> None:
     store = scripted.store()
-    assert SECRET not in repr(store) + str(store) + store.uri + repr(vars(store)["_clients"])
+    assert SECRET not in repr(store) + str(store) + store.uri + repr(clients_of(store))
 
 
 def test_the_endpoint_may_come_from_the_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,9 +343,20 @@ def test_the_endpoint_may_come_from_the_environment(s3_server: S3Server, monkeyp
 
 def test_stores_of_the_same_options_share_their_clients(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = scripted.store(), open_store("s3://other", scripted.options())
-    assert vars(one)["_clients"] is vars(two)["_clients"]
+    assert clients_of(one) is clients_of(two)
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    assert vars(scripted.store())["_clients"] is not vars(one)["_clients"]
+    assert clients_of(scripted.store()) is not clients_of(one)
+
+
+def test_a_fork_uses_connections_of_its_own(s3_server: S3Server) -> None:
+    store = open_store(s3_server.new_root(), s3_server.options)
+    store.put("a", b"content")
+    child = os.fork()
+    if child == 0:
+        fine = store.get("a") == b"content" and clients_of(store).process == os.getpid()
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert clients_of(store).process == os.getpid()
 
 
 # on the real server
@@ -336,11 +371,15 @@ def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server) -> None:
 
 def test_a_very_large_object_is_copied_in_parts(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     part = 5 * 1024**2  # the least that S3 takes
-    monkeypatch.setattr(s3_module, "COPY_WHOLE_BYTES", part)
-    monkeypatch.setattr(s3_module, "COPY_PART_BYTES", part)
     store = open_store(s3_server.new_root(), s3_server.options)
     data = os.urandom(2 * part + 12345)
     store.put("a b", data)
+    store.copy("a b", "whole")
+    whole = store.stat("whole")
+    assert whole is not None
+    assert "-" not in whole.etag
+    monkeypatch.setattr(s3_module, "COPY_WHOLE_BYTES", part)
+    monkeypatch.setattr(s3_module, "COPY_PART_BYTES", part)
     store.copy("a b", "c d")
     assert store.get("c d") == data
     copied = store.stat("c d")
@@ -351,7 +390,7 @@ def test_a_very_large_object_is_copied_in_parts(s3_server: S3Server, monkeypatch
 def test_marks_of_folders_are_passed_over(s3_server: S3Server) -> None:
     store = open_store(s3_server.new_root(), s3_server.options)
     store.put("a/b", b"")
-    client = vars(store)["_clients"].main
+    client = clients_of(store).main
     bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
     for key in (f"{prefix}/", f"{prefix}/a/", f"{prefix}/empty/"):
         client.put_object(Bucket=bucket, Key=key, Body=b"")

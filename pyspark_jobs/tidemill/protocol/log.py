@@ -187,7 +187,7 @@ class Log:
             version = json.loads(self._read(names.head_hint(self._branch)) or b"null")["version"]
         except (ValueError, TypeError, KeyError, RecursionError):
             return -1
-        return version if type(version) is int and -1 <= version <= _LAST else -1
+        return version if isinstance(version, int) and -1 <= version <= _LAST else -1
 
     def _verified(self, hint: int) -> Commit | None:
         """The newest commit at or below the hint: the hint's own, unless it points above the truth."""

@@ -6,6 +6,7 @@ conditional create is sent once a call: a client's own retry would take its firs
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +20,7 @@ from .s3_errors import Cause, asking, cause_of
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which says that nothing was stored and that one may try again."""
 
+BROKEN_OFF_TRIES = 3
 COPY_PART_BYTES = 512 * 1024**2
 COPY_WHOLE_BYTES = 5 * 1024**3
 """The largest object that S3 copies in one request; a larger one is copied in parts."""
@@ -40,13 +42,19 @@ class S3Store:
     def __init__(self, bucket: str, prefix: str, clients_: Clients, options: dict[str, Any]) -> None:
         self._bucket = bucket
         self._prefix = prefix
-        self._clients = clients_
+        self._made = clients_
         self._options = options
 
     @property
     def uri(self) -> str:
         """`s3://bucket/prefix`."""
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    @property
+    def _clients(self) -> Clients:
+        if self._made.process != os.getpid():
+            self._made = clients(self._options)
+        return self._made
 
     def __repr__(self) -> str:
         return f"S3Store({self.uri!r})"
@@ -141,16 +149,26 @@ class S3Store:
         return {"Bucket": self._bucket, "Key": self._prefix + checked(name)}
 
     def _read(self, name: str, extra: dict[str, str]) -> bytes:
+        """boto3 repeats a request, but not one whose answer breaks off, so that is done here."""
         with self._asking("read", name):
-            try:
-                body: bytes = self._clients.main.get_object(**self._where(name), **extra)["Body"].read()
-                return body
-            except Exception as error:
-                if cause_of(error) is Cause.BEYOND_END:
-                    return b""
-                if cause_of(error) is Cause.MISSING:
-                    raise ObjectMissing(name, self.uri) from None
-                raise
+            for _ in range(BROKEN_OFF_TRIES - 1):
+                try:
+                    return self._read_once(name, extra)
+                except Exception as error:
+                    if cause_of(error) is not Cause.BROKEN_OFF:
+                        raise
+            return self._read_once(name, extra)
+
+    def _read_once(self, name: str, extra: dict[str, str]) -> bytes:
+        try:
+            body: bytes = self._clients.main.get_object(**self._where(name), **extra)["Body"].read()
+            return body
+        except Exception as error:
+            if cause_of(error) is Cause.BEYOND_END:
+                return b""
+            if cause_of(error) is Cause.MISSING:
+                raise ObjectMissing(name, self.uri) from None
+            raise
 
     def _create_once(self, name: str, data: bytes) -> Cause | None:
         """None if the object is now ours, TAKEN or CONFLICT if the server says so."""

@@ -28,11 +28,15 @@ _STYLES = ("auto", "path", "virtual")
 
 @dataclass(frozen=True)
 class Clients:
-    """`main` retries what is safe to retry; `once` sends each request once. Both are safe for threads."""
+    """`main` retries what is safe to retry; `once` sends each request once. Both are safe for threads.
+
+    They hold connections, so they belong to the process that made them, and a fork makes its own.
+    """
 
     main: Any = field(repr=False)
     once: Any = field(repr=False)
     endpoint: str
+    process: int
 
 
 _made: dict[tuple[Any, ...], Clients] = {}
@@ -86,7 +90,7 @@ def _make(options: Mapping[str, Any]) -> Clients:
         session = boto3.Session(**{name: options[name] for name in _SESSION if name in options})
         attempts = int(float(options.get("max_attempts", 5)))
         main, once = (_client(session, options, total) for total in (attempts, 1))
-        return Clients(main, once, main.meta.endpoint_url)
+        return Clients(main, once, main.meta.endpoint_url, os.getpid())
 
 
 def _client(session: Any, options: Mapping[str, Any], attempts: int) -> Any:

@@ -21,6 +21,7 @@ class Cause(Enum):
     TAKEN = auto()
     CONFLICT = auto()
     BEYOND_END = auto()
+    BROKEN_OFF = auto()
     OTHER = auto()
 
 
@@ -40,6 +41,7 @@ _CREDENTIALS = (
     "ConfigNotFound",
     "MissingDependencyException",
 )
+_BROKEN_OFF = ("ResponseStreamingError", "IncompleteReadError")
 _REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _LOGIN = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _REFUSED = (401, 403)
@@ -50,6 +52,8 @@ def cause_of(error: Exception) -> Cause:
     status, code = _answer(error)
     if code == "NoSuchBucket":
         return Cause.OTHER
+    if type(error).__name__ in _BROKEN_OFF:
+        return Cause.BROKEN_OFF
     if status == 404:
         return Cause.MISSING
     if status == 412:

@@ -32,7 +32,7 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
     for name, table in tables.items():
         connection.register(name, table)
     try:
-        return connection.execute(text).to_arrow_table()
+        return connection.sql(text).to_arrow_table()
     finally:
         for name in tables:
             connection.unregister(name)

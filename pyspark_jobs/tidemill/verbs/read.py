@@ -15,6 +15,7 @@ from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
 from ..sinks.files import Json, Parquet
+from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
 from ..state.columns import MapColumns
 from ..state.table import live_rows
@@ -71,7 +72,13 @@ def state(
         table = table.filter(_among(table, shape.key, list(keys)))
     if where is not None:
         table = _where(table, where)
-    return table if columns is None else table.select(list(columns))
+    return table if columns is None else table.select([_column(table, name) for name in columns])
+
+
+def _column(table: pa.Table, name: str) -> str:
+    if name not in table.column_names:
+        raise unknown("column of the state", name, table.column_names)
+    return name
 
 
 def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
@@ -109,13 +116,10 @@ def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
 
 
 def _where(table: pa.Table, where: str) -> pa.Table:
-    connection = duckdb.connect(config={"enable_external_access": False, "TimeZone": "UTC"})
     try:
-        return connection.from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
+        return duck.closed().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
     except duckdb.Error as error:
         raise InvalidInput(f"state: where={where!r} is not a condition over the state's columns: {error}") from error
-    finally:
-        connection.close()
 
 
 def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:

@@ -21,7 +21,7 @@ DAYS = {
 }
 
 
-def running(who: str, row: Any, state: Any) -> tuple[str, int, int]:
+def running(batchTime: int, who: str, row: Any, state: Any) -> tuple[str, int, int]:
     """Each row's running number and sum."""
     count, total = state.getOption or (0, 0)
     state.update((count + 1, total + row.amount))

@@ -7,7 +7,12 @@ pub(crate) mod error;
 mod functions;
 pub(crate) mod map;
 pub(crate) mod map_schema;
+mod operator;
+mod operator_factory;
+mod operator_function;
 pub(crate) mod run;
+mod state;
+mod value;
 
 /// The Rust engine.
 #[pymodule]
@@ -21,5 +26,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map_schema::PyMapSchema>()?;
     module.add_class::<run::PyRun>()?;
     module.add_class::<map::PyStateMap>()?;
+    module.add_class::<operator::PyPass>()?;
+    module.add_class::<operator::PyPrepared>()?;
+    module.add_class::<operator::PyOperator>()?;
+    module.add_class::<state::PyState>()?;
+    module.add_function(wrap_pyfunction!(operator_factory::aggregate, module)?)?;
+    module.add_function(wrap_pyfunction!(operator_factory::map_with_state, module)?)?;
     Ok(())
 }

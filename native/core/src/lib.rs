@@ -3,9 +3,12 @@
 //! No Python, no object names, no version numbers and no clock here: bytes, rows and times come in as arguments.
 //! INVARIANT: every order is (hash of the key, key bytes, sub-key bytes), and every comparison of keys is by hash first.
 
+pub mod aggregate;
+pub mod ddl;
 pub mod error;
 pub mod key;
 pub mod map;
+pub mod operator;
 pub mod range;
 pub mod run;
 pub mod schema;

@@ -26,9 +26,9 @@ pub(super) fn is_ordered(data_type: &DataType) -> bool {
 }
 
 /// The order of two floats.
-pub(super) fn floats<F: PartialOrd>(a: F, b: F) -> Ordering {
+pub(super) fn floats<F: PartialOrd>(a: &F, b: &F) -> Ordering {
     // What does not compare with itself is NaN.
-    a.partial_cmp(&b).unwrap_or_else(|| is_nan(&a).cmp(&is_nan(&b)))
+    a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }
 
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
@@ -58,8 +58,12 @@ fn values(a: &dyn Array, i: usize, b: &dyn Array, j: usize) -> Ordering {
         DataType::Date32 => numbers::<Date32Type>(a, i, b, j),
         DataType::Timestamp(_, _) => numbers::<TimestampMicrosecondType>(a, i, b, j),
         DataType::Decimal128(_, _) => numbers::<Decimal128Type>(a, i, b, j),
-        DataType::Float32 => floats(a.as_primitive::<Float32Type>().value(i), b.as_primitive::<Float32Type>().value(j)),
-        DataType::Float64 => floats(a.as_primitive::<Float64Type>().value(i), b.as_primitive::<Float64Type>().value(j)),
+        DataType::Float32 => {
+            floats(&a.as_primitive::<Float32Type>().value(i), &b.as_primitive::<Float32Type>().value(j))
+        }
+        DataType::Float64 => {
+            floats(&a.as_primitive::<Float64Type>().value(i), &b.as_primitive::<Float64Type>().value(j))
+        }
         DataType::Struct(_) => {
             let pairs = a.as_struct().columns().iter().zip(b.as_struct().columns());
             first_difference(pairs.map(|(a, b)| rows(a.as_ref(), i, b.as_ref(), j)))

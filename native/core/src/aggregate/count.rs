@@ -31,7 +31,7 @@ impl Count {
 
 impl Accumulator for Count {
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
-        match values.and_then(|values| values.logical_nulls()) {
+        match values.and_then(Array::logical_nulls) {
             None => groups.iter().for_each(|&group| self.counts[group as usize] += 1),
             Some(nulls) => {
                 for (&group, valid) in groups.iter().zip(nulls.iter()) {

@@ -52,9 +52,9 @@ pub(super) fn accumulator<S: Side>(side: S, data_type: DataType, groups: usize) 
         DataType::Date32 => typed::<Date32Type, S>(side, data_type, groups, Ord::cmp),
         DataType::Timestamp(_, _) => typed::<TimestampMicrosecondType, S>(side, data_type, groups, Ord::cmp),
         DataType::Decimal128(_, _) => typed::<Decimal128Type, S>(side, data_type, groups, Ord::cmp),
-        DataType::Float32 => typed::<Float32Type, S>(side, data_type, groups, |a, b| compare::floats(*a, *b)),
-        DataType::Float64 => typed::<Float64Type, S>(side, data_type, groups, |a, b| compare::floats(*a, *b)),
-        _ => Box::new(Picked { picks: Picks::new(data_type, groups), side }),
+        DataType::Float32 => typed::<Float32Type, S>(side, data_type, groups, compare::floats),
+        DataType::Float64 => typed::<Float64Type, S>(side, data_type, groups, compare::floats),
+        _ => Box::new(Picked { picks: Picks::new(&data_type, groups), side }),
     }
 }
 

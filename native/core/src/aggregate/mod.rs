@@ -143,8 +143,8 @@ impl Aggregate {
             (Function::Mean, Some(input)) => mean::accumulator(label, input, &result, groups)?,
             (Function::Min, Some(_)) => extreme::accumulator(extreme::Least, result, groups),
             (Function::Max, Some(_)) => extreme::accumulator(extreme::Greatest, result, groups),
-            (Function::First, Some(_)) => Box::new(pick::Edge::first(result, groups)),
-            (Function::Last, Some(_)) => Box::new(pick::Edge::last(result, groups)),
+            (Function::First, Some(_)) => Box::new(pick::Edge::first(&result, groups)),
+            (Function::Last, Some(_)) => Box::new(pick::Edge::last(&result, groups)),
         })
     }
 

@@ -21,8 +21,8 @@ pub(super) struct Picks {
 }
 
 impl Picks {
-    pub(super) fn new(data_type: DataType, groups: usize) -> Self {
-        Self { sources: vec![new_null_array(&data_type, 1)], at: vec![(0, 0); groups] }
+    pub(super) fn new(data_type: &DataType, groups: usize) -> Self {
+        Self { sources: vec![new_null_array(data_type, 1)], at: vec![(0, 0); groups] }
     }
 
     /// Adds a column to pick from; returns its number.
@@ -63,11 +63,11 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub(super) fn first(data_type: DataType, groups: usize) -> Self {
+    pub(super) fn first(data_type: &DataType, groups: usize) -> Self {
         Self { picks: Picks::new(data_type, groups), keeps_first: true }
     }
 
-    pub(super) fn last(data_type: DataType, groups: usize) -> Self {
+    pub(super) fn last(data_type: &DataType, groups: usize) -> Self {
         Self { picks: Picks::new(data_type, groups), keeps_first: false }
     }
 

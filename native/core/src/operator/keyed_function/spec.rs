@@ -1,6 +1,6 @@
 //! A keyed function as declared, and what follows from it: which columns are sent through the exchange.
 
-use arrow_schema::{Fields, SchemaRef};
+use arrow_schema::{Field, Fields, SchemaRef};
 
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
@@ -54,6 +54,18 @@ pub struct KeyedFunctionSpec {
 }
 
 impl KeyedFunctionSpec {
+    /// The columns that the function is given: the declared ones, else all but hidden ones.
+    #[must_use]
+    pub fn value_columns(&self) -> Vec<String> {
+        let all = || self.input.fields().iter().map(|field| field.name().clone());
+        self.values.clone().unwrap_or_else(|| all().filter(|name| !is_hidden(name)).collect())
+    }
+
+    /// The column `name` of its input, as it is sent; `InvalidInput` where there is none.
+    pub fn column(&self, name: &str) -> Result<Field> {
+        Ok(InputColumn::find(&self.name, &self.input, name)?.field())
+    }
+
     /// The event time column, where the timeout goes by it.
     pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
         if !matches!(self.timeout, Timeout::EventTime(_)) {
@@ -79,11 +91,9 @@ impl KeyedFunctionSpec {
 
     /// What is sent: key columns, then the event time, then the columns that the function is given, each once.
     pub(super) fn sent_columns(&self) -> Result<Vec<InputColumn>> {
-        let all = || self.input.fields().iter().map(|field| field.name().clone());
-        let values = self.values.clone().unwrap_or_else(|| all().filter(|name| !is_hidden(name)).collect());
         let event_time = self.event_time_column()?.map(|column| column.name);
         let mut sent: Vec<InputColumn> = Vec::new();
-        for name in self.key.iter().cloned().chain(event_time).chain(values) {
+        for name in self.key.iter().cloned().chain(event_time).chain(self.value_columns()) {
             if sent.iter().all(|column| column.name != name) {
                 sent.push(InputColumn::find(&self.name, &self.input, &name)?);
             }

@@ -1,0 +1,201 @@
+//! `Operator`, `Pass` and `Prepared`: a keyed operator at work in one task.
+//!
+//! INVARIANT: maps are forked when they are handed in, so that a pass that fails leaves the caller's as they were.
+
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidemill_core::operator::{Combine, Operator, Output, Pass, PassKind, Prepared};
+use tidemill_core::{Error, Result, StateMap};
+
+use crate::arrow::{array_out, batch_in, batch_out, schema_out};
+use crate::error::{Raise, invalid};
+use crate::map::PyStateMap;
+use crate::map_schema::PyMapSchema;
+
+/// One pass of a batch.
+#[pyclass(name = "Pass", module = "tidemill._native", frozen)]
+pub(crate) struct PyPass {
+    pass: Pass,
+}
+
+#[pymethods]
+impl PyPass {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        kind: &str,
+        batch_time_ms: i64,
+        late_ms: Option<i64>,
+        watermark_ms: Option<i64>,
+    ) -> PyResult<Self> {
+        let kind = match kind {
+            "data" => PassKind::Data,
+            "due" => PassKind::Due,
+            other => return Err(invalid(py, &format!("a pass is \"data\" or \"due\", found {other:?}"))),
+        };
+        Ok(Self { pass: Pass { kind, batch_time_ms, late_ms, watermark_ms } })
+    }
+}
+
+/// What an operator sends through the exchange for one block.
+#[pyclass(name = "Prepared", module = "tidemill._native", frozen)]
+pub(crate) struct PyPrepared {
+    rows: RecordBatch,
+    late: Option<BooleanBuffer>,
+}
+
+#[pymethods]
+impl PyPrepared {
+    #[getter]
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        batch_out(py, &self.rows)
+    }
+
+    #[getter]
+    fn late<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.late.as_ref().map(|late| array_out(py, &BooleanArray::new(late.clone(), None))).transpose()
+    }
+}
+
+/// A keyed operator at work.
+#[pyclass(name = "Operator", module = "tidemill._native", frozen)]
+pub(crate) struct PyOperator {
+    task: Mutex<Task>,
+}
+
+struct Task {
+    name: String,
+    operator: Box<dyn Operator>,
+    maps: Maps,
+}
+
+enum Maps {
+    NotOpened,
+    Open(Vec<StateMap>),
+    /// Finished, or a pass failed and left them half changed.
+    Spent,
+}
+
+impl PyOperator {
+    /// The Python object for `operator`.
+    pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
+        Self { task: Mutex::new(Task { name, operator: Box::new(operator), maps: Maps::NotOpened }) }
+    }
+
+    /// Never waits: who waited here while holding the interpreter would wait for ever for a function that needs it.
+    fn task(&self) -> Result<MutexGuard<'_, Task>> {
+        match self.task.try_lock() {
+            Ok(task) => Ok(task),
+            Err(TryLockError::Poisoned(_)) => Err(Error::InternalError("an operator is used after it panicked".into())),
+            Err(TryLockError::WouldBlock) => Err(Error::InternalError("an operator is used by two threads".into())),
+        }
+    }
+}
+
+#[pymethods]
+impl PyOperator {
+    fn map_schemas(&self, py: Python<'_>) -> PyResult<Vec<PyMapSchema>> {
+        let task = self.task().raise(py)?;
+        Ok(task.operator.maps().iter().map(|schema| PyMapSchema::wrap(Arc::new(schema.clone()))).collect())
+    }
+
+    fn output_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let schema = self.task().raise(py)?.operator.output_schema();
+        schema_out(py, &schema)
+    }
+
+    fn prepared_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let schema = self.task().raise(py)?.operator.prepared_schema();
+        schema_out(py, &schema)
+    }
+
+    #[pyo3(signature = (rows, pass_, combine=true))]
+    fn prepare(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, pass_: &PyPass, combine: bool) -> PyResult<PyPrepared> {
+        let rows = batch_in(rows)?;
+        let combine = if combine { Combine::Block } else { Combine::Nothing };
+        let prepared = py.detach(|| self.task()?.operator.prepare(&rows, &pass_.pass, combine)).raise(py)?;
+        let Prepared { rows, late } = prepared;
+        Ok(PyPrepared { rows, late })
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn open(&self, py: Python<'_>, maps: Vec<PyRef<'_, PyStateMap>>) -> PyResult<()> {
+        let maps = maps.iter().map(|map| map.fork()).collect();
+        self.task().raise(py)?.open(maps).raise(py)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn apply<'py>(
+        &self,
+        py: Python<'py>,
+        chunks: Vec<Bound<'py, PyAny>>,
+        pass_: &PyPass,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let chunks = chunks.iter().map(batch_in).collect::<PyResult<Vec<_>>>()?;
+        let rows = py.detach(|| self.task()?.apply(&chunks, &pass_.pass)).raise(py)?;
+        batch_out(py, &rows)
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<Vec<PyStateMap>> {
+        let maps = self.task().raise(py)?.finish().raise(py)?;
+        Ok(maps.into_iter().map(PyStateMap::wrap).collect())
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = self.task().raise(py)?.operator.metrics();
+        let metrics = PyDict::new(py);
+        metrics.set_item("rows", found.rows)?;
+        metrics.set_item("rows_updated", found.rows_updated)?;
+        metrics.set_item("rows_removed", found.rows_removed)?;
+        metrics.set_item("timed_out", found.timed_out)?;
+        Ok(metrics)
+    }
+}
+
+impl Task {
+    fn open(&mut self, maps: Vec<StateMap>) -> Result<()> {
+        if !matches!(self.maps, Maps::NotOpened) {
+            return Err(self.misused("was opened twice"));
+        }
+        let schemas = self.operator.maps();
+        let fit = maps.len() == schemas.len()
+            && maps.iter().zip(schemas).all(|(map, schema)| map.schema().has_columns_of(schema));
+        if !fit {
+            return Err(self.misused("was opened with maps of other columns than its own"));
+        }
+        self.maps = Maps::Open(maps);
+        Ok(())
+    }
+
+    fn apply(&mut self, chunks: &[RecordBatch], pass: &Pass) -> Result<RecordBatch> {
+        let mut maps = self.take_maps()?;
+        let mut out = Output::new(self.operator.output_schema());
+        self.operator.apply(chunks, &mut maps, pass, &mut out)?;
+        self.maps = Maps::Open(maps);
+        out.into_rows()
+    }
+
+    fn finish(&mut self) -> Result<Vec<StateMap>> {
+        self.take_maps()
+    }
+
+    /// The open maps; until they are put back the operator is spent.
+    fn take_maps(&mut self) -> Result<Vec<StateMap>> {
+        match std::mem::replace(&mut self.maps, Maps::Spent) {
+            Maps::Open(maps) => Ok(maps),
+            Maps::NotOpened => {
+                self.maps = Maps::NotOpened;
+                Err(self.misused("was used before it was opened"))
+            }
+            Maps::Spent => Err(self.misused("was used after it was finished or had failed")),
+        }
+    }
+
+    fn misused(&self, how: &str) -> Error {
+        Error::InternalError(format!("operator `{}` {how}", self.name))
+    }
+}

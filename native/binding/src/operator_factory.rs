@@ -1,0 +1,131 @@
+//! The functions that make operators: `aggregate`, `map_with_state`.
+
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use tidemill_core::Result;
+use tidemill_core::aggregate::Function;
+use tidemill_core::operator::{
+    AggregateOperator, AggregateSpec, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout,
+};
+
+use crate::arrow::schema_in;
+use crate::error::{Raise, invalid};
+use crate::operator::PyOperator;
+use crate::operator_function::{Arguments, PythonFunction};
+use crate::state::StateKind;
+use crate::value::{Field, Shape, Zone};
+
+/// Running aggregates.
+#[pyfunction]
+pub(crate) fn aggregate(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    functions: Vec<(String, String, Option<String>)>,
+) -> PyResult<PyOperator> {
+    let functions =
+        functions.into_iter().map(|(output, function, column)| Ok((output, Function::named(&function)?, column)));
+    let spec = AggregateSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        functions: functions.collect::<Result<_>>().raise(py)?,
+    };
+    Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))
+}
+
+/// `mapWithState` over a Python function.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn map_with_state(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    value: Option<String>,
+    function: Py<PyAny>,
+    arguments: u8,
+    state_schema: &Bound<'_, PyAny>,
+    state_unnamed: bool,
+    state_type: Option<&Bound<'_, PyType>>,
+    output_schema: &Bound<'_, PyAny>,
+    output_unnamed: bool,
+    timeout_ms: Option<i64>,
+    clock: &str,
+    event_time: Option<String>,
+    late: &str,
+    time_zone: &str,
+) -> PyResult<PyOperator> {
+    let is_one_column = value.is_some();
+    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
+    let spec = KeyedFunctionSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        values: value.map(|column| vec![column]),
+        state: state.fields().clone(),
+        output: Arc::clone(&output),
+        timeout: timeout(py, timeout_ms, clock)?,
+        event_time,
+        late: late_rows(py, late)?,
+    };
+    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let value_columns = spec.value_columns();
+    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
+    let function = PythonFunction {
+        operator: name.to_owned(),
+        function,
+        arguments: called_with(py, arguments)?,
+        key: columns(&spec, &spec.key)
+            .raise(py)?
+            .fields()
+            .iter()
+            .map(|f| Field::new(py, f))
+            .collect::<PyResult<_>>()?,
+        value: Shape::new(py, &columns(&spec, &value_columns).raise(py)?, is_one_column, None)?,
+        value_columns,
+        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
+        output: Shape::new(py, &output, output_unnamed, None)?,
+        output_schema: output,
+        zone,
+    };
+    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+}
+
+/// The columns `names` of the operator's input.
+fn columns(spec: &KeyedFunctionSpec, names: &[String]) -> Result<Schema> {
+    let fields = names.iter().map(|name| spec.column(name));
+    Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
+}
+
+fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Timeout> {
+    match (timeout_ms, clock) {
+        (None, "batch" | "event") => Ok(Timeout::Never),
+        (Some(ms), "batch") => Ok(Timeout::BatchTime(ms)),
+        (Some(ms), "event") => Ok(Timeout::EventTime(ms)),
+        (_, other) => Err(invalid(py, &format!("a timeout goes by the clock \"batch\" or \"event\", found {other:?}"))),
+    }
+}
+
+fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
+    match late {
+        "drop" | "quarantine" => Ok(LateRows::TakeOut),
+        "keep" => Ok(LateRows::Keep),
+        other => {
+            let text = format!("late rows are for \"drop\", \"quarantine\" or \"keep\", found {other:?}");
+            Err(invalid(py, &text))
+        }
+    }
+}
+
+fn called_with(py: Python<'_>, arguments: u8) -> PyResult<Arguments> {
+    match arguments {
+        4 => Ok(Arguments::Four),
+        2 => Ok(Arguments::Two),
+        other => Err(invalid(py, &format!("a function is called with 4 arguments or with 2, found {other}"))),
+    }
+}

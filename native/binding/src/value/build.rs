@@ -1,0 +1,244 @@
+//! Columns grown cell by cell from `Value`s.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, BooleanBuilder, NullBufferBuilder, PrimitiveBuilder, StringBuilder};
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType,
+};
+use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+
+use super::Value;
+
+/// A column that grows.
+pub(crate) struct Builder {
+    data_type: DataType,
+    cells: Cells,
+}
+
+enum Cells {
+    Bool(BooleanBuilder),
+    Int8(PrimitiveBuilder<Int8Type>),
+    Int16(PrimitiveBuilder<Int16Type>),
+    Int32(PrimitiveBuilder<Int32Type>),
+    Int64(PrimitiveBuilder<Int64Type>),
+    Float32(PrimitiveBuilder<Float32Type>),
+    Float64(PrimitiveBuilder<Float64Type>),
+    Decimal(PrimitiveBuilder<Decimal128Type>),
+    Text(StringBuilder),
+    Binary(BinaryBuilder),
+    Date(PrimitiveBuilder<Date32Type>),
+    Timestamp(PrimitiveBuilder<TimestampMicrosecondType>),
+    List(Lists, Box<Builder>),
+    Map(Lists, Box<(Builder, Builder)>),
+    Struct(NullBufferBuilder, usize, Vec<Builder>),
+}
+
+/// Where each list ends.
+struct Lists {
+    nulls: NullBufferBuilder,
+    lengths: Vec<usize>,
+}
+
+impl Builder {
+    /// An empty column of a type that `Kind` knows.
+    pub(crate) fn new(data_type: &DataType) -> Self {
+        Self { data_type: data_type.clone(), cells: Cells::new(data_type) }
+    }
+
+    /// Adds a cell. `value` is of the column's type: it was parsed as that.
+    #[inline]
+    pub(crate) fn append(&mut self, py: Python<'_>, value: &Value) -> PyResult<()> {
+        self.cells.append(py, value)
+    }
+
+    /// The column, of the type it was made for.
+    pub(crate) fn finish(mut self) -> Result<ArrayRef, ArrowError> {
+        self.cells.finish(&self.data_type)
+    }
+}
+
+impl Cells {
+    fn new(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Boolean => Self::Bool(BooleanBuilder::new()),
+            DataType::Int8 => Self::Int8(PrimitiveBuilder::new()),
+            DataType::Int16 => Self::Int16(PrimitiveBuilder::new()),
+            DataType::Int32 => Self::Int32(PrimitiveBuilder::new()),
+            DataType::Float32 => Self::Float32(PrimitiveBuilder::new()),
+            DataType::Float64 => Self::Float64(PrimitiveBuilder::new()),
+            DataType::Decimal128(_, _) => Self::Decimal(PrimitiveBuilder::new().with_data_type(data_type.clone())),
+            DataType::Utf8 => Self::Text(StringBuilder::new()),
+            DataType::Binary => Self::Binary(BinaryBuilder::new()),
+            DataType::Date32 => Self::Date(PrimitiveBuilder::new()),
+            DataType::Timestamp(_, _) => Self::Timestamp(PrimitiveBuilder::new().with_data_type(data_type.clone())),
+            DataType::List(item) => Self::List(Lists::new(), Box::new(Builder::new(item.data_type()))),
+            DataType::Map(entries, _) => {
+                let pair = fields_of(entries);
+                Self::Map(
+                    Lists::new(),
+                    Box::new((Builder::new(pair[0].data_type()), Builder::new(pair[1].data_type()))),
+                )
+            }
+            DataType::Struct(fields) => {
+                let columns = fields.iter().map(|field| Builder::new(field.data_type())).collect();
+                Self::Struct(NullBufferBuilder::new(0), 0, columns)
+            }
+            _ => Self::Int64(PrimitiveBuilder::new()),
+        }
+    }
+
+    fn append(&mut self, py: Python<'_>, value: &Value) -> PyResult<()> {
+        match (self, value) {
+            (Self::Bool(cells), Value::Bool(value)) => cells.append_value(*value),
+            (Self::Bool(cells), _) => cells.append_null(),
+            (Self::Int8(cells), value) => append_int(cells, value)?,
+            (Self::Int16(cells), value) => append_int(cells, value)?,
+            (Self::Int32(cells), value) => append_int(cells, value)?,
+            (Self::Int64(cells), value) => append_int(cells, value)?,
+            (Self::Date(cells), value) => append_int(cells, value)?,
+            (Self::Timestamp(cells), value) => append_int(cells, value)?,
+            (Self::Float64(cells), Value::Float(value)) => cells.append_value(*value),
+            (Self::Float64(cells), _) => cells.append_null(),
+            #[expect(clippy::cast_possible_truncation, reason = "a float column holds the nearest float")]
+            (Self::Float32(cells), Value::Float(value)) => cells.append_value(*value as f32),
+            (Self::Float32(cells), _) => cells.append_null(),
+            (Self::Decimal(cells), Value::Decimal(value)) => cells.append_value(*value),
+            (Self::Decimal(cells), _) => cells.append_null(),
+            (Self::Text(cells), Value::Text(text)) => cells.append_value(text.to_str(py)?),
+            (Self::Text(cells), _) => cells.append_null(),
+            (Self::Binary(cells), Value::Bytes(bytes)) => cells.append_value(bytes),
+            (Self::Binary(cells), _) => cells.append_null(),
+            (Self::List(lists, items), Value::List(values)) => {
+                lists.append(Some(values.len()));
+                values.iter().try_for_each(|value| items.append(py, value))?;
+            }
+            (Self::Map(lists, pair), Value::Map(entries)) => {
+                lists.append(Some(entries.len()));
+                for (key, value) in entries {
+                    pair.0.append(py, key)?;
+                    pair.1.append(py, value)?;
+                }
+            }
+            (Self::List(lists, _) | Self::Map(lists, _), _) => lists.append(None),
+            (Self::Struct(nulls, rows, columns), value) => {
+                *rows += 1;
+                append_struct(py, nulls, columns, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+        Ok(match self {
+            Self::Bool(cells) => Arc::new(cells.finish()),
+            Self::Int8(cells) => Arc::new(cells.finish()),
+            Self::Int16(cells) => Arc::new(cells.finish()),
+            Self::Int32(cells) => Arc::new(cells.finish()),
+            Self::Int64(cells) => Arc::new(cells.finish()),
+            Self::Float32(cells) => Arc::new(cells.finish()),
+            Self::Float64(cells) => Arc::new(cells.finish()),
+            Self::Decimal(cells) => Arc::new(cells.finish()),
+            Self::Text(cells) => Arc::new(cells.finish()),
+            Self::Binary(cells) => Arc::new(cells.finish()),
+            Self::Date(cells) => Arc::new(cells.finish()),
+            Self::Timestamp(cells) => Arc::new(cells.finish()),
+            Self::List(lists, items) => Arc::new(finish_list(lists, items, data_type)?),
+            Self::Map(lists, pair) => Arc::new(finish_map(lists, pair, data_type)?),
+            Self::Struct(nulls, rows, columns) => Arc::new(finish_struct(nulls, *rows, columns, data_type)?),
+        })
+    }
+}
+
+impl Lists {
+    fn new() -> Self {
+        Self { nulls: NullBufferBuilder::new(0), lengths: Vec::new() }
+    }
+
+    fn append(&mut self, length: Option<usize>) {
+        self.nulls.append(length.is_some());
+        self.lengths.push(length.unwrap_or(0));
+    }
+
+    fn offsets(&mut self) -> Result<OffsetBuffer<i32>, ArrowError> {
+        let items: usize = self.lengths.iter().sum();
+        if i32::try_from(items).is_err() {
+            return Err(ArrowError::OffsetOverflowError(items));
+        }
+        Ok(OffsetBuffer::from_lengths(std::mem::take(&mut self.lengths)))
+    }
+}
+
+fn append_int<T>(cells: &mut PrimitiveBuilder<T>, value: &Value) -> PyResult<()>
+where
+    T: ArrowPrimitiveType,
+    T::Native: TryFrom<i64>,
+{
+    match value {
+        // The range was checked when the value was parsed, so this never raises.
+        Value::Int(value) => match T::Native::try_from(*value) {
+            Ok(value) => cells.append_value(value),
+            Err(_) => return Err(PyOverflowError::new_err("a number does not fit its column")),
+        },
+        _ => cells.append_null(),
+    }
+    Ok(())
+}
+
+fn append_struct(
+    py: Python<'_>,
+    nulls: &mut NullBufferBuilder,
+    columns: &mut [Builder],
+    value: &Value,
+) -> PyResult<()> {
+    match value {
+        Value::Struct(values) => {
+            nulls.append_non_null();
+            columns.iter_mut().zip(values).try_for_each(|(column, value)| column.append(py, value))
+        }
+        _ => {
+            nulls.append_null();
+            columns.iter_mut().try_for_each(|column| column.append(py, &Value::Null))
+        }
+    }
+}
+
+fn finish_list(lists: &mut Lists, items: &mut Builder, data_type: &DataType) -> Result<ListArray, ArrowError> {
+    let DataType::List(item) = data_type else { return Err(mismatch(data_type)) };
+    let values = items.cells.finish(&items.data_type)?;
+    ListArray::try_new(item.clone(), lists.offsets()?, values, lists.nulls.finish())
+}
+
+fn finish_map(lists: &mut Lists, pair: &mut (Builder, Builder), data_type: &DataType) -> Result<MapArray, ArrowError> {
+    let DataType::Map(entries, ordered) = data_type else { return Err(mismatch(data_type)) };
+    let columns = vec![pair.0.cells.finish(&pair.0.data_type)?, pair.1.cells.finish(&pair.1.data_type)?];
+    let rows = StructArray::try_new(fields_of(entries), columns, None)?;
+    MapArray::try_new(entries.clone(), lists.offsets()?, rows, lists.nulls.finish(), *ordered)
+}
+
+fn finish_struct(
+    nulls: &mut NullBufferBuilder,
+    rows: usize,
+    columns: &mut [Builder],
+    data_type: &DataType,
+) -> Result<StructArray, ArrowError> {
+    let DataType::Struct(fields) = data_type else { return Err(mismatch(data_type)) };
+    let columns = columns.iter_mut().map(|column| column.cells.finish(&column.data_type)).collect::<Result<_, _>>()?;
+    StructArray::try_new_with_length(fields.clone(), columns, nulls.finish(), rows)
+}
+
+fn fields_of(entries: &FieldRef) -> Fields {
+    match entries.data_type() {
+        DataType::Struct(fields) => fields.clone(),
+        _ => Fields::empty(),
+    }
+}
+
+fn mismatch(data_type: &DataType) -> ArrowError {
+    ArrowError::SchemaError(format!("a column of {data_type} was built as another type"))
+}

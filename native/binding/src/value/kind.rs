@@ -1,0 +1,100 @@
+//! Types as the binding sees them: an Arrow type, what Python has for it, and how it is spelled in messages.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, TimeUnit};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::record::Record;
+use crate::error::invalid;
+
+/// A column or a nested field.
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) nullable: bool,
+    pub(crate) data_type: DataType,
+    pub(crate) kind: Kind,
+}
+
+/// What kind of cells a type has.
+pub(crate) enum Kind {
+    Bool,
+    /// The least and the greatest number that fits.
+    Int(i64, i64),
+    Float32,
+    Float64,
+    Decimal(u8, i8),
+    Text,
+    Binary,
+    Date,
+    /// An instant; shown as a naive datetime in the pipeline's time zone.
+    Timestamp,
+    /// A naive datetime.
+    TimestampNtz,
+    List(Box<Field>),
+    Map(Box<Field>, Box<Field>),
+    Struct(Arc<Record>),
+}
+
+impl Field {
+    /// The field; structs are shown as `Row`s.
+    pub(crate) fn new(py: Python<'_>, field: &ArrowField) -> PyResult<Self> {
+        Self::with_class(py, field, None)
+    }
+
+    /// The field; a struct is shown as an instance of `class`, which is a dataclass.
+    pub(super) fn with_class(py: Python<'_>, field: &ArrowField, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+        let kind = Kind::new(py, field, class)?;
+        let (name, data_type) = (field.name().clone(), field.data_type().clone());
+        Ok(Self { name, nullable: field.is_nullable(), data_type, kind })
+    }
+
+    /// The type as users write it.
+    pub(crate) fn ddl(&self) -> String {
+        let not_null = if self.nullable { "" } else { " not null" };
+        format!("{}{not_null}", tidemill_core::ddl::ddl(&self.data_type))
+    }
+}
+
+impl Kind {
+    fn new(py: Python<'_>, field: &ArrowField, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+        Ok(match field.data_type() {
+            DataType::Boolean => Self::Bool,
+            DataType::Int8 => Self::Int(i8::MIN.into(), i8::MAX.into()),
+            DataType::Int16 => Self::Int(i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => Self::Int(i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => Self::Int(i64::MIN, i64::MAX),
+            DataType::Float32 => Self::Float32,
+            DataType::Float64 => Self::Float64,
+            DataType::Decimal128(precision, scale) => Self::Decimal(*precision, *scale),
+            DataType::Utf8 => Self::Text,
+            DataType::Binary => Self::Binary,
+            DataType::Date32 => Self::Date,
+            DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Self::Timestamp,
+            DataType::Timestamp(TimeUnit::Microsecond, None) => Self::TimestampNtz,
+            DataType::List(item) => Self::List(Box::new(Field::with_class(py, item, class)?)),
+            DataType::Struct(fields) => Self::Struct(Arc::new(Record::new(py, fields, class)?)),
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(pair) if pair.len() == 2 => {
+                    Self::Map(Box::new(Field::new(py, &pair[0])?), Box::new(Field::with_class(py, &pair[1], class)?))
+                }
+                other => return Err(unknown(py, field.name(), other)),
+            },
+            other => return Err(unknown(py, field.name(), other)),
+        })
+    }
+
+    /// Whether its objects cannot be changed by who is given them.
+    pub(crate) fn is_frozen(&self) -> bool {
+        match self {
+            Self::List(_) | Self::Map(..) => false,
+            Self::Struct(record) => record.is_frozen(),
+            _ => true,
+        }
+    }
+}
+
+fn unknown(py: Python<'_>, name: &str, found: &DataType) -> PyErr {
+    invalid(py, &format!("column `{name}` has type {found}, which Python functions cannot be given"))
+}

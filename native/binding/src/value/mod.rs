@@ -1,0 +1,41 @@
+//! Cells of Arrow columns as Python objects, and Python objects as cells: what user functions see and give back.
+//!
+//! `kind`: a type with its Python side. `decode`: column → object. `parse`: object → `Value`, with exact checks.
+//! `show`: `Value` → object. `build`: `Value`s → column. INVARIANT: nothing that Python can change is kept; a value
+//! that was parsed is a copy.
+
+mod build;
+mod decimal;
+mod decode;
+mod kind;
+mod parse;
+mod record;
+mod shape;
+mod show;
+mod time;
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+pub(crate) use build::Builder;
+pub(crate) use decode::Decoder;
+pub(crate) use kind::Field;
+pub(crate) use parse::Refused;
+
+pub(crate) use shape::Shape;
+pub(crate) use time::Zone;
+
+/// A cell, checked to be of its type. Integers of all widths, dates (days) and timestamps (µs) are `Int`.
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// Unscaled.
+    Decimal(i128),
+    Text(Py<PyString>),
+    Bytes(Vec<u8>),
+    Struct(Vec<Value>),
+    List(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+}

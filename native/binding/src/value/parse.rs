@@ -1,0 +1,252 @@
+//! Python objects as `Value`s of a type, with exact checks: what would lose something is refused, never rounded.
+//!
+//! An int is taken where a float or decimal is expected, a bool is never a number, and a float never an int.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+};
+
+use super::Value;
+use super::decimal::unscaled;
+use super::kind::{Field, Kind};
+use super::record::Record;
+use super::time::{self, Zone};
+
+/// Why an object was not taken.
+pub(crate) enum Refused {
+    /// It does not fit its type.
+    Misfit(Box<Misfit>),
+    /// Looking at it raised.
+    Raised(PyErr),
+}
+
+/// What did not fit where.
+pub(crate) struct Misfit {
+    /// From the inside out: `.name` of a field, `[n]` of an item.
+    path: Vec<String>,
+    expected: String,
+    found: String,
+}
+
+impl Refused {
+    /// `object` is not what was `expected`.
+    pub(super) fn misfit(expected: String, object: &Bound<'_, PyAny>) -> Self {
+        Self::misfit_described(expected, described(object))
+    }
+
+    pub(super) fn misfit_described(expected: String, found: String) -> Self {
+        Self::Misfit(Box::new(Misfit { path: Vec::new(), expected, found }))
+    }
+
+    /// The same, within the place that `segment` names.
+    pub(crate) fn at(mut self, segment: impl FnOnce() -> String) -> Self {
+        if let Self::Misfit(misfit) = &mut self {
+            misfit.path.push(segment());
+        }
+        self
+    }
+}
+
+impl From<PyErr> for Refused {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error)
+    }
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path: String = self.path.iter().rev().map(String::as_str).collect();
+        match path.trim_start_matches('.') {
+            "" => write!(f, "found {}, expected {}", self.found, self.expected),
+            path => write!(f, "field `{path}` is {}, expected {}", self.found, self.expected),
+        }
+    }
+}
+
+/// `object` as a value of the field's type.
+pub(crate) fn parse(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<Value, Refused> {
+    if object.is_none() {
+        return if field.nullable { Ok(Value::Null) } else { Err(refuse(object, field)) };
+    }
+    if let Some(value) = parse_kind(object, field, zone)? {
+        return Ok(value);
+    }
+    match plain(object)? {
+        Some(plain) => parse_kind(&plain, field, zone)?.ok_or_else(|| refuse(object, field)),
+        None => Err(refuse(object, field)),
+    }
+}
+
+/// The fields of `object`, one value each.
+pub(crate) fn parse_record(object: &Bound<'_, PyAny>, record: &Record, zone: &Zone) -> Result<Vec<Value>, Refused> {
+    let mut values = Vec::with_capacity(record.fields.len());
+    record.spread(object, |field, item| {
+        values.push(parse_field(item, field, zone)?);
+        Ok(())
+    })?;
+    Ok(values)
+}
+
+/// The value of a field of a row; `None`: the row has no such name.
+pub(crate) fn parse_field(item: Option<&Bound<'_, PyAny>>, field: &Field, zone: &Zone) -> Result<Value, Refused> {
+    let value = match item {
+        Some(item) => parse(item, field, zone),
+        None if field.nullable => Ok(Value::Null),
+        None => Err(Refused::misfit_described(quoted(field), "missing".to_owned())),
+    };
+    value.map_err(|refused| refused.at(|| format!(".{}", field.name)))
+}
+
+/// `None`: it does not fit.
+#[inline]
+fn parse_kind(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
+    Ok(match &field.kind {
+        Kind::Int(least, greatest) => {
+            integer(object).filter(|value| (least..=greatest).contains(&value)).map(Value::Int)
+        }
+        Kind::Float64 => float(object).map(Value::Float),
+        Kind::Float32 => float(object).filter(|&value| fits_f32(value)).map(Value::Float),
+        Kind::Bool => object.cast::<PyBool>().ok().map(|value| Value::Bool(value.is_true())),
+        Kind::Text => text(object)?,
+        Kind::Binary => bytes(object),
+        Kind::Decimal(precision, scale) => unscaled(object, *precision, *scale)?.map(Value::Decimal),
+        Kind::Date => date(object)?,
+        Kind::Timestamp | Kind::TimestampNtz => timestamp(object, &field.kind, zone)?,
+        Kind::List(item) => list(object, item, zone)?,
+        Kind::Map(key, item) => map(object, key, item, zone)?,
+        Kind::Struct(record) => Some(Value::Struct(parse_record(object, record, zone)?)),
+    })
+}
+
+/// An int that is no bool, where it fits 64 bits.
+fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
+    let is_int = object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>();
+    if is_int { object.extract().ok() } else { None }
+}
+
+fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
+    if let Ok(value) = object.cast::<PyFloat>() {
+        return Some(value.value());
+    }
+    let is_int = object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>();
+    if is_int { object.extract().ok() } else { None }
+}
+
+fn fits_f32(value: f64) -> bool {
+    !value.is_finite() || value.abs() <= f64::from(f32::MAX)
+}
+
+fn text(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    let Ok(text) = object.cast::<PyString>() else { return Ok(None) };
+    let Ok(utf8) = text.to_str() else { return Ok(None) }; // a lone surrogate
+    let own = if text.is_exact_instance_of::<PyString>() { text.clone() } else { PyString::new(object.py(), utf8) };
+    Ok(Some(Value::Text(own.unbind())))
+}
+
+fn bytes(object: &Bound<'_, PyAny>) -> Option<Value> {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        return Some(Value::Bytes(bytes.as_bytes().to_vec()));
+    }
+    object.cast::<PyByteArray>().ok().map(|bytes| Value::Bytes(bytes.to_vec()))
+}
+
+fn date(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    match object.cast::<PyDate>() {
+        Ok(date) if !object.is_instance_of::<PyDateTime>() => Ok(Some(Value::Int(time::date_days(date)?))),
+        _ => Ok(None),
+    }
+}
+
+fn timestamp(object: &Bound<'_, PyAny>, kind: &Kind, zone: &Zone) -> PyResult<Option<Value>> {
+    let Ok(datetime) = object.cast::<PyDateTime>() else { return Ok(None) };
+    if !datetime.is_exact_instance_of::<PyDateTime>() && has_nanoseconds(datetime)? {
+        return Ok(None);
+    }
+    if matches!(kind, Kind::Timestamp) {
+        return zone.instant_of(datetime).map(|us| Some(Value::Int(us)));
+    }
+    if datetime.getattr(intern!(object.py(), "tzinfo"))?.is_none() {
+        return time::naive_us(datetime).map(|us| Some(Value::Int(us)));
+    }
+    Ok(None)
+}
+
+/// pandas has timestamps of nanoseconds, and one that is no time.
+fn has_nanoseconds(datetime: &Bound<'_, PyDateTime>) -> PyResult<bool> {
+    match datetime.getattr_opt(intern!(datetime.py(), "nanosecond"))? {
+        Some(nanosecond) => Ok(nanosecond.extract::<i64>().ok() != Some(0)),
+        None => Ok(false),
+    }
+}
+
+fn list(object: &Bound<'_, PyAny>, item: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
+    let mut values = Vec::new();
+    let mut take = |object: &Bound<'_, PyAny>| {
+        let place = values.len();
+        values.push(parse(object, item, zone).map_err(|refused| refused.at(|| format!("[{place}]")))?);
+        Ok::<_, Refused>(())
+    };
+    if let Ok(list) = object.cast::<PyList>() {
+        for object in list {
+            take(&object)?;
+        }
+    } else if let Ok(tuple) = object.cast::<PyTuple>() {
+        for object in tuple {
+            take(&object)?;
+        }
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(Value::List(values)))
+}
+
+fn map(object: &Bound<'_, PyAny>, key: &Field, item: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
+    let Ok(dict) = object.cast::<PyDict>() else { return Ok(None) };
+    let mut entries = Vec::with_capacity(dict.len());
+    for (name, object) in dict {
+        let at = || name.repr().map_or_else(|_| "[?]".to_owned(), |name| format!("[{name}]"));
+        let value = parse(&object, item, zone).map_err(|refused| refused.at(at))?;
+        entries.push((parse(&name, key, zone).map_err(|refused| refused.at(at))?, value));
+    }
+    Ok(Some(Value::Map(entries)))
+}
+
+/// What a numpy scalar or array stands for, as Python's own type.
+fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    if !object.hasattr(intern!(py, "dtype"))? {
+        return Ok(None);
+    }
+    match object.getattr_opt(intern!(py, "tolist"))? {
+        Some(to_list) => to_list.call0().map(Some),
+        None => Ok(None),
+    }
+}
+
+fn refuse(object: &Bound<'_, PyAny>, field: &Field) -> Refused {
+    Refused::misfit(quoted(field), object)
+}
+
+fn quoted(field: &Field) -> String {
+    format!("`{}`", field.ddl())
+}
+
+/// Type and short form of an object.
+fn described(object: &Bound<'_, PyAny>) -> String {
+    const LONGEST: usize = 60;
+    if object.is_none() {
+        return "None".to_owned();
+    }
+    let text =
+        object.repr().map_or_else(|_| "(its repr raised)".to_owned(), |text| text.to_string_lossy().into_owned());
+    let short: String = text.chars().take(LONGEST).collect();
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("`{}` {short}{dots}", type_name(object))
+}
+
+/// The name of an object's type.
+pub(super) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned())
+}

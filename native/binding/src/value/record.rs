@@ -1,0 +1,218 @@
+//! Rows: fields with names, shown as a `tidemill.rows.Row` or as a dataclass, and taken from tuples, dicts and the like.
+
+use arrow_schema::Fields;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+
+use super::kind::Field;
+use super::parse::{Refused, type_name};
+
+/// Fields with names.
+pub(crate) struct Record {
+    pub(crate) fields: Vec<Field>,
+    names: Vec<Py<PyString>>,
+    class: Class,
+}
+
+enum Class {
+    /// Made by `tidemill.rows.row_type`.
+    Row(Py<PyType>),
+    Dataclass {
+        class: Py<PyType>,
+        calling: Calling,
+    },
+}
+
+/// How a dataclass is called.
+enum Calling {
+    /// Its parameters are the fields, in this order.
+    InOrder,
+    ByName,
+}
+
+impl Record {
+    /// A record of these fields, shown as `class` (a dataclass) or as a `Row`.
+    pub(crate) fn new(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        let nested = nested_classes(py, class)?;
+        let class = match class {
+            Some(class) => Class::Dataclass { calling: Calling::of(class, &names)?, class: class.clone().unbind() },
+            None => {
+                let class = py.import("tidemill.rows")?.getattr("row_type")?.call1((names.clone(),))?;
+                Class::Row(class.cast_into::<PyType>()?.unbind())
+            }
+        };
+        let fields = fields
+            .iter()
+            .map(|field| {
+                let class = nested.as_ref().map(|nested| nested.get_item(field.name())).transpose()?.flatten();
+                let class = class.map(Bound::cast_into::<PyType>).transpose()?;
+                Field::with_class(py, field, class.as_ref())
+            })
+            .collect::<PyResult<_>>()?;
+        let names = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
+        Ok(Self { fields, names, class })
+    }
+
+    /// Whether its objects cannot be changed by who is given them.
+    pub(super) fn is_frozen(&self) -> bool {
+        matches!(self.class, Class::Row(_)) && self.fields.iter().all(|field| field.kind.is_frozen())
+    }
+
+    /// The object that has these values.
+    pub(super) fn make<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let py = values.py();
+        match &self.class {
+            Class::Row(class) => tuple_of_class(class.bind(py), values),
+            Class::Dataclass { class, calling: Calling::InOrder } => class.bind(py).call1(values),
+            Class::Dataclass { class, calling: Calling::ByName } => {
+                let named = PyDict::new(py);
+                for (name, value) in self.names.iter().zip(values) {
+                    named.set_item(name, value)?;
+                }
+                class.bind(py).call((), Some(&named))
+            }
+        }
+    }
+
+    /// Hands the object of each field of `object` to `take`, in order; `None` where a name is missing.
+    pub(crate) fn spread<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        mut take: impl FnMut(&Field, Option<&Bound<'py, PyAny>>) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let mut take_all = |items: &mut dyn Iterator<Item = PyResult<Option<Bound<'py, PyAny>>>>| {
+            for (field, item) in self.fields.iter().zip(items) {
+                take(field, item?.as_ref())?;
+            }
+            Ok(())
+        };
+        let py = object.py();
+        if let Ok(tuple) = object.cast::<PyTuple>() {
+            if self.is_named_like(tuple)? {
+                let names: Bound<'py, PyAny> = object.getattr(intern!(py, "__fields__"))?;
+                let place = |name: &Py<PyString>| names.call_method1(intern!(py, "index"), (name,))?.extract::<usize>();
+                return take_all(&mut self.names.iter().map(|name| match place(name) {
+                    Ok(place) => tuple.get_item(place).map(Some),
+                    Err(_) => Ok(None),
+                }));
+            }
+            self.check_length(object, tuple.len())?;
+            return take_all(&mut tuple.iter().map(|item| Ok(Some(item))));
+        }
+        if let Ok(list) = object.cast::<PyList>() {
+            self.check_length(object, list.len())?;
+            return take_all(&mut list.iter().map(|item| Ok(Some(item))));
+        }
+        if let Ok(dict) = object.cast::<PyDict>() {
+            self.check_names(dict)?;
+            return take_all(&mut self.names.iter().map(|name| dict.get_item(name)));
+        }
+        if object.hasattr(intern!(py, "__dataclass_fields__"))? && !object.is_instance_of::<PyType>() {
+            return take_all(&mut self.names.iter().map(|name| object.getattr_opt(name)));
+        }
+        Err(Refused::misfit(format!("a row of {} fields", self.fields.len()), object))
+    }
+
+    /// Whether the tuple has `__fields__` that are all known but not, one by one, those of this record.
+    fn is_named_like(&self, tuple: &Bound<'_, PyTuple>) -> PyResult<bool> {
+        let py = tuple.py();
+        let is_own = match &self.class {
+            Class::Row(class) => tuple.get_type().is(class.bind(py)),
+            Class::Dataclass { .. } => false,
+        };
+        if is_own || tuple.is_exact_instance_of::<PyTuple>() {
+            return Ok(false);
+        }
+        let Some(names) = tuple.getattr_opt(intern!(py, "__fields__"))? else { return Ok(false) };
+        let Ok(names) = names.extract::<Vec<String>>() else { return Ok(false) };
+        let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
+        Ok(!names.is_empty() && names.len() == tuple.len() && names.iter().all(known))
+    }
+
+    fn check_length(&self, object: &Bound<'_, PyAny>, found: usize) -> Result<(), Refused> {
+        if found == self.fields.len() {
+            return Ok(());
+        }
+        Err(Refused::misfit_described(self.described(), format!("a `{}` of {found}", type_name(object))))
+    }
+
+    fn check_names(&self, dict: &Bound<'_, PyDict>) -> Result<(), Refused> {
+        for key in dict.keys() {
+            let name = key.extract::<String>().ok();
+            if !name.is_some_and(|name| self.fields.iter().any(|field| field.name == name)) {
+                let found = format!("a `dict` with the name {}", key.repr()?);
+                return Err(Refused::misfit_described(self.described(), found));
+            }
+        }
+        Ok(())
+    }
+
+    fn described(&self) -> String {
+        let fields: Vec<String> = self.fields.iter().map(|field| format!("{} {}", field.name, field.ddl())).collect();
+        format!("({})", fields.join(", "))
+    }
+}
+
+impl Calling {
+    fn of(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<Self> {
+        let parameters = class.py().import("inspect")?.getattr("signature")?.call1((class,))?.getattr("parameters")?;
+        let found: Vec<String> = parameters.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?;
+        let is_keyword_only = |name: &String| -> PyResult<bool> {
+            let parameter = parameters.get_item(name)?;
+            parameter.getattr("kind")?.eq(parameter.getattr("KEYWORD_ONLY")?)
+        };
+        for name in &found {
+            if is_keyword_only(name)? {
+                return Ok(Self::ByName);
+            }
+        }
+        Ok(if found == names { Self::InOrder } else { Self::ByName })
+    }
+}
+
+/// The dataclasses that fields of a dataclass are annotated with, by field name.
+fn nested_classes<'py>(py: Python<'py>, class: Option<&Bound<'py, PyType>>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(class) = class else { return Ok(None) };
+    let found = PyDict::new(py);
+    let is_dataclass = py.import("dataclasses")?.getattr("is_dataclass")?;
+    let Ok(hints) = py.import("typing")?.getattr("get_type_hints")?.call1((class,)) else { return Ok(Some(found)) };
+    for (name, hint) in hints.cast_into::<PyDict>()? {
+        if let Some(class) = dataclass_in(&hint, &is_dataclass)? {
+            found.set_item(name, class)?;
+        }
+    }
+    Ok(Some(found))
+}
+
+/// The dataclass that an annotation speaks of: itself, or the last of its arguments that is one (`X | None`, `list[X]`).
+fn dataclass_in<'py>(
+    hint: &Bound<'py, PyAny>,
+    is_dataclass: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if hint.is_instance_of::<PyType>() && is_dataclass.call1((hint,))?.is_truthy()? {
+        return Ok(Some(hint.clone()));
+    }
+    let Some(arguments) = hint.getattr_opt("__args__")? else { return Ok(None) };
+    let mut found = None;
+    for argument in arguments.try_iter()? {
+        found = dataclass_in(&argument?, is_dataclass)?.or(found);
+    }
+    Ok(found)
+}
+
+/// `tuple.__new__(class, values)`, for a class below `tuple`.
+#[expect(unsafe_code, reason = "a slot of `tuple` is called with the arguments that its `tp_new` takes")]
+fn tuple_of_class<'py>(class: &Bound<'py, PyType>, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let arguments = PyTuple::new(py, [values])?;
+    // SAFETY: `tp_new` of `tuple` is a `newfunc`; `class` is a subtype of `tuple` (`row_type` makes no other), and a new
+    // reference or an exception comes back.
+    unsafe {
+        let slot = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
+        let new: ffi::newfunc = std::mem::transmute(slot);
+        Bound::from_owned_ptr_or_err(py, new(class.as_type_ptr(), arguments.as_ptr(), std::ptr::null_mut()))
+    }
+}

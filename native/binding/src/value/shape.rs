@@ -1,0 +1,129 @@
+//! Columns as the one object a function sees: a scalar where one column has no name of the user's, else a row.
+
+use arrow_array::ArrayRef;
+use arrow_schema::{Fields, Schema};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::kind::Field;
+use super::parse::{Refused, parse, parse_field, parse_record};
+use super::record::Record;
+use super::show::{show, show_record};
+use super::{Builder, Decoder, Value, Zone};
+use crate::error::invalid;
+
+/// How columns are seen.
+pub(crate) enum Shape {
+    Scalar(Field),
+    Record(Record),
+}
+
+impl Shape {
+    /// One unnamed column as a scalar, else a `Row`, or an instance of `class` where there is one.
+    pub(crate) fn new(
+        py: Python<'_>,
+        schema: &Schema,
+        is_unnamed: bool,
+        class: Option<&Bound<'_, PyType>>,
+    ) -> PyResult<Self> {
+        if !is_unnamed {
+            return Self::record(py, schema.fields(), class);
+        }
+        match schema.fields().as_ref() {
+            [field] => Ok(Self::Scalar(Field::new(py, field)?)),
+            fields => Err(invalid(py, &format!("a schema without names has one column, found {}", fields.len()))),
+        }
+    }
+
+    /// A row of these columns.
+    pub(crate) fn record(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+        Ok(Self::Record(Record::new(py, fields, class)?))
+    }
+
+    /// Whether its objects cannot be changed by who is given them.
+    pub(crate) fn is_frozen(&self) -> bool {
+        match self {
+            Self::Scalar(field) => field.kind.is_frozen(),
+            Self::Record(record) => record.is_frozen(),
+        }
+    }
+
+    fn fields(&self) -> &[Field] {
+        match self {
+            Self::Scalar(field) => std::slice::from_ref(field),
+            Self::Record(record) => &record.fields,
+        }
+    }
+
+    /// The columns, ready to be asked for rows.
+    pub(crate) fn decoders(&self, columns: &[ArrayRef]) -> Vec<Decoder> {
+        columns.iter().zip(self.fields()).map(|(column, field)| Decoder::new(column, field)).collect()
+    }
+
+    /// The object of one row.
+    #[inline]
+    pub(crate) fn decode<'py>(
+        &self,
+        columns: &[Decoder],
+        py: Python<'py>,
+        row: usize,
+        zone: &Zone,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Scalar(_) => columns[0].get(py, row, zone),
+            Self::Record(record) => Decoder::record(columns, record, py, row, zone),
+        }
+    }
+
+    /// The object as checked values; a record becomes a `Value::Struct`.
+    pub(crate) fn parse(&self, object: &Bound<'_, PyAny>, zone: &Zone) -> Result<Value, Refused> {
+        match self {
+            Self::Scalar(field) => parse(object, field, zone),
+            Self::Record(record) => parse_record(object, record, zone).map(Value::Struct),
+        }
+    }
+
+    /// The object that stands for values that `parse` made.
+    pub(crate) fn show<'py>(&self, py: Python<'py>, value: &Value, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
+        match (self, value) {
+            (Self::Scalar(field), value) => show(py, value, field, zone),
+            (Self::Record(record), Value::Struct(values)) => show_record(py, values, record, zone),
+            (Self::Record(_), _) => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// Empty columns.
+    pub(crate) fn builders(&self) -> Vec<Builder> {
+        self.fields().iter().map(|field| Builder::new(&field.data_type)).collect()
+    }
+
+    /// Adds a row that `parse` made.
+    pub(crate) fn append(&self, py: Python<'_>, value: &Value, columns: &mut [Builder]) -> PyResult<()> {
+        match (self, value) {
+            (Self::Record(_), Value::Struct(values)) => {
+                columns.iter_mut().zip(values).try_for_each(|(column, value)| column.append(py, value))
+            }
+            (_, value) => columns[0].append(py, value),
+        }
+    }
+
+    /// Adds the row that `object` is. After an error the columns are of different lengths and good for nothing.
+    pub(crate) fn parse_into(
+        &self,
+        object: &Bound<'_, PyAny>,
+        zone: &Zone,
+        columns: &mut [Builder],
+    ) -> Result<(), Refused> {
+        let py = object.py();
+        match self {
+            Self::Scalar(field) => Ok(columns[0].append(py, &parse(object, field, zone)?)?),
+            Self::Record(record) => {
+                let mut columns = columns.iter_mut();
+                record.spread(object, |field, item| {
+                    let value = parse_field(item, field, zone)?;
+                    columns.next().map_or(Ok(()), |column| Ok(column.append(py, &value)?))
+                })
+            }
+        }
+    }
+}

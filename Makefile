@@ -14,8 +14,9 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
-setup: ## bring .venv to what requirements/dev.txt says; quick when nothing changed
+setup: ## bring .venv, and the S3 server's, to what is pinned; quick when nothing changed
 	@.ci/setup
+	@$(PYTHON_BIN)/python tests/servers/s3.py setup
 
 build: setup ## compile the Rust core and install tidemill into .venv, editable
 	@.ci/build

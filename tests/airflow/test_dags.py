@@ -48,7 +48,8 @@ def test_dags_never_catch_up_nor_overlap_nor_take_backfills(parse: Parse) -> Non
 def test_cadence_has_one_task_that_retries(parse: Parse) -> None:
     dag = parse(BARE).dags["retail"]
     (task,) = dag.tasks
-    assert (task.task_id, task.retries) == ("run", 3)
+    assert (task.task_id, task.retries, task.retry_delay) == ("run", 3, timedelta(minutes=1))
+    assert task.retry_exponential_backoff == 2
     assert (task.pipeline, task.root, task.engine) == ("pipelines/retail.py:p", "s3://lake/tidemill", "spark")
 
 
@@ -65,6 +66,27 @@ def test_sweep_is_off_or_has_its_own_clock(parse: Parse, sweep: str, ids: list[s
     assert sorted(dags) == ids
     if every is not None:
         assert dags["retail__sweep"].timetable.expression == every
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "None",
+        "'@daily'",
+        "timedelta(minutes=10)",
+        "[Asset('x')]",
+        "AssetOrTimeSchedule(timetable=CRON, assets=[Asset('x')])",
+    ],
+)
+def test_schedule_is_whatever_airflow_takes(parse: Parse, schedule: str) -> None:
+    imports = (
+        "from datetime import timedelta\n"
+        "from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable\n"
+        "CRON = CronTriggerTimetable('* * * * *', timezone='UTC')\n"
+    )
+    bag = parse(imports + BARE.replace("'*/5 * * * *'", schedule).replace('"*/5 * * * *"', schedule))
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["retail", "retail__sweep"]
 
 
 def test_arguments_reach_the_tasks(parse: Parse) -> None:

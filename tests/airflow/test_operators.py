@@ -23,7 +23,7 @@ from tidemill.airflow import tidemill_dags
 tidemill_dags(
     "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", env={env!r},
     storage_options={{"root": {{"aws_secret_access_key": "{{{{ 'x' * 3 }}}}"}}}},
-    default_args={{"retries": 2, "retry_delay": timedelta(0), "retry_exponential_backoff": False, {more}}},
+    default_args={{"retries": 2, "retry_delay": timedelta(0), "retry_exponential_backoff": 1, {more}}},
 )
 """
 

@@ -29,7 +29,7 @@ _DEFAULT_ARGS: Mapping[str, Any] = {
     "owner": "tidemill",
     "retries": 3,
     "retry_delay": timedelta(minutes=1),
-    "retry_exponential_backoff": True,
+    "retry_exponential_backoff": 2.0,
     "max_retry_delay": timedelta(minutes=15),
 }
 _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")

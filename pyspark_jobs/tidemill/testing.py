@@ -52,6 +52,8 @@ class Tester:
     {'a': Row(count=2), 'b': Row(count=1)}
     """
 
+    __test__ = False  # pytest: not a class of tests
+
     def __init__(
         self,
         pipeline: Pipeline,

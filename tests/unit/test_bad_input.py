@@ -206,12 +206,12 @@ def test_missing_or_damaged_state_is_an_error_never_an_empty_start(folder, tmp_p
     r.run(engine="local")
     (segment,) = (root / "bad" / "state" / "n").rglob("*.parquet")
     whole = segment.read_bytes()
+    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
     from tidemill.state import cache
 
     for damage in (whole[:-10], whole[:50] + b"\x00" + whole[51:], None):
         cache._CACHE.clear()
         segment.unlink() if damage is None else segment.write_bytes(damage)
-        (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
         with pytest.raises(tm.CorruptState) as caught:
             tm.open(p, root=str(root)).run(engine="local")
         assert segment.name in str(caught.value)

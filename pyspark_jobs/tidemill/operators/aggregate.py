@@ -15,8 +15,8 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
-from ..state.columns import MapColumns
-from .contract import Clock, Handle, Input, column
+from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from .contract import Clock, Handle, Input, column, key_schema
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,9 @@ class BoundAggregate:
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         handle: Any = self.open()
-        return handle.output_schema(), map_columns(handle)
+        (partials,) = handle.map_schemas()
+        value = pa.schema(list(partials.columns)[len(self.input.key) : -len(SYSTEM_COLUMNS)])
+        return handle.output_schema(), (MapColumns(partials.name, key_schema(self.input), pa.schema([]), value),)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -142,8 +144,3 @@ class BoundAggregate:
 
     def __str__(self) -> str:
         return f"{self.name}: {to_ddl(self.output_schema)}"
-
-
-def map_columns(handle: Any) -> tuple[MapColumns, ...]:
-    """The maps of a Rust operator, in Python's words."""
-    return tuple(MapColumns(m.name, m.key, m.sub_key, m.value) for m in handle.map_schemas())

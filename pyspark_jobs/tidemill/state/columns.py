@@ -10,6 +10,9 @@ import pyarrow as pa
 from .._native import MapSchema
 from ..schema import to_arrow, to_ddl
 
+SYSTEM_COLUMNS = ("updated_at", "deadline", "deleted")
+"""What the engine adds to a map's own columns."""
+
 
 @dataclass(frozen=True)
 class MapColumns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tidemill.protocol.records import HASH_END, Commit, Counts, Init, Plan, Receipt, Segment, Split
+from tidemill.protocol.records import HASH_END, Added, Commit, Counts, Init, Plan, Receipt, Segment, Split
 
 
 def segment(name: str = "s", lo: int = 0, hi: int = HASH_END, version: int = 0, **more: Any) -> Segment:
@@ -16,6 +16,10 @@ def segment(name: str = "s", lo: int = 0, hi: int = HASH_END, version: int = 0, 
 
 def init(**more: Any) -> Init:
     return dataclasses.replace(Init("retail", "uuid-1", 1_000), **more)
+
+
+def added(operator: str) -> Added:
+    return Added({operator: {"kind": "agg"}}, 2_000)
 
 
 def plan(number: int = 0, **more: Any) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -75,6 +76,30 @@ def test_init_refuses_a_root_of_another_pipeline(store: Store) -> None:
         f"init pipeline `other` in `{store.uri}`: it holds the pipeline `retail`\n"
         "hint: choose another root or another name"
     )
+
+
+def test_operators_are_added_after_init_in_order(store: Store) -> None:
+    log = log_of(store)
+    log.init(make.init())
+    assert log.added() == []
+    one, two = make.added("one"), make.added("two")
+    log.add(one)
+    log_of(store).add(two)
+    assert log.added() == [one, two]
+    assert [entry.name for entry in store.list("refs/")] == [names.ref(number) for number in range(3)]
+
+
+@pytest.mark.parametrize("effect", ["lost", "late", "refused"])
+def test_operators_are_added_once_whatever_the_answer(store: Store, effect: str) -> None:
+    faulty = FaultStore(store, [Fault(1, effect)])  # type: ignore[arg-type]
+    log_of(faulty).add(make.added("one"))
+    assert log_of(store).added() == [make.added("one")]
+
+
+def test_operators_that_several_add_at_once_are_all_there(store: Store) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: log_of(store).add(make.added(f"by-{number}")), range(6)))
+    assert sorted(name for record in log_of(store).added() for name in record.schemas) == [f"by-{n}" for n in range(6)]
 
 
 def test_a_damaged_init_is_corrupt(store: Store) -> None:

@@ -14,6 +14,7 @@ from tidemill.errors import CorruptState
 from tidemill.protocol.records import (
     FORMAT_VERSION,
     HASH_END,
+    Added,
     Commit,
     Counts,
     Init,
@@ -48,6 +49,7 @@ quarantines = some(QuarantineFile, name=names)
 deep = st.dictionaries(texts, st.dictionaries(texts, jsons, max_size=2), max_size=2)
 records = st.one_of(
     some(Init, seeds=states, schemas=deep, format=st.just(FORMAT_VERSION)),
+    some(Added, schemas=deep, format=st.just(FORMAT_VERSION)),
     some(Plan, splits=st.lists(some(Split), max_size=3).map(tuple), format=st.just(FORMAT_VERSION)),
     some(
         Receipt,

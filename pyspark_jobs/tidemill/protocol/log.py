@@ -69,7 +69,7 @@ class Log:
 
     def added(self) -> list[Added]:
         """The operators that `init` was told of after the first time, oldest first."""
-        found = []
+        found: list[Added] = []
         while (data := self._read(names.ref(len(found) + 1))) is not None:
             found.append(decode(Added, data, names.ref(len(found) + 1)))
         return found

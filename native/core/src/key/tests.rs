@@ -1,1 +1,127 @@
-//! Vectors.
+//! The rules of `docs/format.md` and its vectors. None of these numbers may ever change.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::types::Decimal128Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray, TimestampMicrosecondArray, UInt32Array,
+};
+
+use super::{Keys, text_hash, with_masked_hashes};
+use crate::error::Error;
+
+fn keys(columns: &[ArrayRef]) -> Keys {
+    Keys::new(columns).unwrap()
+}
+
+fn hashes(column: impl Array + 'static) -> Vec<u64> {
+    keys(&[Arc::new(column)]).hashes().to_vec()
+}
+
+#[test]
+fn text_hashes_to_the_vectors() {
+    let vectors = vec![0x2d06_8005_38d3_94c2, 0xe6c6_32b6_1e96_4e1f, 0xbea6_f108_f503_4d96];
+    assert_eq!(hashes(StringArray::from(vec!["", "a", "tidemill"])), vectors);
+    assert_eq!(hashes(BinaryArray::from(vec![b"".as_slice(), b"a", b"tidemill"])), vectors);
+    assert_eq!(text_hash("tidemill"), vectors[2]);
+}
+
+#[test]
+fn whole_numbers_of_all_widths_hash_alike() {
+    let vectors = vec![0xc77b_3abb_6f87_acd9, 0x2fbc_5935_64db_792e];
+    assert_eq!(hashes(Int8Array::from(vec![0, 1])), vectors);
+    assert_eq!(hashes(Int16Array::from(vec![0, 1])), vectors);
+    assert_eq!(hashes(Int32Array::from(vec![0, 1])), vectors);
+    assert_eq!(hashes(Int64Array::from(vec![0, 1])), vectors);
+    assert_eq!(hashes(Date32Array::from(vec![0, 1])), vectors);
+    assert_eq!(hashes(TimestampMicrosecondArray::from(vec![0, 1]).with_timezone("UTC")), vectors);
+    assert_eq!(hashes(Int8Array::from(vec![-1])), hashes(Int64Array::from(vec![-1])));
+}
+
+#[test]
+fn other_types_hash_to_their_vectors() {
+    let floats = vec![0xc77b_3abb_6f87_acd9, 0x2561_a488_9ff6_3458, 0x0aa6_1dcf_a381_c167];
+    assert_eq!(hashes(Float64Array::from(vec![0.0, 1.5, f64::NAN])), floats);
+    assert_eq!(hashes(Int64Array::from(vec![-1])), [0x5111_c7e4_7d78_4413]);
+    assert_eq!(hashes(BooleanArray::from(vec![false, true])), [0xc44b_dff4_074e_ecdb, 0xe12e_f9d2_eb86_ceeb]);
+    let decimals = vec![0xd0a6_6a65_c752_8968, 0xe37b_fb67_d3a5_b49d, 0xc45e_b2bb_5d16_f1a5];
+    assert_eq!(hashes(decimal(&[0, 125, -125])), decimals);
+    assert_eq!(hashes(StringArray::from(vec![None::<&str>])), [0xd6bc_ec3c_6b29_d72e]);
+}
+
+#[test]
+fn columns_chain_by_seed() {
+    let text = |cell: Option<&str>| -> ArrayRef { Arc::new(StringArray::from(vec![cell])) };
+    let number = |cell: Option<i64>| -> ArrayRef { Arc::new(Int64Array::from(vec![cell])) };
+    assert_eq!(keys(&[text(Some("a")), number(Some(1))]).hashes(), [0x5a7d_172a_dc5e_bdab]);
+    assert_eq!(keys(&[text(None), number(None)]).hashes(), [0x00ce_cdfe_2cf2_f0e2]);
+}
+
+#[test]
+fn a_key_of_no_columns_hashes_to_zero() {
+    assert_eq!(Keys::empty_key(2).hashes(), [0, 0]);
+    assert_eq!(Keys::with_sub_keys(&[], &[Arc::new(Int64Array::from(vec![7]))], 1).unwrap().hashes(), [0]);
+}
+
+#[test]
+fn floats_have_one_zero_and_one_nan() {
+    let odd_nan = f64::from_bits(0xfff8_0000_0000_0001);
+    let doubles = keys(&[Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, odd_nan, 1.5]))]);
+    let floats = keys(&[Arc::new(Float32Array::from(vec![0.0, -0.0, f32::NAN, -f32::NAN, 1.5]))]);
+    assert_eq!(doubles.hash(0), doubles.hash(1));
+    assert_eq!(doubles.hash(2), doubles.hash(3));
+    assert_eq!(doubles.hashes(), floats.hashes());
+    assert!(doubles.eq_at(2, &floats, 3));
+    let canonical: &Float64Array = doubles.columns()[0].as_any().downcast_ref().unwrap();
+    assert_eq!(canonical.value(1).to_bits(), 0);
+    assert_eq!(canonical.value(3).to_bits(), 0x7ff8_0000_0000_0000);
+}
+
+#[test]
+fn nulls_are_a_key_and_come_first() {
+    let column = || -> ArrayRef { Arc::new(BinaryArray::from(vec![None, Some(b"\xff".as_slice()), None])) };
+    let found = keys(&[column()]);
+    assert!(found.eq_at(0, &found, 2));
+    assert_eq!(found.hash(0), found.hash(1), "the marker is a byte that binary may hold");
+    assert_eq!(found.cmp_at(0, &found, 1), Ordering::Less);
+    assert!(!found.eq_at(0, &found, 1));
+}
+
+#[test]
+fn ties_order_by_little_endian_bytes() {
+    let found = with_masked_hashes(0, || keys(&[Arc::new(Int64Array::from(vec![1, 256, -1, 0]))]));
+    assert_eq!(found.order(), [3, 1, 0, 2]);
+}
+
+#[test]
+fn order_keeps_the_order_of_equal_keys() {
+    let found = keys(&[Arc::new(StringArray::from(vec!["b", "a", "b", "a"]))]);
+    let order = found.order();
+    let of = |name: &str| -> Vec<u32> {
+        order.iter().copied().filter(|&row| found.hash(row as usize) == text_hash(name)).collect()
+    };
+    assert_eq!(of("a"), [1, 3]);
+    assert_eq!(of("b"), [0, 2]);
+}
+
+#[test]
+fn slices_and_selections_keep_hashes() {
+    let whole: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None, Some("a"), Some("tidemill")]));
+    let all = keys(&[Arc::clone(&whole)]);
+    assert_eq!(keys(&[whole.slice(1, 3)]).hashes(), &all.hashes()[1..]);
+    let taken = all.take(&[3, 1]).unwrap();
+    assert_eq!(taken.hashes(), [all.hash(3), all.hash(1)]);
+    assert!(taken.eq_at(1, &all, 1));
+}
+
+#[test]
+fn a_type_that_cannot_be_a_key_is_refused() {
+    let error = Keys::new(&[Arc::new(UInt32Array::from(vec![1]))]).unwrap_err();
+    assert!(matches!(&error, Error::InvalidInput(text) if text.contains("UInt32")), "{error}");
+}
+
+fn decimal(unscaled: &[i128]) -> Decimal128Array {
+    PrimitiveArray::<Decimal128Type>::from(unscaled.to_vec()).with_precision_and_scale(10, 2).unwrap()
+}

@@ -1,1 +1,148 @@
-//! x
+//! Facts of single runs and of merges that the model test of `map` would not point at by itself.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_schema::{DataType, Field, Fields};
+
+use super::{SortedRun, Tombstones, Unsorted, merge};
+use crate::error::Error;
+use crate::key::{Keys, with_masked_hashes};
+use crate::range::KeyRange;
+use crate::schema::MapSchema;
+
+fn schema() -> Arc<MapSchema> {
+    let field = |name: &str, data_type| Fields::from(vec![Field::new(name, data_type, true)]);
+    let (key, value) = (field("key", DataType::Int64), field("value", DataType::Utf8));
+    Arc::new(MapSchema::new("test", &key, &Fields::empty(), &value).unwrap())
+}
+
+fn keys(numbers: &[i64]) -> Keys {
+    Keys::new(&[Arc::new(Int64Array::from(numbers.to_vec()))]).unwrap()
+}
+
+/// (key, value or tombstone, deadline)
+fn run(rows: &[(i64, Option<&str>, Option<i64>)]) -> SortedRun {
+    let values: ArrayRef = Arc::new(rows.iter().map(|row| row.1.or(Some("left over"))).collect::<StringArray>());
+    let unsorted = Unsorted {
+        keys: &keys(&rows.iter().map(|row| row.0).collect::<Vec<_>>()),
+        values: &[values],
+        updated_at: &vec![7; rows.len()],
+        deadline: &rows.iter().map(|row| row.2).collect::<Vec<_>>(),
+        deleted: &rows.iter().map(|row| row.1.is_none()).collect::<Vec<_>>(),
+    };
+    SortedRun::from_unsorted(&schema(), &unsorted).unwrap()
+}
+
+fn contents(run: &SortedRun) -> Vec<(i64, Option<String>)> {
+    let batch = run.batch().unwrap();
+    let (keys, values) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string::<i32>());
+    let mut rows: Vec<_> = keys.values().iter().copied().zip(values.iter().map(|v| v.map(str::to_owned))).collect();
+    rows.sort();
+    rows
+}
+
+fn numbers(run: &SortedRun) -> Vec<i64> {
+    contents(run).into_iter().map(|row| row.0).collect()
+}
+
+#[test]
+fn the_last_of_equal_keys_holds() {
+    let run = run(&[(1, Some("a"), None), (2, Some("b"), None), (1, Some("c"), None)]);
+    assert_eq!(contents(&run), [(1, Some("c".into())), (2, Some("b".into()))]);
+}
+
+#[test]
+fn a_tombstone_has_no_value_and_no_deadline() {
+    let run = run(&[(1, None, Some(5))]);
+    assert_eq!(contents(&run), [(1, None)]);
+    assert_eq!(run.min_deadline(), None);
+    assert!(run.is_tombstone(0));
+}
+
+#[test]
+fn a_run_of_no_rows_finds_nothing() {
+    let run = run(&[]);
+    assert!(run.is_empty());
+    assert_eq!(run.find(&keys(&[1]), 0), None);
+    assert_eq!((run.min_deadline(), run.nbytes(), run.batch().unwrap().num_rows()), (None, 0, 0));
+}
+
+#[test]
+fn every_key_is_found_and_no_other() {
+    for mask in [u64::MAX, 0xff << 56, 0xff, 0] {
+        with_masked_hashes(mask, || {
+            let run = run(&(0..3000).map(|key| (key * 2, Some("x"), None)).collect::<Vec<_>>());
+            let asked = keys(&(0..6000).collect::<Vec<_>>());
+            for i in 0..6000 {
+                let found = run.find(&asked, i).map(|row| run.keys().cmp_at(row, &asked, i).is_eq());
+                assert_eq!(found, (i % 2 == 0).then_some(true), "key {i} under mask {mask:x}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_part_of_a_run_shows_only_its_hashes() {
+    let whole = run(&(0..1000).map(|key| (key, Some("x"), Some(key))).collect::<Vec<_>>());
+    let middle = whole.hashes()[500];
+    let low = whole.within(KeyRange::new(0, middle).unwrap());
+    let high = whole.within(KeyRange::new(middle + 1, u64::MAX).unwrap());
+    assert_eq!((low.len(), high.len()), (501, 499));
+    assert_eq!(high.find(low.keys(), 500), None);
+    assert!(low.find(low.keys(), 500).is_some());
+    assert_eq!(low.min_deadline().min(high.min_deadline()), Some(0));
+    assert_eq!(high.min_deadline(), numbers(&high).into_iter().min());
+    assert!(high.nbytes() < whole.nbytes());
+}
+
+#[test]
+fn the_newest_row_wins_a_merge_and_tombstones_stay() {
+    let old = run(&[(1, Some("a"), None), (2, Some("b"), None), (3, Some("c"), None)]);
+    let new = run(&[(2, None, None), (3, Some("d"), None), (4, None, None)]);
+    let kept = merge(&[old.clone(), new.clone()], KeyRange::ALL, Tombstones::Keep).unwrap();
+    assert_eq!(contents(&kept), [(1, Some("a".into())), (2, None), (3, Some("d".into())), (4, None)]);
+    let dropped = merge(&[old, new], KeyRange::ALL, Tombstones::Drop).unwrap();
+    assert_eq!(contents(&dropped), [(1, Some("a".into())), (3, Some("d".into()))]);
+}
+
+#[test]
+fn a_merge_of_one_run_drops_its_tombstones_and_keeps_to_the_range() {
+    let only = run(&[(1, Some("a"), None), (2, None, None)]);
+    assert_eq!(numbers(&merge(&[only.clone()], KeyRange::ALL, Tombstones::Drop).unwrap()), [1]);
+    let hash = keys(&[2]).hash(0);
+    let range = KeyRange::new(hash, hash).unwrap();
+    assert_eq!(numbers(&merge(&[only.clone()], range, Tombstones::Keep).unwrap()), [2]);
+    assert!(merge(&[only], range, Tombstones::Drop).unwrap().is_empty());
+}
+
+#[test]
+fn nothing_and_different_columns_cannot_be_merged() {
+    let error = merge(&[], KeyRange::ALL, Tombstones::Keep).unwrap_err();
+    assert!(matches!(error, Error::InvalidInput(_)));
+    let field = Fields::from(vec![Field::new("key", DataType::Int64, true)]);
+    let other = Arc::new(MapSchema::new("other", &field, &Fields::empty(), &Fields::empty()).unwrap());
+    let unsorted = Unsorted { keys: &keys(&[1]), values: &[], updated_at: &[0], deadline: &[None], deleted: &[false] };
+    let odd = SortedRun::from_unsorted(&other, &unsorted).unwrap();
+    let error = merge(&[odd, run(&[])], KeyRange::ALL, Tombstones::Keep).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot merge runs of different columns: (key: Int64) () -> () and (key: Int64) () -> (value: Utf8)"
+    );
+}
+
+#[test]
+fn blocks_without_deadlines_are_skipped_and_none_is_missed() {
+    let run = run(&(0..500).map(|key| (key, Some("x"), (key % 100 == 0).then_some(key))).collect::<Vec<_>>());
+    let due = |now| {
+        let mut found = Vec::new();
+        run.for_each_due(now, |row| found.push(run.deadline(row).unwrap()));
+        found.sort_unstable();
+        found
+    };
+    assert_eq!(due(-1), []);
+    assert_eq!(due(200), [0, 100, 200]);
+    assert_eq!(due(i64::MAX), [0, 100, 200, 300, 400]);
+}

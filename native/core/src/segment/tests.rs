@@ -1,1 +1,197 @@
-//! x
+//! Segments there and back, and what bytes that are no segment are answered.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{Int64Builder, StringBuilder};
+use arrow_array::builder::{ListBuilder, MapBuilder};
+use arrow_array::types::Decimal128Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Float32Array, Float64Array, Int8Array, Int16Array,
+    Int32Array, Int64Array, PrimitiveArray, StringArray, StructArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, Field, Fields};
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{ROW_GROUP_ROWS, read, write};
+use crate::error::Error;
+use crate::key::Keys;
+use crate::run::{SortedRun, Unsorted};
+use crate::schema::MapSchema;
+
+fn fields(columns: &[(&str, ArrayRef)]) -> Fields {
+    columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect()
+}
+
+fn run(
+    keys: &[(&str, ArrayRef)],
+    sub_keys: &[(&str, ArrayRef)],
+    values: &[(&str, ArrayRef)],
+    rows: usize,
+) -> SortedRun {
+    let schema = Arc::new(MapSchema::new("test", &fields(keys), &fields(sub_keys), &fields(values)).unwrap());
+    let columns = |named: &[(&str, ArrayRef)]| named.iter().map(|column| Arc::clone(&column.1)).collect::<Vec<_>>();
+    let unsorted = Unsorted {
+        keys: &Keys::with_sub_keys(&columns(keys), &columns(sub_keys), rows).unwrap(),
+        values: &columns(values),
+        updated_at: &(0..rows as i64).collect::<Vec<_>>(),
+        deadline: &(0..rows as i64).map(|row| (row % 3 == 0).then_some(row)).collect::<Vec<_>>(),
+        deleted: &(0..rows).map(|row| row % 5 == 4).collect::<Vec<_>>(),
+    };
+    SortedRun::from_unsorted(&schema, &unsorted).unwrap()
+}
+
+fn numbered(rows: usize) -> SortedRun {
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let values: ArrayRef = Arc::new(Float64Array::from_iter_values((0..rows).map(|row| row as f64)));
+    run(&[("key", keys)], &[], &[("value", values)], rows)
+}
+
+fn there_and_back(run: &SortedRun) {
+    let data = write(run).unwrap();
+    let found = read(run.schema(), Bytes::from(data.clone()), "s").unwrap();
+    assert_eq!(found.batch().unwrap(), run.batch().unwrap());
+    assert_eq!(found.hashes(), run.hashes());
+    assert_eq!(write(&found).unwrap(), data, "the same run gives the same bytes");
+}
+
+fn refused(run: &SortedRun, data: Vec<u8>) -> String {
+    match read(run.schema(), Bytes::from(data), "state/x.parquet") {
+        Err(Error::CorruptState(text)) => text,
+        other => panic!("expected CorruptState, found {other:?}"),
+    }
+}
+
+#[test]
+fn every_key_type_comes_back() {
+    let decimal = PrimitiveArray::<Decimal128Type>::from(vec![Some(-1), None, Some(i128::from(i64::MAX)), Some(0)]);
+    let keys: Vec<(&str, ArrayRef)> = vec![
+        ("bool", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]))),
+        ("i8", Arc::new(Int8Array::from(vec![Some(-1), None, Some(1), Some(0)]))),
+        ("i16", Arc::new(Int16Array::from(vec![Some(-1), None, Some(1), Some(0)]))),
+        ("i32", Arc::new(Int32Array::from(vec![Some(-1), None, Some(1), Some(0)]))),
+        ("i64", Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(1), Some(0)]))),
+        ("f32", Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::INFINITY), Some(0.5)]))),
+        ("f64", Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::INFINITY), Some(0.5)]))),
+        ("text", Arc::new(StringArray::from(vec![Some(""), None, Some("日本"), Some("a")]))),
+        ("binary", Arc::new(BinaryArray::from(vec![Some(b"".as_slice()), None, Some(b"\xff\0"), Some(b"a")]))),
+        ("date", Arc::new(Date32Array::from(vec![Some(-1), None, Some(1), Some(0)]))),
+        ("at", Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None, Some(1), Some(0)]).with_timezone("UTC"))),
+        ("local", Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None, Some(1), Some(0)]))),
+        ("decimal", Arc::new(decimal.with_precision_and_scale(38, 10).unwrap())),
+    ];
+    there_and_back(&run(&keys, &[], &[], 4));
+    there_and_back(&run(&[], &keys, &[], 4));
+    let values: Vec<(&str, ArrayRef)> = keys.iter().map(|(name, column)| (*name, Arc::clone(column))).collect();
+    there_and_back(&run(&[("key", Arc::new(Int8Array::from(vec![1, 2, 3, 4])))], &[], &values, 4));
+}
+
+#[test]
+fn nested_values_come_back() {
+    let mut list = ListBuilder::new(Int64Builder::new());
+    list.extend([Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(2)])]);
+    let mut map = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+    for (row, name) in ["a", "b", "c", "d"].iter().enumerate() {
+        map.keys().append_value(name);
+        map.values().append_option((row != 2).then_some(row as i64));
+        map.append(row != 1).unwrap();
+    }
+    let inner = Field::new("x", DataType::Int32, false);
+    let strict = StructArray::from(vec![(Arc::new(inner), Arc::new(Int32Array::from(vec![1, 2, 3, 4])) as ArrayRef)]);
+    let values: Vec<(&str, ArrayRef)> =
+        vec![("list", Arc::new(list.finish())), ("map", Arc::new(map.finish())), ("struct", Arc::new(strict))];
+    there_and_back(&run(&[("key", Arc::new(Int8Array::from(vec![1, 2, 3, 4])))], &[], &values, 4));
+}
+
+#[test]
+fn no_rows_and_several_row_groups_come_back() {
+    there_and_back(&numbered(0));
+    there_and_back(&numbered(ROW_GROUP_ROWS));
+    there_and_back(&numbered(2 * ROW_GROUP_ROWS + 1));
+}
+
+#[test]
+fn a_part_of_a_run_is_written_by_itself() {
+    let whole = numbered(1000);
+    let part = whole.within(crate::range::KeyRange::new(whole.hashes()[100], whole.hashes()[199]).unwrap());
+    assert_eq!(part.len(), 100);
+    there_and_back(&part);
+}
+
+#[test]
+fn other_columns_are_refused_by_name() {
+    let data = write(&numbered(3)).unwrap();
+    let other =
+        run(&[("key", Arc::new(Int64Array::from(vec![1])))], &[], &[("value", Arc::new(Int64Array::from(vec![1])))], 1);
+    let text = refused(&other, data.clone());
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("cannot read segment `state/x.parquet` of state map `test`: it has the columns (key"),
+        "{text}"
+    );
+    assert!(first.contains("value: Float64") && first.contains("value: Int64"), "{text}");
+    let as_sub_key = run(
+        &[],
+        &[("key", Arc::new(Int64Array::from(vec![1])))],
+        &[("value", Arc::new(Float64Array::from(vec![1.0])))],
+        1,
+    );
+    assert!(refused(&as_sub_key, data).contains("`tidemill.key_columns` is `1`, expected `0`"));
+}
+
+#[test]
+fn a_flipped_bit_in_the_rows_fails_the_checksum() {
+    let run = numbered(100);
+    let mut data = write(&run).unwrap();
+    data[50] ^= 1;
+    assert!(refused(&run, data).contains("row group 0 does not have the checksum"));
+}
+
+#[test]
+fn rows_out_of_order_are_refused() {
+    let run = numbered(100);
+    let batch = run.batch().unwrap();
+    let order: arrow_array::UInt32Array = (0..100).rev().collect();
+    let columns = batch.columns().iter().map(|c| arrow_select::take::take(c, &order, None).unwrap()).collect();
+    let forged = SortedRun::from_sorted(run.schema(), Keys::new(&[batch.column(0).clone()]).unwrap(), columns).unwrap();
+    assert!(refused(&run, write(&forged).unwrap()).contains("its rows are not in order: row 1 "));
+}
+
+#[test]
+fn hash_bounds_that_do_not_hold_are_refused() {
+    let run = numbered(100);
+    let data = write(&run).unwrap();
+    let bound = format!("{:016x}", run.hashes()[0]);
+    let at = data.windows(16).position(|window| window == bound.as_bytes()).unwrap();
+    let mut forged = data;
+    forged[at..at + 16].copy_from_slice(b"0000000000000000");
+    assert!(refused(&run, forged).contains("row group 0 has the key hashes"));
+}
+
+#[test]
+fn bytes_that_are_cut_off_or_nothing_at_all_are_refused() {
+    let run = numbered(100);
+    let data = write(&run).unwrap();
+    for length in 0..data.len() {
+        refused(&run, data[..length].to_vec());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Bytes of the footer lie outside of all checksums: they may be refused, or not matter, but never panic.
+    #[test]
+    fn hostile_bytes_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let run = numbered(100);
+        let mut data = write(&run).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(data.len());
+            data[at] = byte;
+        }
+        match read(run.schema(), Bytes::from(data), "s") {
+            Ok(found) => prop_assert_eq!(found.hashes(), run.hashes()),
+            Err(error) => prop_assert!(matches!(error, Error::CorruptState(_)), "{}", error),
+        }
+    }
+}

@@ -20,7 +20,7 @@ import pytest
 import tidemill as tm
 
 BATCHES = 12
-PIPELINE = '''
+PIPELINE = """
 import tidemill as tm
 from pathlib import Path
 
@@ -40,7 +40,7 @@ rows.groupBy("user").mapWithState(
     stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
 ).write(tm.Parquet(str(here / "published")))
 rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(str(here / "json")))
-'''
+"""
 
 MARKS = [  # (what appears, its file) – the drain is killed as soon as it is seen
     ("plan", "branches/main/plans/0000000001.json"),
@@ -87,8 +87,11 @@ def kill_at(folder: Path, mark: str) -> bool:
     deadline = time.monotonic() + 120
     try:
         while process.poll() is None and time.monotonic() < deadline:
-            parents = directory.parent.parent.glob(directory.parent.name + "/" + directory.name) if "*" not in place \
+            parents = (
+                directory.parent.parent.glob(directory.parent.name + "/" + directory.name)
+                if "*" not in place
                 else (folder / "root" / "killed").glob(place)
+            )
             if any(any(parent.glob(pattern)) for parent in parents):
                 os.kill(process.pid, signal.SIGKILL)
                 break
@@ -112,7 +115,9 @@ def step(folder: Path) -> str:
                    if any(base.glob(pattern))]  # fmt: skip
         return f"batch {int(newest)}: planned, {written[0] if written else 'nothing'} written, not committed"
     newest = commits[-1]
-    published = len(list((folder / "published").glob(f"*-{newest}-*"))) + len(list((folder / "json").glob(f"*-{newest}-*")))
+    published = len(list((folder / "published").glob(f"*-{newest}-*"))) + len(
+        list((folder / "json").glob(f"*-{newest}-*"))
+    )
     return f"batch {int(newest)}: committed, {published} files published"
 
 
@@ -124,8 +129,8 @@ def seen(folder: Path) -> dict:
         "by-n": repository.state("by-n").to_pylist(),
         "outputs": repository.outputs(sink="users").to_pylist(),
         "counts": [commit.counts for commit in repository.commits()],
-        "parquet": [(p.name, pq.read_table(p).to_pylist()) for p in sorted((folder / "published").iterdir())],
-        "json": [(p.name, p.read_text()) for p in sorted((folder / "json").iterdir())],
+        "parquet": [(p.name, pq.read_table(p).to_pylist()) for p in sorted((folder / "published").glob("*.parquet"))],
+        "json": [(p.name, p.read_text()) for p in sorted((folder / "json").glob("*.json"))],
     }
 
 

@@ -67,7 +67,8 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int |
     if not chosen:
         return None
     rest = len(seen.all) - len(chosen)
-    left = [file for name, files in seen.files.items() for file in files if file not in set(chosen)]
+    taken_files = set(chosen)
+    left = [file for file in seen.all if file not in taken_files]
     draft = Plan(
         number=0 if head is None else head.version + 1,
         kind="batch",

@@ -7,7 +7,7 @@ than `main` do not publish.
 from __future__ import annotations
 
 from ..protocol.records import Commit
-from ..sinks.publish import Place, publish_files
+from ..sinks.publish import publish_files
 from ..store import open_store
 from .context import Context
 
@@ -22,7 +22,8 @@ def publish(context: Context, commit: Commit) -> int:
     for name, files in commit.outputs.items():
         path = commit.sinks.get(name, {}).get("path")
         if path is not None:
-            copied += publish_files(_place(context, path), files, context.job.pipeline, name, commit.version)
+            sink = open_store(path, context.storage_options.get("sink"))
+            copied += publish_files(context.store, sink, files, context.job.pipeline, name, commit.version)
     return copied
 
 
@@ -31,16 +32,3 @@ def repair(context: Context, head: Commit | None) -> list[int]:
     if head is None or context.branch != MAIN:
         return []
     return [commit.version for commit in context.log.commits(head.published_through + 1) if publish(context, commit)]
-
-
-def _place(context: Context, path: str) -> Place:
-    """The sink's folder; where it lies in the repository's bucket and is reached alike, S3 copies by itself."""
-    options = context.storage_options.get("sink")
-    sink = open_store(path, options)
-    bucket = _bucket(context.store.uri)
-    alike = bucket is not None and bucket == _bucket(sink.uri) and options == context.storage_options.get("root")
-    return Place(context.store, sink, open_store(bucket, options) if alike and bucket is not None else None)
-
-
-def _bucket(uri: str) -> str | None:
-    return "/".join(uri.split("/")[:3]) if uri.startswith("s3://") else None

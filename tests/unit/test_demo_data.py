@@ -91,4 +91,4 @@ def test_a_missing_package_is_told_in_one_sentence(tmp_path, monkeypatch):
 
 
 def test_carriers_have_names(package):
-    assert data.airlines() == {"UA": "United Air Lines Inc."}
+    assert data.airlines() == {"UA": "United Air Lines"}

@@ -17,7 +17,7 @@ import click
 from .exits import Exit
 from .options import pairs
 from .output import Output, output_options, result_file_option
-from .progress import counted, waiting_for, watched
+from .progress import counted, watched
 from .run import result_fields
 
 if TYPE_CHECKING:
@@ -84,20 +84,20 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     repository.init()
     head = repository.head
     files = len(waiting(repository.context, head).all)
-    _say(_standing(None if head is None else head.version, files, repository.context.store.uri))
+    _say(_standing(None if head is None else head.version, files))
     session_s = _start_spark(repository.context.spark_conf) if files and engine == "spark" else None
     started = time.monotonic()
-    with watched(out, files) as on_batch:
+    with watched(out, "running") as on_batch:
         done = run(repository.context, None, engine, Limits(max_batches), on_batch)
     return Ran(repository, done, time.monotonic() - started, session_s)
 
 
-def _standing(head: int | None, files: int, uri: str) -> str:
+def _standing(head: int | None, files: int) -> str:
     if head is None:
-        return f"starting at version 0: {files:,} files are waiting; repository {uri}"
+        return f"starting at version 0: {files:,} files are waiting"
     if files:
-        return f"continuing at version {head + 1}: {files:,} files are waiting; repository {uri}"
-    return f"finished before: version {head} has taken every file; repository {uri}"
+        return f"continuing at version {head + 1}: {files:,} files are waiting"
+    return f"finished before: version {head} has taken every file"
 
 
 def _start_spark(conf: Mapping[str, str]) -> float:
@@ -105,8 +105,8 @@ def _start_spark(conf: Mapping[str, str]) -> float:
     from ..engines import engine_for
 
     started = time.monotonic()
-    with waiting_for("starting Spark"):
-        engine_for(conf=conf)
+    _say("starting Spark …")
+    engine_for(conf=conf)
     return time.monotonic() - started
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -26,8 +25,8 @@ OnBatch = Callable[["BatchProgress"], None]
 
 
 @contextlib.contextmanager
-def watched(out: Output, waiting_files: int | None = None) -> Iterator[OnBatch]:
-    """What to call for each batch, while a bar or nothing is shown. `waiting_files`: how many there are, if known."""
+def watched(out: Output, doing: str) -> Iterator[OnBatch]:
+    """What to call for each batch, while a bar or nothing is shown. `doing` is said first, on a terminal."""
     if out.json or not sys.stderr.isatty():
         with _logged(lambda text: click.echo(text, err=True)):
             yield _both(out.batch, (lambda _: None) if out.json else (lambda one: click.echo(line(one), err=True)))
@@ -35,7 +34,8 @@ def watched(out: Output, waiting_files: int | None = None) -> Iterator[OnBatch]:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    with _logged(lambda text: console.print(text, style="yellow")), Bar(console, waiting_files) as bar:
+    console.print(f"{doing} …", markup=False)
+    with _logged(lambda text: console.print(text, style="yellow", markup=False)), Bar(console) as bar:
         yield _both(out.batch, bar.batch)
 
 
@@ -49,18 +49,17 @@ def line(progress: BatchProgress) -> str:
 
 
 class Bar:
-    """A bar over files: how many were taken of those that there are, as far as is known by now."""
+    """A bar over files: how many were taken of those that there are, as far as is known by now.
 
-    def __init__(self, console: Console, waiting_files: int | None) -> None:
+    It appears with the first batch: until then Spark starts, whose own messages would tear it.
+    """
+
+    def __init__(self, console: Console) -> None:
         self._progress = _bar(console)
-        self._waiting = waiting_files
         self._task: TaskID | None = None
         self._files = self._rows = self._late = self._quarantined = 0
-        self._began: float | None = None
 
     def __enter__(self) -> Bar:
-        self._progress.start()
-        self._task = self._progress.add_task("planning", total=self._waiting, unit="files", text="")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,15 +67,15 @@ class Bar:
 
     def batch(self, progress: BatchProgress) -> None:
         """A batch was committed."""
-        now = time.monotonic()
-        began = self._began = self._began if self._began is not None else now - progress.batchDuration / 1000
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task("", total=None, unit="files", text="")
         self._files += progress.input_files
         self._rows += progress.numInputRows
         self._late += progress.late_rows
         self._quarantined += progress.quarantined_rows
-        words = [f"{self._rows:,} rows", f"{self._rows / max(now - began, 0.001):,.0f} rows/s"]
+        words = [f"{self._rows:,} rows", f"{progress.processedRowsPerSecond:,.0f} rows/s"]
         words += [f"{n:,} {word}" for n, word in ((self._late, "late"), (self._quarantined, "quarantined")) if n]
-        assert self._task is not None
         self._progress.update(
             self._task,
             description=f"{'sweep, ' if progress.kind == 'sweep' else ''}version {progress.version}",
@@ -98,19 +97,6 @@ def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
     with _bar(Console(stderr=True, highlight=False)) as bar:
         task = bar.add_task(what, total=total, unit=unit, text="")
         yield lambda: bar.advance(task)
-
-
-@contextlib.contextmanager
-def waiting_for(what: str) -> Iterator[None]:
-    """A spinner on a terminal while something takes its time; one line elsewhere."""
-    if not sys.stderr.isatty():
-        click.echo(what, err=True)
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True, highlight=False).status(what):
-        yield
 
 
 def _bar(console: Console) -> Progress:

@@ -50,7 +50,7 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 
     repository = target.open()
     started = time.monotonic()
-    with watched(out) as on_batch:
+    with watched(out, f"draining {target.reference} on {drive.engine}") as on_batch:
         done = drain(repository.context, None, drive.engine, drive.limits, on_batch)
     return _finish("run", repository, done, time.monotonic() - started, out)
 
@@ -69,7 +69,7 @@ def sweep(target: Target, drive: Drive, out: Output) -> int:
 
     repository = target.open()
     started = time.monotonic()
-    with watched(out) as on_batch:
+    with watched(out, f"sweeping {target.reference} on {drive.engine}") as on_batch:
         done = fire(repository.context, None, drive.engine, drive.limits, on_batch)
     return _finish("sweep", repository, done, time.monotonic() - started, out)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
@@ -60,9 +61,11 @@ def write_days(folder: Path, days: Sequence[date], written: Callable[[], None]) 
 
 
 def airlines() -> dict[str, str]:
-    """Carrier code → name; empty where the package is not installed."""
-    path = _package() / "airlines.csv" if importlib.util.find_spec(PACKAGE) else None
-    return {} if path is None else dict(zip(*(column.to_pylist() for column in csv.read_csv(path)), strict=True))
+    """Carrier code → name, without `Inc.` and the like; empty where the package is not installed."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        return {}
+    codes, names = (column.to_pylist() for column in csv.read_csv(_package() / "airlines.csv"))
+    return {code: re.sub(r" (Inc\.|Co\.|Corporation)$", "", name) for code, name in zip(codes, names, strict=True)}
 
 
 def _package() -> Path:

@@ -41,7 +41,7 @@ def sections(repository: Repository, head: Commit) -> list[Section]:
     found = [
         Section(f"The busiest of {aircraft.num_rows:,} aircraft", busiest),
         Section(
-            f"Who fell silent: {alerts.num_rows:,} times an aircraft did not fly for 30 days; the latest",
+            f"Who fell silent: {alerts.num_rows:,} times an aircraft did not leave New York for 30 days; the latest",
             _silent(alerts),
         ),
     ]
@@ -89,7 +89,7 @@ def _carriers(totals: pa.Table) -> pa.Table:
     """The last row that was given out for each carrier is its newest total."""
     return _query(
         """SELECT name AS carrier, flights, flights - departed AS cancelled, miles,
-           round(mean_delay, 1) AS "mean delay, minutes", round(worst_delay / 60, 1) AS "worst, hours"
+           mean_delay::DECIMAL(9, 1) AS "delay, min", (worst_delay / 60)::DECIMAL(9, 1) AS "worst, h"
            FROM rows JOIN airlines USING (carrier)
            QUALIFY row_number() OVER (PARTITION BY carrier ORDER BY _batch_id DESC) = 1 ORDER BY flights DESC""",
         totals,

@@ -6,9 +6,9 @@ a slot look-up; the Rust engine makes the instances.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 
@@ -60,7 +60,11 @@ class Row(tuple[Any, ...]):
 @lru_cache(maxsize=1024)
 def _row_type(names: tuple[str, ...]) -> type[Row]:
     taken = set(dir(Row))
-    slots = {name: property(itemgetter(i)) for i, name in enumerate(names) if name.isidentifier() and name not in taken}
+    # The getters of a namedtuple read a tuple's item in C; `row[i]` would go through `__getitem__` above.
+    getters = namedtuple("getters", [f"f{i}" for i in range(len(names))])  # type: ignore[misc]
+    slots = {
+        name: getattr(getters, f"f{i}") for i, name in enumerate(names) if name.isidentifier() and name not in taken
+    }
     return type("Row", (Row,), {"__slots__": (), "__fields__": names, "__module__": __name__, **slots})
 
 

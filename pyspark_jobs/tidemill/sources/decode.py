@@ -66,4 +66,4 @@ def _taken(rejects: list[Reject], reading: Reading) -> pa.Table | None:
 def _batch(table: pa.Table) -> pa.RecordBatch:
     """One batch of one chunk; nothing is copied where the rows lie in one chunk already."""
     found = table.combine_chunks().to_batches()
-    return found[0] if found else pa.RecordBatch.from_arrays([c.combine_chunks() for c in table.columns], table.schema)
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)

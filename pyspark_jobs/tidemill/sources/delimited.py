@@ -84,14 +84,29 @@ class _Piece:
         self._quoting = quoting
 
     @cached_property
+    def _plain(self) -> bytes:
+        return self._quoting.plain(self.data)
+
+    @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """Where each record begins and ends, its line end left out."""
-        plain = self._quoting.plain(self.data)
         found, start = [], 0
-        for record in plain.removesuffix(b"\n").split(b"\n"):
-            found.append((start, start + len(record.rstrip(b"\r"))))
+        for record in self._plain.removesuffix(b"\n").split(b"\n"):
+            found.append((start, start + len(record.removesuffix(b"\r"))))
             start += len(record) + 1
         return found
+
+    def for_duckdb(self) -> _Given:
+        """The piece as DuckDB reads it: with line ends of one kind, and records that hold a bare carriage return made
+        empty lines, because DuckDB gives up a whole file for either."""
+        if b"\r" not in self.data:
+            return _Given(self.data, "\\n")
+        returns, pairs, feeds = (self._plain.count(mark) for mark in (b"\r", b"\r\n", b"\n"))
+        if returns == pairs and returns in (0, feeds):
+            return _Given(self.data, "\\r\\n" if returns else "\\n")
+        bare = {n for n, (start, end) in enumerate(self.spans) if b"\r" in self._plain[start:end]}
+        data = b"".join((b"" if n in bare else self.data[a:b]) + b"\n" for n, (a, b) in enumerate(self.spans))
+        return _Given(data, "\\n", {n: _Broken("a carriage return without a line feed", None, None) for n in bare})
 
     @property
     def may_have_empty_lines(self) -> bool:
@@ -101,15 +116,29 @@ class _Piece:
     def text(self, record: int) -> str:
         """The record as it stands in the file."""
         start, end = self.spans[record]
-        return self.data[start:end].decode(errors="backslashreplace")
+        return self.data[start:end].rstrip(b"\r\n").decode(errors="backslashreplace")
 
     def line_of(self, record: int) -> int:
         """The line of the file, from 1 on, on which the record begins."""
         return self.line + self.data.count(b"\n", 0, self.spans[record][0])
 
-    def with_one_kind_of_line_end(self) -> bytes:
-        """The records with a line feed after each; DuckDB refuses files that mix line ends."""
-        return b"".join(self.data[start:end] + b"\n" for start, end in self.spans)
+
+@dataclass(frozen=True)
+class _Broken:
+    """A record that could not be split into cells."""
+
+    reason: str
+    column: str | None
+    text: str | None
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What DuckDB is given: bytes, how its lines end, and the records that were taken out."""
+
+    data: bytes
+    line_end: str
+    broken: dict[int, _Broken] = field(default_factory=dict)
 
 
 @dataclass
@@ -124,26 +153,22 @@ class _Decoder:
     records: int = 0
 
     def decoded(self) -> Decoded:
+        """Rows and rejects of the piece."""
         try:
-            return self._split(self.piece.data)
+            return self._split(self.piece.for_duckdb())
         except duckdb.Error as error:
-            if b"\r" not in self.piece.data:
-                raise Unreadable(f"not CSV: {_first_line(error)}", self.piece.line) from error
-        try:
-            return self._split(self.piece.with_one_kind_of_line_end())
-        except duckdb.Error as error:
-            raise Unreadable(f"not CSV: {_first_line(error)}", self.piece.line) from error
+            raise Unreadable(f"not CSV: {str(error).strip().splitlines()[0]}", self.piece.line) from error
 
-    def _split(self, data: bytes) -> Decoded:
+    def _split(self, given: _Given) -> Decoded:
         connection = duck.reader(self.time_zone)
         with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
             path = os.path.join(folder, "piece.csv")
             with open(path, "wb") as file:
-                file.write(data)
+                file.write(given.data)
             try:
-                cells = _cells(path, len(data), self.schema, self.options)
+                cells = _cells(path, given, self.schema, self.options)
                 found = duck.query(connection, self._conversion(f"({cells})").select())
-                broken = _broken(connection)
+                broken = given.broken | _broken(connection)
                 any_bad = pc.any(found.column(MISFIT)).as_py()
                 if not broken and not any_bad and not self.piece.may_have_empty_lines:
                     self.records = found.num_rows
@@ -167,7 +192,8 @@ class _Decoder:
             numbers = [number for number, is_bad in zip(records, bad.to_pylist(), strict=True) if is_bad]
             for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
                 rejects[number] = Reject(texts.line(number), column, reason, texts.text(number, text))
-        rows = self._numbered(found, pc.add(pa.array(records, pa.int64()), self.piece.row)).filter(pc.invert(bad))
+        good = pc.invert(bad)
+        rows = self._numbered(found.filter(good), pc.add(pa.array(records, pa.int64()), self.piece.row).filter(good))
         return Decoded(rows, [rejects[number] for number in sorted(rejects)])
 
     def _records_of_rows(self, found: pa.Table, broken: dict[int, _Broken]) -> list[int]:
@@ -195,15 +221,6 @@ class _Decoder:
             cells = self.options.separator.join(row[f"r{i}"] or "" for i in range(len(self.schema)))
             explained.append((field.name, misfit_reason(row[f"r{number}"], field), cells))
         return explained
-
-
-@dataclass(frozen=True)
-class _Broken:
-    """A record that DuckDB could not split into cells."""
-
-    reason: str
-    column: str | None
-    text: str | None
 
 
 @dataclass(frozen=True)
@@ -250,17 +267,18 @@ def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions, what: str
     return position
 
 
-def _cells(path: str, size: int, schema: pa.Schema, options: CsvOptions) -> str:
+def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions) -> str:
     """SQL: the cells of a file as text. Null is an empty cell, and one that holds the null value, quoted or not, as in
     Spark."""
     names = [quoted(name) for name in schema.names]
     cells = ", ".join(f"nullif({name}, {literal(options.null_value)}) AS {name}" for name in names)
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in schema.names)
-    buffer = max(size + 1, PIECE_BYTES)
+    buffer = max(len(given.data) + 1, PIECE_BYTES)
     source = (
         f"read_csv({literal(path)}, columns = {{{columns}}}, header = false, auto_detect = false, "
         f"delim = {literal(options.separator)}, quote = {literal(options.quote)}, escape = {literal(options.escape)}, "
-        "nullstr = '', allow_quoted_nulls = false, compression = 'none', hive_partitioning = false, "
+        f"new_line = '{given.line_end}', nullstr = '', allow_quoted_nulls = false, compression = 'none', "
+        "hive_partitioning = false, "
         f"max_line_size = {buffer - 1}, buffer_size = {buffer}, store_rejects = true, rejects_limit = 0)"
     )
     # A file of one column: DuckDB takes an empty line for a null.
@@ -286,7 +304,3 @@ def _broken(connection: Any) -> dict[int, _Broken]:
 
 def _forget_rejects(connection: Any) -> None:
     connection.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]

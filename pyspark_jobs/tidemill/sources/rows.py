@@ -57,7 +57,7 @@ class Rows:
 
     def table(self, rows: Any, time_zone: str = "UTC") -> pa.Table:
         """Rows as a table: dicts, tuples, scalars (one column), or an Arrow table. Missing fields are null; times
-        (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit its column."""
+        (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
             return conform(given, self.schema, "rows given to the tester")

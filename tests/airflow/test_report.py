@@ -42,8 +42,14 @@ def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
 
 
 def test_summary_says_what_was_published_of_earlier_runs() -> None:
-    lines = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
-    assert lines == ["tidemill: nothing new to commit (head 3)", "tidemill: published versions 2–3"]
+    first, second = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
+    assert first == "tidemill: nothing new to commit (head 3)"
+    assert second == "tidemill: published what an earlier run had left: versions 2–3"
+
+
+def test_summary_does_not_repeat_what_was_committed() -> None:
+    lines = report.summary({"status": "done", "versions": [4], "published": [4], "head": 4}, ())
+    assert lines == ["tidemill: committed version 4 (head 4)"]
 
 
 def test_failure_without_a_word_shows_the_last_lines() -> None:

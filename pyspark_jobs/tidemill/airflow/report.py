@@ -50,7 +50,7 @@ def progress(event: Event) -> str:
 
 def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     """The lines for a command that did what it should; `earlier`: versions of earlier tries of the same task."""
-    committed, published, head = result.get("versions"), result.get("published"), result.get("head")
+    committed, head = result.get("versions"), result.get("head")
     if committed:
         first = f"tidemill: committed {ranges(committed)}"
     else:
@@ -62,8 +62,9 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     if result.get("already_committed"):
         first += f"; another run of the same plan had already committed {ranges(result['already_committed'])}"
     lines = [first]
-    if published:
-        lines.append(f"tidemill: published {ranges(published)}")
+    left = set(result.get("published") or []) - set(committed or [])
+    if left:
+        lines.append(f"tidemill: published what an earlier run had left: {ranges(sorted(left))}")
     return [*lines, RECOMPUTE] if earlier else lines
 
 

@@ -55,6 +55,8 @@ class Run:
     def merge(runs: Sequence[Run], lo: int, hi: int, drop: str) -> Run:
         """One run of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.
         `drop`: "tombstones" (only where the oldest run of the range is among them) or "nothing"."""
+    def within(self, lo: int, hi: int) -> Run:
+        """The rows with a hash in lo..hi (inclusive). Shares everything with this run."""
     def write(self) -> bytes:
         """The run as a segment: Parquet, zstd 1, BYTE_STREAM_SPLIT for numbers, no dictionary; hash bounds and a
         checksum for each row group in the footer. The same run gives the same bytes."""

@@ -20,7 +20,7 @@ pub fn merge_count(rows: &[u64]) -> usize {
     let ratio = tier_ratio(oldest, newest);
     let (mut merged, mut count) = (newest, 1);
     for &older in rows[..rows.len() - 1].iter().rev() {
-        if older >= merged.saturating_mul(ratio) && rows.len() - count < MAX_RUNS {
+        if older >= merged.max(1).saturating_mul(ratio) && rows.len() - count < MAX_RUNS {
             break;
         }
         merged = merged.saturating_add(older);

@@ -1,0 +1,159 @@
+//! State maps: a model test (`random`) and the facts that deserve a name.
+
+mod random;
+mod world;
+
+use std::sync::Arc;
+
+use arrow_array::{Array, Int64Array, StringArray};
+
+use self::world::{Change, changes, keys_of, map_schema};
+use super::{Changes, StateMap, merge_count};
+use crate::error::Error;
+use crate::key::Keys;
+use crate::range::KeyRange;
+
+fn empty() -> StateMap {
+    StateMap::open(map_schema(), &[], KeyRange::ALL).unwrap()
+}
+
+fn put(key: usize, value: i64, deadline: Option<i64>) -> Change {
+    Change { key, value: Some(value), updated_at: 1, deadline }
+}
+
+fn remove(key: usize) -> Change {
+    Change { key, value: None, updated_at: 2, deadline: None }
+}
+
+fn with(rows: &[Change]) -> StateMap {
+    let mut map = empty();
+    map.change(&changes(rows)).unwrap();
+    map
+}
+
+/// The map that its changes make on top of what it was opened with, opened anew.
+fn committed(map: &StateMap) -> StateMap {
+    let runs: Vec<_> = map.runs[..map.opened].iter().cloned().chain(map.delta().unwrap()).collect();
+    StateMap::open(map_schema(), &runs, map.range()).unwrap()
+}
+
+#[test]
+fn a_remove_hides_what_lies_below_and_a_later_put_shows_again() {
+    let mut map = committed(&with(&[put(1, 10, None), put(2, 20, None)]));
+    map.change(&changes(&[remove(1)])).unwrap();
+    assert_eq!(map.get(&keys_of(&[1, 2])).unwrap().found, [false, true]);
+    assert_eq!(map.len(), 1);
+    map.change(&changes(&[put(1, 11, None)])).unwrap();
+    assert_eq!(map.get(&keys_of(&[1, 2])).unwrap().found, [true, true]);
+}
+
+#[test]
+fn remove_and_put_of_one_key_in_one_change_keeps_the_last() {
+    let map = with(&[put(1, 10, None), remove(1), put(2, 1, None), put(1, 12, Some(5)), remove(2)]);
+    let found = map.get(&keys_of(&[1, 2])).unwrap();
+    assert_eq!(found.found, [true, false]);
+    assert_eq!((found.deadline[0], found.updated_at[0], found.updated_at[1]), (Some(5), 1, 0));
+}
+
+#[test]
+fn removing_an_unknown_key_makes_a_tombstone_and_no_row() {
+    let map = with(&[remove(3)]);
+    assert_eq!((map.len(), map.delta().unwrap().unwrap().len()), (0, 1));
+    assert_eq!(map.scan().unwrap().updated_at.len(), 0);
+}
+
+#[test]
+fn nothing_changed_means_no_delta() {
+    let mut map = committed(&with(&[put(1, 1, None)]));
+    map.change(&changes(&[])).unwrap();
+    assert!(map.delta().unwrap().is_none());
+}
+
+#[test]
+fn a_refreshed_deadline_is_not_due_by_the_old_one() {
+    let mut map = committed(&with(&[put(1, 1, Some(10)), put(2, 2, Some(50))]));
+    map.change(&changes(&[put(1, 1, Some(100))])).unwrap();
+    assert_eq!(map.due(10).unwrap().updated_at.len(), 0);
+    assert_eq!(map.next_deadline(), Some(50));
+    map.change(&changes(&[remove(2)])).unwrap();
+    assert_eq!(map.next_deadline(), Some(100));
+    map.change(&changes(&[put(1, 1, None)])).unwrap();
+    assert_eq!(map.next_deadline(), None);
+    assert_eq!(map.due(i64::MAX).unwrap().updated_at.len(), 0);
+}
+
+#[test]
+fn a_deadline_is_due_at_its_own_millisecond() {
+    let map = with(&[put(1, 1, Some(10)), put(2, 1, Some(i64::MAX)), put(3, 1, Some(i64::MIN))]);
+    let due = |now| map.due(now).unwrap().updated_at.len();
+    assert_eq!((due(i64::MIN), due(9), due(10), due(i64::MAX)), (1, 1, 2, 3));
+}
+
+#[test]
+fn a_change_outside_of_the_range_is_refused_and_changes_nothing() {
+    let hash = keys_of(&[1]).hash(0);
+    let mut map = StateMap::open(map_schema(), &[], KeyRange::new(hash, hash).unwrap()).unwrap();
+    map.change(&changes(&[put(1, 1, None)])).unwrap();
+    let error = map.change(&changes(&[put(1, 2, None), put(3, 3, None)])).unwrap_err();
+    assert!(matches!(&error, Error::InvalidInput(text) if text.contains("outside of the range")), "{error}");
+    assert_eq!(map.len(), 1);
+}
+
+#[test]
+fn wrong_columns_are_refused_by_name() {
+    let mut map = empty();
+    let mut odd = changes(&[put(1, 1, None)]);
+    odd.values[0] = Arc::new(Int64Array::from(vec![1]));
+    let text = map.change(&odd).unwrap_err().to_string();
+    assert_eq!(text, "a change of state map `test` has Int64 in `value`, expected Float64");
+    let short = Changes { deadline: Vec::new(), ..changes(&[put(1, 1, None)]) };
+    assert!(map.change(&short).unwrap_err().to_string().contains("columns of 1 and of 0 rows"));
+    let keys = Keys::new(&[Arc::new(StringArray::from(vec!["a"]))]).unwrap();
+    assert!(map.get(&keys).unwrap_err().to_string().contains("asked for by keys of (Utf8), 1 of them hashed"));
+}
+
+#[test]
+fn a_map_of_the_empty_key_and_no_value_counts_its_one_row() {
+    let none = arrow_schema::Fields::empty();
+    let schema = Arc::new(crate::schema::MapSchema::new("one", &none, &none, &none).unwrap());
+    let mut map = StateMap::open(schema, &[], KeyRange::ALL).unwrap();
+    let row =
+        Changes { updated_at: vec![5, 6], deadline: vec![None; 2], deleted: vec![false; 2], ..Changes::default() };
+    map.change(&row).unwrap();
+    let found = map.get(&Keys::empty_key(3)).unwrap();
+    assert_eq!((found.found, found.updated_at, map.len()), (vec![true; 3], vec![6; 3], 1));
+}
+
+#[test]
+fn absent_values_are_null() {
+    let found = empty().get(&keys_of(&[1, 2])).unwrap();
+    assert_eq!(found.values[0].null_count(), 2);
+    let found = with(&[put(1, 1, None)]).get(&keys_of(&[2, 1])).unwrap();
+    assert!(found.values[0].is_null(0) && found.values[0].is_valid(1));
+}
+
+#[test]
+fn tiers_of_three_merge_like_a_carry() {
+    assert_eq!(merge_count(&[]), 0);
+    assert_eq!(merge_count(&[100]), 1);
+    assert_eq!(merge_count(&[300, 100]), 1);
+    assert_eq!(merge_count(&[299, 100]), 2);
+    assert_eq!(merge_count(&[900, 299, 100]), 3);
+    assert_eq!(merge_count(&[1200, 299, 100]), 2);
+    assert_eq!(merge_count(&[0, 0]), 2);
+}
+
+#[test]
+fn the_number_of_runs_is_bounded_and_little_is_written() {
+    for base in [0u64, 10, 1_000_000, 10_000_000_000] {
+        let (mut runs, mut written, batches) = (vec![base], 0, 20_000);
+        for _ in 0..batches {
+            runs.push(10);
+            let merged: u64 = runs.split_off(runs.len() - merge_count(&runs)).iter().sum();
+            written += if merged >= base { 10 } else { merged };
+            runs.push(merged);
+            assert!(runs.len() <= 8, "{} runs above a base of {base}", runs.len());
+        }
+        assert!(written / batches < 10 * 1000, "{} rows written a batch of 10 above {base}", written / batches);
+    }
+}

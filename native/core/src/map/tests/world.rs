@@ -1,0 +1,199 @@
+//! The map under test beside a model so simple that it cannot be wrong: a `BTreeMap` from key to value.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
+use arrow_schema::{DataType, Field, Fields};
+use bytes::Bytes;
+
+use super::super::{Changes, Rows, StateMap, merge_count};
+use crate::key::Keys;
+use crate::range::KeyRange;
+use crate::run::{SortedRun, Tombstones, merge};
+use crate::schema::MapSchema;
+use crate::segment;
+
+const TEXTS: [Option<&str>; 5] = [None, Some(""), Some("a"), Some("b"), Some("ab")];
+const NUMBERS: [Option<i32>; 5] = [None, Some(-1), Some(0), Some(1), Some(256)];
+const POSITIONS: [Option<i64>; 3] = [None, Some(1), Some(256)];
+/// How many different (key, sub-key) there are; tests name them by number.
+pub(super) const KEYS: usize = TEXTS.len() * NUMBERS.len() * POSITIONS.len();
+
+/// One row to put, or to remove where there is no value.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) key: usize,
+    pub(super) value: Option<i64>,
+    pub(super) updated_at: i64,
+    pub(super) deadline: Option<i64>,
+}
+
+pub(super) fn map_schema() -> Arc<MapSchema> {
+    let key = Fields::from(vec![Field::new("text", DataType::Utf8, true), Field::new("number", DataType::Int32, true)]);
+    let sub_key = Fields::from(vec![Field::new("position", DataType::Int64, true)]);
+    let value =
+        Fields::from(vec![Field::new("value", DataType::Float64, true), Field::new("note", DataType::Utf8, true)]);
+    Arc::new(MapSchema::new("test", &key, &sub_key, &value).unwrap())
+}
+
+fn key_columns(keys: &[usize]) -> (Vec<ArrayRef>, Vec<ArrayRef>) {
+    let texts: StringArray = keys.iter().map(|key| TEXTS[key % TEXTS.len()]).collect();
+    let numbers: Int32Array = keys.iter().map(|key| NUMBERS[key / TEXTS.len() % NUMBERS.len()]).collect();
+    let positions: Int64Array = keys.iter().map(|key| POSITIONS[key / TEXTS.len() / NUMBERS.len()]).collect();
+    (vec![Arc::new(texts), Arc::new(numbers)], vec![Arc::new(positions)])
+}
+
+pub(super) fn keys_of(keys: &[usize]) -> Keys {
+    let (key, sub_key) = key_columns(keys);
+    Keys::with_sub_keys(&key, &sub_key, keys.len()).unwrap()
+}
+
+pub(super) fn changes(rows: &[Change]) -> Changes {
+    let (keys, sub_keys) = key_columns(&rows.iter().map(|row| row.key).collect::<Vec<_>>());
+    let values: Float64Array = rows.iter().map(|row| row.value.map(|value| value as f64)).collect();
+    let notes: StringArray = rows.iter().map(|row| row.value.map(|value| format!("note {value}"))).collect();
+    Changes {
+        keys,
+        sub_keys,
+        values: vec![Arc::new(values), Arc::new(notes)],
+        updated_at: rows.iter().map(|row| row.updated_at).collect(),
+        deadline: rows.iter().map(|row| row.deadline).collect(),
+        deleted: rows.iter().map(|row| row.value.is_none()).collect(),
+    }
+}
+
+/// (value, updated at, deadline)
+type Cell = (i64, i64, Option<i64>);
+type Model = BTreeMap<usize, Cell>;
+
+/// A version and what it should hold.
+#[derive(Clone)]
+pub(super) struct World {
+    segments: Vec<SortedRun>,
+    map: StateMap,
+    model: Model,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let map = StateMap::open(map_schema(), &[], KeyRange::ALL).unwrap();
+        Self { segments: Vec::new(), map, model: Model::new() }
+    }
+
+    pub(super) fn fork(&self) -> Self {
+        Self { segments: self.segments.clone(), map: self.map.copy(), model: self.model.clone() }
+    }
+
+    pub(super) fn change(&mut self, rows: &[Change]) {
+        self.map.change(&changes(rows)).unwrap();
+        for row in rows {
+            match row.value {
+                Some(value) => self.model.insert(row.key, (value, row.updated_at, row.deadline)),
+                None => self.model.remove(&row.key),
+            };
+        }
+    }
+
+    pub(super) fn get(&self, keys: &[usize]) {
+        let found = self.map.get(&keys_of(keys)).unwrap();
+        for (i, key) in keys.iter().enumerate() {
+            let expected = self.model.get(key);
+            assert_eq!(found.found[i], expected.is_some(), "key {key}");
+            assert_eq!(cell(&found.values, &found.updated_at, &found.deadline, i), expected.copied(), "key {key}");
+        }
+    }
+
+    pub(super) fn due(&self, now_ms: i64) {
+        let expected = self.model.iter().filter(|(_, cell)| cell.2.is_some_and(|due| due <= now_ms));
+        self.compare(&self.map.due(now_ms).unwrap(), expected.map(|(key, cell)| (*key, *cell)).collect());
+    }
+
+    /// Everything that can be asked without an argument.
+    pub(super) fn look(&self) {
+        self.compare(&self.map.scan().unwrap(), self.model.clone());
+        assert_eq!(self.map.len(), self.model.len());
+        assert_eq!(self.map.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
+    }
+
+    /// Writes the changes as a segment, reads it back, and opens the next version.
+    pub(super) fn commit(&mut self) {
+        if let Some(delta) = self.map.delta().unwrap() {
+            self.segments.push(there_and_back(&delta));
+        }
+        self.reopen();
+    }
+
+    /// Merges as many of the newest segments as the tiers say, or all of them.
+    pub(super) fn merge(&mut self, count: Option<usize>) {
+        self.commit();
+        let sizes: Vec<u64> = self.segments.iter().map(|run| run.len() as u64).collect();
+        let count = count.unwrap_or_else(|| merge_count(&sizes)).min(sizes.len());
+        let newest = self.segments.split_off(sizes.len() - count);
+        let tombstones = if self.segments.is_empty() { Tombstones::Drop } else { Tombstones::Keep };
+        if !newest.is_empty() {
+            self.segments.push(there_and_back(&merge(&newest, KeyRange::ALL, tombstones).unwrap()));
+        }
+        self.reopen();
+    }
+
+    /// The ranges below and above a hash hold together what the whole holds, and can be merged by themselves.
+    pub(super) fn split(&mut self, key: usize) {
+        self.commit();
+        let hash = keys_of(&[key]).hash(0);
+        let ranges = [Some((0, hash)), hash.checked_add(1).map(|lo| (lo, u64::MAX))];
+        let mut parts = Vec::new();
+        for (lo, hi) in ranges.into_iter().flatten() {
+            let range = KeyRange::new(lo, hi).unwrap();
+            let map = StateMap::open(map_schema(), &self.segments, range).unwrap();
+            let part: Model = self
+                .model
+                .iter()
+                .filter(|(key, _)| range.contains(keys_of(&[**key]).hash(0)))
+                .map(|(key, cell)| (*key, *cell))
+                .collect();
+            self.compare(&map.scan().unwrap(), part);
+            if !self.segments.is_empty() {
+                parts.push(merge(&self.segments, range, Tombstones::Drop).unwrap());
+            }
+        }
+        self.segments = parts;
+        self.reopen();
+    }
+
+    fn reopen(&mut self) {
+        self.map = StateMap::open(map_schema(), &self.segments, KeyRange::ALL).unwrap();
+    }
+
+    /// `rows` are those of `expected`, in order.
+    fn compare(&self, rows: &Rows, expected: Model) {
+        let numbers: Vec<usize> = expected.keys().copied().collect();
+        let wanted = keys_of(&numbers);
+        let order = wanted.order();
+        let found = Keys::with_sub_keys(&rows.keys, &rows.sub_keys, rows.updated_at.len()).unwrap();
+        assert_eq!(found.len(), order.len());
+        for (i, &at) in order.iter().enumerate() {
+            assert!(found.eq_at(i, &wanted, at as usize), "row {i} is not key {}", numbers[at as usize]);
+            let cell = cell(&rows.values, &rows.updated_at, &rows.deadline, i);
+            assert_eq!(cell, Some(expected[&numbers[at as usize]]));
+        }
+    }
+}
+
+fn cell(values: &[ArrayRef], updated_at: &[i64], deadline: &[Option<i64>], i: usize) -> Option<Cell> {
+    let (value, note) = (values[0].as_primitive::<Float64Type>(), values[1].as_string::<i32>());
+    assert_eq!(value.is_null(i), note.is_null(i));
+    if value.is_null(i) {
+        assert_eq!((updated_at[i], deadline[i]), (0, None));
+        return None;
+    }
+    assert_eq!(note.value(i), format!("note {}", value.value(i) as i64));
+    Some((value.value(i) as i64, updated_at[i], deadline[i]))
+}
+
+fn there_and_back(run: &SortedRun) -> SortedRun {
+    let data = segment::write(run).unwrap();
+    segment::read(run.schema(), Bytes::from(data), "s").unwrap()
+}

@@ -19,7 +19,7 @@ import pytest
 import tidemill as tm
 from tidemill.demo import flights
 
-DAYS = 70
+DAYS = 42
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -60,11 +60,11 @@ def rows(folder: Path) -> list[list[dict[str, str]]]:
 
 def test_a_stopped_demo_goes_on_where_it_stopped_and_says_so(folder):
     said = [(folder / f"{name}.err").read_text() for name in ("first", "second", "third")]
-    assert "splitting flights into daily files 70 files" in said[0]
-    assert "starting at version 0: 70 files are waiting" in said[0]
-    assert "continuing at version 2: 56 files are waiting" in said[1]
-    assert "finished before: version 9 has taken every file" in said[2]
-    assert re.findall(r"^version (\d+): batch", "".join(said), re.M) == [str(version) for version in range(10)]
+    assert "splitting flights into daily files 42 files" in said[0]
+    assert "starting at version 0: 42 files are waiting" in said[0]
+    assert "continuing at version 2: 28 files are waiting" in said[1]
+    assert "finished before: version 5 has taken every file" in said[2]
+    assert re.findall(r"^version (\d+): batch", "".join(said), re.M) == [str(version) for version in range(6)]
     assert "splitting" not in said[1] + said[2]
 
 
@@ -127,7 +127,7 @@ def test_aircraft_and_alerts_are_what_a_naive_loop_finds(folder, repository):
 def test_batches_live_through_their_own_time(repository):
     assert [commit.batch_time_ms for commit in repository.commits()] == [
         int(datetime.fromisoformat(f"2013-01-0{8}T00:00:00+00:00").timestamp() * 1000) + week * 7 * 86_400_000
-        for week in range(10)
+        for week in range(6)
     ]
 
 

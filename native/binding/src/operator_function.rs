@@ -289,7 +289,8 @@ fn summary(py: Python<'_>, error: &PyErr) -> String {
 /// The traceback as Python prints it.
 fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let lines = || -> PyResult<String> {
-        let lines = py.import("traceback")?.getattr("format_exception")?.call1((error.value(py),))?;
+        let error = error.clone_ref(py).into_value(py); // takes its traceback along
+        let lines = py.import("traceback")?.getattr("format_exception")?.call1((error,))?;
         Ok(lines.extract::<Vec<String>>()?.concat())
     };
     lines().unwrap_or_default().trim_end().to_owned()

@@ -1,8 +1,8 @@
 //! Rows of many chunks by key: which distinct keys there are, and which of them each row has.
 //!
-//! INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep (chunk, row) order.
-
-use hashbrown::HashTable;
+//! Rows are parted by the leading bits of their hash first, so that each part's table stays in the processor's cache;
+//! parts are in hash order already. INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep
+//! (chunk, row) order.
 
 use arrow_array::Array;
 use arrow_select::interleave::interleave;
@@ -11,8 +11,14 @@ use super::columns::keys_of;
 use crate::error::Result;
 use crate::key::Keys;
 
+/// Rows of a part, if hashes are as uniform as they should be: as a power of two.
+const PART_BITS: u32 = 12;
+
+/// More parts than this thrash the address translation.
+const MOST_PARTS_BITS: u32 = 10;
+
 /// A row by its chunk and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowAt {
     /// Index of the chunk.
     pub chunk: u32,
@@ -29,29 +35,30 @@ pub struct Groups {
     pub of: Vec<Vec<u32>>,
 }
 
-struct First {
-    hash: u64,
-    at: RowAt,
-    number: u32,
-}
+/// A row and its hash.
+type Hashed = (u64, RowAt);
 
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        let mut of: Vec<Vec<u32>> = Vec::with_capacity(chunks.len());
-        let mut firsts: Vec<First> = Vec::new();
-        let mut table: HashTable<(u64, u32)> = HashTable::with_capacity(first_capacity(chunks));
-        for (chunk, keys) in (0u32..).zip(chunks) {
-            of.push(number_rows(chunks, chunk, keys, &mut table, &mut firsts));
-        }
-        drop(table);
-        let rank = sort(chunks, &mut firsts);
-        for numbers in &mut of {
-            for number in numbers.iter_mut() {
-                *number = rank[*number as usize];
+        let (rows, ends) = parted(chunks);
+        let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
+        let mut distinct: Vec<RowAt> = Vec::new();
+        let mut table = Table::default();
+        let mut start = 0;
+        for end in ends {
+            let part = &rows[start..end];
+            start = end;
+            table.number(chunks, part);
+            let ranks = table.ranks(chunks);
+            #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+            let base = distinct.len() as u32;
+            for (&(_, at), &number) in part.iter().zip(&table.numbers) {
+                of[at.chunk as usize][at.row as usize] = base + ranks[number as usize];
             }
+            distinct.extend(table.firsts.iter().map(|&(_, at)| at));
         }
-        Ok(Self { keys: distinct(chunks, &firsts)?, of })
+        Ok(Self { keys: keys_at(chunks, &distinct)?, of })
     }
 
     /// How many distinct keys there are.
@@ -69,15 +76,10 @@ impl Groups {
     /// All rows, group by group, and for each group where its rows end.
     #[must_use]
     pub fn rows(&self) -> (Vec<RowAt>, Vec<usize>) {
-        let mut starts = vec![0usize; self.len() + 1];
-        for &group in self.of.iter().flatten() {
-            starts[group as usize + 1] += 1;
-        }
-        for group in 0..self.len() {
-            starts[group + 1] += starts[group];
-        }
-        let mut next = starts.clone();
-        let mut rows = vec![RowAt { chunk: 0, row: 0 }; starts[self.len()]];
+        let groups = || self.of.iter().flatten().map(|&group| group as usize);
+        let mut ends = running_totals(self.len(), groups());
+        let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
+        let mut rows = vec![RowAt::default(); ends.last().copied().unwrap_or(0)];
         for (chunk, numbers) in (0u32..).zip(&self.of) {
             for (row, &group) in (0u32..).zip(numbers) {
                 let slot = &mut next[group as usize];
@@ -85,67 +87,115 @@ impl Groups {
                 *slot += 1;
             }
         }
-        starts.remove(0);
-        (rows, starts)
+        ends.truncate(self.len());
+        (rows, ends)
     }
 }
 
-fn first_capacity(chunks: &[Keys]) -> usize {
-    chunks.iter().map(Keys::len).sum::<usize>().min(1 << 16)
+/// All rows by the leading bits of their hash, in (chunk, row) order within a part, and where each part ends.
+fn parted(chunks: &[Keys]) -> (Vec<Hashed>, Vec<usize>) {
+    let count: usize = chunks.iter().map(Keys::len).sum();
+    let bits = count.checked_ilog2().unwrap_or(0).saturating_sub(PART_BITS).min(MOST_PARTS_BITS);
+    // A shift by 64 is none that the processor has.
+    let part_of = |hash: u64| if bits == 0 { 0 } else { usize::try_from(hash >> (64 - bits)).unwrap_or(0) };
+    let ends = running_totals(1 << bits, chunks.iter().flat_map(|keys| keys.hashes()).map(|&hash| part_of(hash)));
+    let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
+    let mut rows = vec![(0, RowAt::default()); count];
+    for (chunk, keys) in (0u32..).zip(chunks) {
+        for (row, &hash) in (0u32..).zip(keys.hashes()) {
+            let slot = &mut next[part_of(hash)];
+            rows[*slot] = (hash, RowAt { chunk, row });
+            *slot += 1;
+        }
+    }
+    (rows, ends)
 }
 
-fn number_rows(
-    chunks: &[Keys],
-    chunk: u32,
-    keys: &Keys,
-    table: &mut HashTable<(u64, u32)>,
-    firsts: &mut Vec<First>,
-) -> Vec<u32> {
-    let mut numbers = Vec::with_capacity(keys.len());
-    for (row, &hash) in (0u32..).zip(keys.hashes()) {
-        let same = |&(other, number): &(u64, u32)| {
-            let at = firsts[number as usize].at;
-            other == hash && keys.eq_at(row as usize, &chunks[at.chunk as usize], at.row as usize)
-        };
-        let number = match table.find(hash, same) {
-            Some(&(_, number)) => number,
-            None => {
-                #[expect(clippy::cast_possible_truncation, reason = "rows of a chunk are numbered by u32 as well")]
-                let number = firsts.len() as u32;
-                firsts.push(First { hash, at: RowAt { chunk, row }, number });
-                table.insert_unique(hash, (hash, number), |&(hash, _)| hash);
-                number
+/// How many of `numbers` are at most 0, 1, … `below` − 1.
+fn running_totals(below: usize, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut totals = vec![0; below];
+    numbers.for_each(|number| totals[number] += 1);
+    let mut sum = 0;
+    for total in &mut totals {
+        sum += *total;
+        *total = sum;
+    }
+    totals
+}
+
+/// The distinct keys of one part.
+#[derive(Default)]
+struct Table {
+    /// Open addressing by the trailing bits of the hash: a number + 1, or 0 for an empty slot.
+    slots: Vec<u32>,
+    /// The first row of each distinct key.
+    firsts: Vec<Hashed>,
+    /// The distinct key of each row.
+    numbers: Vec<u32>,
+}
+
+impl Table {
+    /// Numbers the distinct keys of `part` in the order in which they come.
+    fn number(&mut self, chunks: &[Keys], part: &[Hashed]) {
+        let mask = (part.len() * 2).next_power_of_two() - 1;
+        self.slots.clear();
+        self.slots.resize(mask + 1, 0);
+        self.firsts.clear();
+        self.numbers.clear();
+        for &(hash, at) in part {
+            let number = self.find_or_add(chunks, mask, hash, at);
+            self.numbers.push(number);
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the mask takes the trailing bits, and rows are numbered by u32"
+    )]
+    #[inline]
+    fn find_or_add(&mut self, chunks: &[Keys], mask: usize, hash: u64, at: RowAt) -> u32 {
+        let mut slot = hash as usize & mask;
+        loop {
+            let Some(number) = self.slots[slot].checked_sub(1) else {
+                self.firsts.push((hash, at));
+                self.slots[slot] = self.firsts.len() as u32;
+                return self.firsts.len() as u32 - 1;
+            };
+            let (other, first) = self.firsts[number as usize];
+            if other == hash && compare(chunks, at, first).is_eq() {
+                return number;
             }
-        };
-        numbers.push(number);
+            slot = (slot + 1) & mask;
+        }
     }
-    numbers
+
+    /// Sorts the distinct keys by (hash, bytes); returns where each number went.
+    fn ranks(&mut self, chunks: &[Keys]) -> Vec<u32> {
+        let mut order: Vec<(u64, u32)> = self.firsts.iter().map(|first| first.0).zip(0..).collect();
+        let first = |number: u32| self.firsts[number as usize].1;
+        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(chunks, first(a.1), first(b.1))));
+        let mut ranks = vec![0; order.len()];
+        for (rank, &(_, number)) in (0u32..).zip(&order) {
+            ranks[number as usize] = rank;
+        }
+        self.firsts = order.iter().map(|&(hash, number)| (hash, first(number))).collect();
+        ranks
+    }
 }
 
-/// Sorts by (hash, bytes); returns the rank of each group number.
-fn sort(chunks: &[Keys], firsts: &mut [First]) -> Vec<u32> {
-    firsts.sort_unstable_by(|a, b| {
-        let bytes = || {
-            let (left, right) = (&chunks[a.at.chunk as usize], &chunks[b.at.chunk as usize]);
-            left.cmp_at(a.at.row as usize, right, b.at.row as usize)
-        };
-        a.hash.cmp(&b.hash).then_with(bytes)
+/// The order of the bytes of two rows with one hash.
+#[inline]
+fn compare(chunks: &[Keys], a: RowAt, b: RowAt) -> std::cmp::Ordering {
+    chunks[a.chunk as usize].cmp_bytes(a.row as usize, &chunks[b.chunk as usize], b.row as usize)
+}
+
+fn keys_at(chunks: &[Keys], rows: &[RowAt]) -> Result<Keys> {
+    let Some(any) = chunks.first() else { return keys_of(&[], 0) };
+    let picks: Vec<(usize, usize)> = rows.iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
+    let columns = (0..any.columns().len()).map(|column| {
+        let parts: Vec<&dyn Array> = chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
+        Ok(interleave(&parts, &picks)?)
     });
-    let mut rank = vec![0; firsts.len()];
-    for (place, first) in (0u32..).zip(firsts.iter()) {
-        rank[first.number as usize] = place;
-    }
-    rank
-}
-
-fn distinct(chunks: &[Keys], firsts: &[First]) -> Result<Keys> {
-    let picks: Vec<(usize, usize)> = firsts.iter().map(|f| (f.at.chunk as usize, f.at.row as usize)).collect();
-    let width = chunks.first().map_or(0, |keys| keys.columns().len());
-    let columns = (0..width)
-        .map(|column| {
-            let parts: Vec<&dyn Array> = chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
-            Ok(interleave(&parts, &picks)?)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    keys_of(&columns, firsts.len())
+    let hashes = rows.iter().map(|at| chunks[at.chunk as usize].hash(at.row as usize)).collect();
+    any.rebuilt(columns.collect::<Result<_>>()?, hashes)
 }

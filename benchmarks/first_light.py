@@ -76,7 +76,7 @@ def check(repository: tm.Repository, folder: Path) -> None:
     """The state equals a plain aggregate over all files."""
     import duckdb
 
-    expected = duckdb.sql(f"SELECT count(*), sum(value), count(DISTINCT key) FROM '{folder}/0*.parquet'").fetchone()
+    expected = duckdb.sql(f"SELECT count(*), sum(value), count(DISTINCT key) FROM '{folder}/0*.parquet'").fetchall()[0]
     state = repository.state("agg")
     columns = state.column_names
     counts = state.column(columns[1]).to_numpy()

@@ -57,7 +57,7 @@ def test_every_line_is_accounted_for_and_states_equal_duckdb(folder, tmp_path, e
     progress = repository.run(engine=engine)
     assert [one.version for one in progress] == list(range(len(files)))
     lines = duckdb.sql(f"SELECT count(*) FROM read_csv({[str(f) for f in files]}, header=true, all_varchar=true)")
-    assert sum(one.numInputRows for one in progress) == lines.fetchone()[0]
+    assert sum(one.numInputRows for one in progress) == lines.fetchall()[0][0]
     assert all(one.applied_rows == one.numInputRows for one in progress)
     check_version(repository, None, files)
     middle = min(100, len(files) // 2)

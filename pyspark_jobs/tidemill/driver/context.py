@@ -5,6 +5,7 @@ Holds values and components, decides nothing.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -137,6 +138,7 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
                 )
 
 
+@functools.cache
 def version_of_tidemill() -> str:
     """The installed version, `unknown` where Tidemill runs from a folder."""
     try:

@@ -1,0 +1,120 @@
+"""Rows as JSON lines, and back: as Spark writes them, exact in every digit. The conversion runs in DuckDB.
+
+Nulls are left out, also in structs; NaN and infinities are strings; times are ISO 8601 in UTC with three digits of a
+second, or six where they are needed; decimals keep their scale; binary is base64; keys of maps are text.
+INVARIANT: what `decode` reads of `encode` is equal to what was given.
+"""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from ..errors import CorruptState, InvalidInput
+from ..schema import literal, quoted, type_ddl
+from ..sources import duck
+from ..sources.json_lines import JsonOptions, read_json
+
+_LINE_END = "chr(10)"
+
+
+def check_keys(kind: pa.DataType, column: str) -> None:
+    """`InvalidInput` where a map has keys that are no JSON names."""
+    if pt.is_map(kind):
+        if pt.is_nested(kind.key_type) or pt.is_binary(kind.key_type):
+            raise InvalidInput(
+                f"column `{column}` is {type_ddl(kind)}: JSON has no such keys, expected text, numbers or times"
+            )
+        check_keys(kind.item_type, column)
+    elif pt.is_struct(kind):
+        for field in kind:
+            check_keys(field.type, f"{column}.{field.name}")
+    elif pt.is_list(kind):
+        check_keys(kind.value_type, column)
+
+
+def encode(rows: pa.Table) -> bytes:
+    """One line a row."""
+    if rows.num_rows == 0:
+        return b""
+    line = f"{_object([(field.name, quoted(field.name), field.type) for field in rows.schema], 0)} || {_LINE_END}"
+    made = duck.query(duck.reader(), f"SELECT {line} AS line FROM given", given=rows).column(0)
+    return b"".join(_characters(chunk) for chunk in made.chunks)
+
+
+def decode(data: bytes, schema: pa.Schema) -> pa.Table:
+    """The rows of lines that `encode` made, in the columns of `schema`."""
+    tables = [schema.empty_table()]
+    for part in read_json(io.BytesIO(data), schema, JsonOptions(), "UTC", "read a JSON file"):
+        if part.rejects or part.rows is None:
+            raise CorruptState(f"read a JSON file that a commit names: {part.rejects[0].reason}")
+        tables.append(part.rows.select(schema.names))
+    return pa.concat_tables(tables)
+
+
+def _characters(lines: pa.StringArray) -> bytes:
+    """All text of an array, one after the other: its data as it lies in memory."""
+    offsets = pa.Array.from_buffers(pa.int32(), len(lines) + 1, [None, lines.buffers()[1]], offset=lines.offset)
+    data: bytes = lines.buffers()[2].to_pybytes()
+    return data[offsets[0].as_py() : offsets[len(lines)].as_py()]
+
+
+def _object(fields: list[tuple[str, str, pa.DataType]], depth: int) -> str:
+    """SQL: an object of (name, value, type), without those that are null."""
+    parts = [f"{literal(_name(name) + ':')} || {_value(value, kind, depth)}" for name, value, kind in fields]
+    return f"('{{' || concat_ws(',', {', '.join(parts)}) || '}}')" if parts else "'{}'"
+
+
+def _name(name: str) -> str:
+    text: str = duck.reader().execute("SELECT CAST(to_json(?::VARCHAR) AS VARCHAR)", [name]).fetchall()[0][0]
+    return text
+
+
+def _value(value: str, kind: pa.DataType, depth: int) -> str:
+    """SQL: the expression `value` as JSON text, NULL where it is null."""
+    if pt.is_struct(kind):
+        members = [(field.name, f"struct_extract({value}, {literal(field.name)})", field.type) for field in kind]
+        return f"CASE WHEN {value} IS NOT NULL THEN {_object(members, depth)} END"
+    if pt.is_map(kind):
+        entry = f"x{depth}"
+        key = f"CAST(to_json({_text(f'{entry}.key', kind.key_type)}) AS VARCHAR)"
+        item = _value(f"{entry}.value", kind.item_type, depth + 1)
+        entries = f"list_transform(map_entries({value}), lambda {entry}: {key} || ':' || coalesce({item}, 'null'))"
+        return f"CASE WHEN {value} IS NOT NULL THEN '{{' || {_joined(entries)} || '}}' END"
+    if pt.is_list(kind):
+        item = f"x{depth}"
+        inner = f"coalesce({_value(item, kind.value_type, depth + 1)}, 'null')"
+        items = f"list_transform({value}, lambda {item}: {inner})"
+        return f"CASE WHEN {value} IS NOT NULL THEN '[' || {_joined(items)} || ']' END"
+    if pt.is_string(kind):
+        return f"CAST(to_json({value}) AS VARCHAR)"
+    if pt.is_floating(kind):
+        text = _text(value, kind)
+        return f"CASE WHEN isfinite({value}) THEN {text} ELSE '\"' || {text} || '\"' END"
+    if pt.is_boolean(kind) or pt.is_integer(kind) or pt.is_decimal(kind):
+        return _text(value, kind)
+    return f"'\"' || {_text(value, kind)} || '\"'"
+
+
+def _joined(items: str) -> str:
+    return f"coalesce(array_to_string({items}, ','), '')"
+
+
+def _text(value: str, kind: pa.DataType) -> str:
+    """SQL: a value without its quotes, as a key of an object has it."""
+    if pt.is_binary(kind):
+        return f"to_base64({value})"
+    if pt.is_floating(kind):
+        infinite = f"WHEN isinf({value}) THEN CASE WHEN {value} > 0 THEN 'Infinity' ELSE '-Infinity' END"
+        return f"CASE WHEN isnan({value}) THEN 'NaN' {infinite} ELSE CAST({value} AS VARCHAR) END"
+    if pt.is_timestamp(kind):
+        zone = "Z" if kind.tz is not None else ""
+        local = f"({value} AT TIME ZONE 'UTC')" if zone else value
+        micros = f"((epoch_us({value}) % 1000000 + 1000000) % 1000000)"
+        digits = f"CASE WHEN {micros} % 1000 = 0 THEN lpad(CAST({micros} // 1000 AS VARCHAR), 3, '0') "
+        digits += f"ELSE lpad(CAST({micros} AS VARCHAR), 6, '0') END"
+        seconds = f"replace(CAST(date_trunc('second', {local}) AS VARCHAR), ' ', 'T')"
+        return f"({seconds} || '.' || {digits} || '{zone}')"
+    return f"CAST({value} AS VARCHAR)"

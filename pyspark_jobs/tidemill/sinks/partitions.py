@@ -1,0 +1,81 @@
+"""Folders by partition columns, `country=UK/`: names as Spark writes them, rows by folder, and values back from names.
+
+INVARIANT: a folder's name is a function of the values alone, and never leaves the sink's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..schema import quoted
+from ..sources import duck
+from ..sources.convert import Formats, text_value
+from ..sources.listing import NULL_PARTITION
+
+_ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
+
+
+def parts(rows: pa.Table, columns: Sequence[str]) -> list[tuple[str, pa.Table]]:
+    """(folder, rows without the partition columns) for each combination of values, by folder; rows keep their order."""
+    if not columns:
+        return [("", rows)]
+    folders = _folders(rows, columns).dictionary_encode()
+    counts = {pair["values"]: pair["counts"] for pair in folders.indices.value_counts().to_pylist()}
+    order = pc.sort_indices(folders.indices)  # a stable sort
+    rest = rows.drop_columns(list(columns))
+    found, start = [], 0
+    for number, folder in enumerate(folders.dictionary.to_pylist()):
+        found.append((folder, rest.take(order.slice(start, counts[number]))))
+        start += counts[number]
+    return sorted(found, key=lambda part: part[0].encode())
+
+
+def folder_values(suffix: str) -> dict[str, str | None]:
+    """The columns and texts that a folder stands for."""
+    pairs = [part.partition("=") for part in suffix.split("/") if part]
+    return {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, _, value in pairs}
+
+
+def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
+    """`rows` of a file with the columns of its folder, in the order of `schema`."""
+    values = folder_values(suffix)
+    columns = []
+    for field in schema:
+        if field.name in values:
+            text = pa.table({"text": pa.array([values[field.name]], pa.string())})
+            made = duck.query(
+                duck.reader(), f"SELECT {text_value('text', field.type, Formats())} AS value FROM given", given=text
+            )
+            columns.append(pa.repeat(made.column(0).cast(field.type)[0], rows.num_rows))
+        else:
+            columns.append(rows.column(field.name))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def escaped(text: str) -> str:
+    """A name or value as part of a path, as Spark escapes it."""
+    return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
+
+
+def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """The folder of each row."""
+    texts = ", ".join(f"{_text(rows.schema.field(name))} AS {quoted(name)}" for name in columns)
+    table = duck.query(duck.reader(), f"SELECT {texts} FROM given", given=rows.select(list(columns)))
+    levels = []
+    for name in columns:
+        values = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
+        names = [f"{escaped(name)}={escaped(v) if v else NULL_PARTITION}/" for v in values.dictionary.to_pylist()]
+        levels.append(pa.array(names, pa.string()).take(values.indices))
+    return pc.binary_join_element_wise(*levels, "")
+
+
+def _text(field: pa.Field) -> str:
+    """SQL: a value as text, times in UTC."""
+    name = quoted(field.name)
+    if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+        name = f"({name} AT TIME ZONE 'UTC')"
+    return f"CAST({name} AS VARCHAR)"

@@ -1,0 +1,209 @@
+"""Sinks: the same rows give the same bytes, files hold what Spark would write, and decoding gives exact values back."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.errors import InvalidInput
+from tidemill.schema import to_arrow
+from tidemill.sinks.files import Json, Parquet
+
+SCHEMA = to_arrow(
+    "i int, d double, e decimal(10,2), t timestamp, n timestamp_ntz, dt date, b binary, a array<int>, "
+    "m map<string,int>, s struct<p: int, q: string>, x string, y boolean, f float, l bigint, mi map<int,date>, _batch_id bigint not null"
+)
+FULL: dict[str, Any] = {
+    "i": 1,
+    "d": float("nan"),
+    "e": Decimal("1.10"),
+    "t": datetime(2013, 1, 1, 5, 0, 0, 123456, UTC),
+    "n": datetime(2013, 1, 1, 5),
+    "dt": date(2013, 1, 1),
+    "b": b"ab",
+    "a": [1, None],
+    "m": [("k", None)],
+    "s": {"p": 1, "q": None},
+    "x": 'é"\n\u2028\\',
+    "y": True,
+    "f": 0.1,
+    "l": 2**62,
+    "mi": [(1, date(2013, 1, 1))],
+    "_batch_id": 7,
+}
+
+
+def table(*rows: dict[str, Any], schema: pa.Schema = SCHEMA) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def same(left: pa.Table, right: pa.Table) -> bool:
+    """Equal to the last bit, NaN equal to NaN."""
+    return left.schema.equals(right.schema) and repr(left.to_pylist()) == repr(right.to_pylist())
+
+
+def test_json_is_what_spark_writes() -> None:
+    [encoded] = Json("out").encode(table(FULL, {"_batch_id": 7}))
+    assert (encoded.suffix, encoded.extension, encoded.rows) == ("", ".json", 2)
+    first, second, rest = encoded.data.decode().split("\n")
+    assert (second, rest) == ('{"_batch_id":7}', "")
+    assert first == (
+        '{"i":1,"d":"NaN","e":1.10,"t":"2013-01-01T05:00:00.123456Z","n":"2013-01-01T05:00:00.000","dt":"2013-01-01",'
+        '"b":"YWI=","a":[1,null],"m":{"k":null},"s":{"p":1},"x":"é\\"\\n\u2028\\\\","y":true,"f":0.1,'
+        '"l":4611686018427387904,"mi":{"1":"2013-01-01"},"_batch_id":7}'
+    )
+
+
+@pytest.mark.parametrize("sink", [Parquet("out"), Json("out")])
+def test_decoding_gives_exact_values_back(sink: Parquet) -> None:
+    rows = table(
+        FULL,
+        {"_batch_id": 1},
+        {"d": -0.0, "f": float("-inf"), "s": {}, "a": [], "m": [], "e": Decimal("-99999999.99"), "_batch_id": 2},
+        {"d": 5e-324, "t": datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), "dt": date(1, 1, 1), "_batch_id": 3},
+        {"d": 1e300, "t": datetime(9999, 12, 31, tzinfo=UTC), "x": "", "b": b"", "l": -(2**63), "_batch_id": 4},
+    )
+    [encoded] = sink.encode(rows)
+    assert same(sink.decode([(encoded.data, encoded.suffix)], SCHEMA), rows)
+
+
+def test_no_rows_are_an_empty_file() -> None:
+    for sink in (Parquet("out"), Json("out")):
+        [encoded] = sink.encode(SCHEMA.empty_table())
+        assert encoded.rows == 0
+        assert same(sink.decode([(encoded.data, "")], SCHEMA), SCHEMA.empty_table())
+        assert same(sink.decode([], SCHEMA), SCHEMA.empty_table())
+
+
+@pytest.mark.parametrize("sink", [Parquet("out", partitionBy=["y"]), Json("out")])
+def test_the_same_rows_give_the_same_bytes_however_they_are_chunked(sink: Parquet) -> None:
+    rows = table(*({**FULL, "i": i, "y": bool(i % 3)} for i in range(100)))
+    chunked = pa.concat_tables([rows.slice(0, 37), rows.slice(37, 1), rows.slice(38)])
+    assert sink.encode(rows) == sink.encode(chunked)
+
+
+def test_json_of_sliced_rows() -> None:
+    rows = table(*({"x": str(i), "_batch_id": i} for i in range(10)))
+    [encoded] = Json("out").encode(rows.slice(3, 2))
+    assert encoded.data == b'{"x":"3","_batch_id":3}\n{"x":"4","_batch_id":4}\n'
+
+
+LONG = to_arrow("e decimal(38,20), d double, n decimal(38,0), z array<decimal(30,10)>")
+
+
+def test_json_keeps_more_digits_than_a_double() -> None:
+    rows = table(
+        {
+            "e": Decimal("123456789012345678.12345678901234567891"),
+            "d": 0.1234567890123456789,
+            "n": Decimal(10**37 + 1),
+            "z": [Decimal("12345678901234567890.0123456789")],
+        },
+        schema=LONG,
+    )
+    [encoded] = Json("out").encode(rows)
+    assert same(Json("out").decode([(encoded.data, "")], LONG), rows)
+
+
+PARTITIONED = to_arrow("country string, n int, at timestamp, v double, _batch_id bigint not null")
+
+
+def test_partition_columns_become_folders_as_spark_names_them() -> None:
+    at = datetime(2013, 1, 1, 5, 0, 0, 500000, UTC)
+    rows = table(
+        {"country": "UK", "n": 1, "at": at, "v": 1.0, "_batch_id": 0},
+        {"country": "a/b=c:d", "n": None, "at": None, "v": 2.0, "_batch_id": 0},
+        {"country": None, "n": 2, "at": at, "v": 3.0, "_batch_id": 0},
+        {"country": "UK", "n": 1, "at": at, "v": 4.0, "_batch_id": 0},
+        {"country": "Île {x}", "n": -1, "at": at, "v": 5.0, "_batch_id": 0},
+        schema=PARTITIONED,
+    )
+    for sink in (Parquet("out", partitionBy=["country", "n", "at"]), Json("out", partitionBy=["country", "n", "at"])):
+        found = sink.encode(rows)
+        time = "at=2013-01-01 05%3A00%3A00.5/"
+        null = "__HIVE_DEFAULT_PARTITION__"
+        assert [one.suffix for one in found] == [
+            f"country=UK/n=1/{time}",
+            f"country={null}/n=2/{time}",
+            f"country=a%2Fb%3Dc%3Ad/n={null}/at={null}/",
+            f"country=Île %7Bx}}/n=-1/{time}",
+        ]
+        assert [one.rows for one in found] == [2, 1, 1, 1]
+        back = sink.decode([(one.data, one.suffix) for one in found], PARTITIONED)
+        assert same(back, rows.take([0, 3, 2, 1, 4]))
+
+
+def test_other_readers_read_the_files(tmp_path: Path) -> None:
+    rows = table({**FULL, "d": 0.5, "mi": None})
+    (tmp_path / "a.json").write_bytes(Json("out").encode(rows)[0].data)
+    (tmp_path / "a.parquet").write_bytes(Parquet("out").encode(rows)[0].data)
+    from_json = duckdb.sql(f"SELECT * FROM read_json('{tmp_path}/a.json')").fetchall()[0]
+    assert (from_json[0], from_json[1], str(from_json[5])) == (1, 0.5, "2013-01-01")
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == rows.to_pylist()
+    assert json.loads((tmp_path / "a.json").read_text())["s"] == {"p": 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Parquet(""), "a sink's path is '', expected a folder or an s3:// URI"),
+        (lambda: Parquet("out", partitionBy=["contry"]).check(PARTITIONED), "did you mean `country`?"),
+        (lambda: Parquet("out", partitionBy=["n", "n"]), "partitionBy names a column twice: n, n"),
+        (
+            lambda: Parquet("out", partitionBy="s").check(SCHEMA),
+            "the partition column `s` is struct<p: int, q: string>",
+        ),
+        (lambda: Parquet("out", partitionBy="n").check(to_arrow("n int")), "at least one must stay"),
+        (lambda: Json("out").check(to_arrow("m map<struct<a: int>, int>")), "JSON has no such keys"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+CELLS = {
+    "i": st.integers(-(2**31), 2**31 - 1),
+    "d": st.floats(),
+    "e": st.decimals(min_value=-99999999, max_value=99999999, places=2),
+    "t": st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC)),
+    "dt": st.dates(),
+    "b": st.binary(max_size=5),
+    "a": st.lists(st.none() | st.integers(-5, 5), max_size=3),
+    "m": st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), st.none() | st.integers(-5, 5)).map(
+        lambda d: list(d.items())
+    ),
+    "s": st.fixed_dictionaries({"p": st.none() | st.integers(-5, 5), "q": st.none() | st.text(max_size=3)}),
+    "x": st.text(st.characters(codec="utf-8"), max_size=20),
+    "y": st.booleans(),
+    "f": st.floats(width=32),
+    "l": st.integers(-(2**63), 2**63 - 1),
+}
+
+
+@given(st.lists(st.fixed_dictionaries({k: st.none() | v for k, v in CELLS.items()}), min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]]) -> None:
+    given_rows = table(*({**row, "_batch_id": 0} for row in rows))
+    [encoded] = Json("out").encode(given_rows)
+    assert same(Json("out").decode([(encoded.data, "")], SCHEMA), given_rows)
+    for row, line in zip(given_rows.to_pylist(), io.BytesIO(encoded.data), strict=True):
+        parsed = json.loads(line)
+        assert set(parsed) == {name for name, value in row.items() if value is not None}
+        for name in ("i", "l", "x", "y"):
+            assert parsed.get(name) == row[name]
+        if row["d"] is not None and math.isfinite(row["d"]):
+            assert parsed["d"] == row["d"]

@@ -35,7 +35,7 @@ lint: build ## format check, ruff, mypy, arrows between rooms, clippy
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/lint-imports
 	cargo fmt --all --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	cargo clippy --release --quiet --locked --workspace --all-targets -- -D warnings
 
 test: build ## the whole Python suite but for what `make check` adds (marked slow)
 	@$(PYTEST) -q -m "not slow" $(ARGS)
@@ -44,7 +44,7 @@ bench: build ## figures for benchmarks/README.md; gates nothing
 	@$(PYTHON_BIN)/python benchmarks/first_light.py $(ARGS)
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
-	cargo test --quiet --locked --release --workspace
+	cargo test --release --quiet --locked --release --workspace
 	$(PYTEST) -q -m slow
 	@$(MAKE) --no-print-directory test
 

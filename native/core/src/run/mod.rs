@@ -73,7 +73,7 @@ impl SortedRun {
         if whole == 0 {
             return 0;
         }
-        let columns: usize = self.body.columns.iter().map(|column| column.get_buffer_memory_size()).sum();
+        let columns: usize = self.body.columns.iter().map(Array::get_buffer_memory_size).sum();
         (columns + whole * size_of::<u64>()) / whole * self.len()
     }
 

@@ -1,0 +1,26 @@
+"""Several drains of one repository at once: every batch counts once, nobody is fenced, nothing differs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tests.crash.test_kill import BATCHES, command, project, seen  # noqa: F401 - project is a fixture
+
+
+def test_three_drains_at_once_equal_one(project):  # noqa: F811
+    calm, busy = project("calm"), project("busy")
+    for folder in (calm, busy):
+        subprocess.run(command(folder, "init"), check=True, capture_output=True)
+    subprocess.run(command(calm, "run"), check=True, capture_output=True)
+    drains = [
+        subprocess.Popen([*command(busy, "run"), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    results = [(drain.communicate(timeout=300), drain.returncode) for drain in drains]
+    assert all(status in (0, 3) for _, status in results), results
+    committed = [v for (out, _), _ in results for v in json.loads(out.splitlines()[-1])["versions"]]
+    assert sorted(committed) == list(range(BATCHES))
+    expected, found = seen(calm), seen(busy)
+    for part, value in expected.items():
+        assert found[part] == value, part

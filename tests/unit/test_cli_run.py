@@ -111,8 +111,9 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
     assert [(one["event"], one["version"], one["numInputRows"]) for one in batches] == [
         ("progress", 0, 3), ("progress", 1, 2)
     ]  # fmt: skip
-    assert {name: result[name] for name in ("event", "verb", "status", "versions", "already_committed", "head")} == {
-        "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [], "head": 1
+    assert result == {
+        "event": "result", "verb": "run", "status": "done", "versions": [0, 1], "already_committed": [],
+        "published": [0, 1], "head": 1,
     }  # fmt: skip
     assert objects((home / "result.json").read_text()) == [result]
     status, out, _ = call("run", "--json", "--result-file", str(home / "result.json"))

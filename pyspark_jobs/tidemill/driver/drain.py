@@ -117,11 +117,13 @@ class Drain:
 
     def _one(self, head: Commit | None, plan: Plan) -> Commit:
         """One batch, from its plan to its report."""
+        engine = self._engine()  # its start is not the batch's
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1
-        ours = execute(self.context, head, plan, self._engine(), self.limits.tasks, published)
+        ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
         committed = self.context.log.create_commit(ours)
-        publish(self.context, committed.commit)
+        if publish(self.context, committed.commit):
+            self.done.published.append(plan.number)
         if committed.outcome == "already":
             self.done.already.append(plan.number)
             return committed.commit

@@ -23,7 +23,8 @@ from tidemill.sinks.files import Json, Parquet
 
 SCHEMA = to_arrow(
     "i int, d double, e decimal(10,2), t timestamp, n timestamp_ntz, dt date, b binary, a array<int>, "
-    "m map<string,int>, s struct<p: int, q: string>, x string, y boolean, f float, l bigint, mi map<int,date>, _batch_id bigint not null"
+    "m map<string,int>, s struct<p: int, q: string>, x string, y boolean, f float, l bigint, mi map<int,date>, "
+    "_batch_id bigint not null"
 )
 FULL: dict[str, Any] = {
     "i": 1,

@@ -1,7 +1,7 @@
 """Text and JSON to typed values, as DuckDB SQL: the strict rules that CSV, JSON lines and partition folders share.
 
 Nothing is rounded to an integer, no date is guessed. INVARIANT: for every value either the conversion is exact to
-its type, or `_misfit` is true.
+its type, or the misfit is true.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from ..schema import TIMESTAMP, TIMESTAMP_NTZ, literal, quoted, to_duckdb
 
 MARK = "\x02number:"
 """Begins a JSON string that stands for a number with more digits than a double has (see `json_lines`)."""
-
-MISFIT = "_misfit"
-"""The column of a conversion that says whether some value of the row does not fit."""
 
 _JAVA_PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 _STRPTIME = {
@@ -113,10 +110,11 @@ class Conversion:
     also: tuple[str, ...]
 
     def select(self) -> str:
-        """The values under their names, `_misfit` (whether some column does not fit), and the columns kept."""
+        """First whether some column does not fit, then the columns kept, then the values. To be told by position: users
+        may name columns as they like."""
         made = [f"v{i} AS {quoted(column.field.name)}" for i, column in enumerate(self.columns)]
-        misfit = f"({' OR '.join(self.misfits)}) AS {MISFIT}"
-        return f"SELECT {', '.join([*made, misfit, *self.also])} FROM {self._made()}"
+        misfit = f"({' OR '.join(self.misfits)}) AS misfit"
+        return f"SELECT {', '.join([misfit, *self.also, *made])} FROM {self._made()}"
 
     def explain(self) -> str:
         """For each column `f<i>` whether it does not fit and `r<i>` its text, and the columns kept."""
@@ -183,7 +181,7 @@ def _json_value(value: str, kind: pa.DataType, formats: Formats, depth: int = 0)
         key = text_value(f"{entry}.key", kind.key_type, formats)
         inner = _json_value(f"{entry}.value", kind.item_type, formats, depth + 1)
         pairs = f"list_transform({_entries(value)}, lambda {entry}: {{'key': {key}, 'value': {inner}}})"
-        return f"CAST(map_from_entries({pairs}) AS {to_duckdb(kind)})"
+        return f"CAST(TRY(map_from_entries({pairs})) AS {to_duckdb(kind)})"  # keys that are one once they are typed
     if pt.is_struct(kind):
         made = [f"{quoted(f.name)} := {_json_value(_member(value, kind, f), f.type, formats, depth)}" for f in kind]
         return f"CASE WHEN {_begins(value, '{')} THEN struct_pack({', '.join(made)}) END"
@@ -202,7 +200,7 @@ def _json_misfit(value: str, kind: pa.DataType, formats: Formats, depth: int = 0
         key = _misfit(f"{entry}.key", text_value(f"{entry}.key", kind.key_type, formats), key_field)
         inner = _json_misfit(f"{entry}.value", kind.item_type, formats, depth + 1)
         found = f"list_bool_or(list_transform({_entries(value)}, lambda {entry}: {key} OR {inner}))"
-        return _nested_misfit(value, "{", found)
+        return _nested_misfit(value, "{", f"({_json_value(value, kind, formats, depth)} IS NULL) OR {found}")
     if pt.is_struct(kind):
         inner = " OR ".join(_json_misfit(_member(value, kind, f), f.type, formats, depth) for f in kind)
         return _nested_misfit(value, "{", inner)
@@ -234,7 +232,8 @@ def _scalar(value: str, kind: pa.DataType, formats: Formats) -> str:
         return f"TRY(from_base64(CASE WHEN {is_text} THEN {text} END))"
     written = text_value(f"CASE WHEN {is_text} THEN {text} END", kind, formats)
     if kind == TIMESTAMP:  # a bare number is seconds since the epoch, as in Spark
-        return f"CASE WHEN {is_text} THEN {written} ELSE TRY(make_timestamptz(TRY_CAST({raw} AS BIGINT) * 1000000)) END"
+        seconds = f"CASE WHEN regexp_full_match({raw}, '-?[0-9]+') THEN TRY_CAST({raw} AS BIGINT) END"
+        return f"CASE WHEN {is_text} THEN {written} ELSE TRY(make_timestamptz({seconds} * 1000000)) END"
     return written
 
 
@@ -243,7 +242,8 @@ def _items(value: str) -> str:
 
 
 def _entries(value: str) -> str:
-    return f"map_entries(from_json(CASE WHEN {_begins(value, '{')} THEN {value} END, '\"MAP(VARCHAR, JSON)\"'))"
+    given = f"CASE WHEN {_begins(value, '{')} THEN {value} END"
+    return f"map_entries(TRY(from_json({given}, '\"MAP(VARCHAR, JSON)\"')))"
 
 
 def _member(value: str, kind: pa.DataType, field: pa.Field) -> str:

@@ -25,7 +25,7 @@ from ..schema import literal, quoted, type_ddl
 from ..schema.arrow import conform, listed
 from . import duck
 from .contract import ROW
-from .convert import MISFIT, Column, Conversion, Formats, text_columns
+from .convert import Column, Conversion, Formats, text_columns
 from .rejects import Reject
 from .stream import PIECE_BYTES, Quoting, Unreadable, pieces
 
@@ -169,7 +169,7 @@ class _Decoder:
                 cells = _cells(path, given, self.schema, self.options)
                 found = duck.query(connection, self._conversion(f"({cells})").select())
                 broken = given.broken | _broken(connection)
-                any_bad = pc.any(found.column(MISFIT)).as_py()
+                any_bad = pc.any(found.column(0)).as_py()
                 if not broken and not any_bad and not self.piece.may_have_empty_lines:
                     self.records = found.num_rows
                     return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
@@ -187,7 +187,7 @@ class _Decoder:
             number: Reject(texts.line(number), one.column, one.reason, texts.text(number, one.text))
             for number, one in broken.items()
         }
-        bad = found.column(MISFIT)
+        bad = found.column(0)
         if raw is not None:
             numbers = [number for number, is_bad in zip(records, bad.to_pylist(), strict=True) if is_bad]
             for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
@@ -206,7 +206,8 @@ class _Decoder:
         return list(itertools.islice(free, found.num_rows))
 
     def _numbered(self, found: pa.Table, rows: pa.Array) -> pa.Table:
-        return conform(found, self.schema, self.what).append_column(pa.field(ROW, pa.int64()), rows)
+        values = found.select(list(range(1, found.num_columns)))
+        return conform(values, self.schema, self.what).append_column(pa.field(ROW, pa.int64()), rows)
 
     def _conversion(self, source: str) -> Conversion:
         columns = [Column(field, quoted(field.name)) for field in self.schema]

@@ -19,7 +19,7 @@ from ..schema import quoted
 from ..schema.arrow import conform
 from . import duck
 from .contract import ROW
-from .convert import MARK, MISFIT, Column, Conversion, Formats, json_columns, json_structure
+from .convert import MARK, Column, Conversion, Formats, json_columns, json_structure
 from .delimited import Decoded, misfit_reason, sequence
 from .rejects import Reject
 from .stream import LINES, Unreadable, pieces
@@ -70,13 +70,13 @@ class _Piece:
         """Rows and rejects of these lines."""
         table, rejects = self._as_text()
         found = duck.query(self._connection, self._conversion().select(), lines=table)
-        bad = found.column(MISFIT)
+        bad = found.column(0)
         if pc.any(bad).as_py():
-            numbers = found.filter(bad).column(_NUMBER).combine_chunks()
+            numbers = found.filter(bad).column(1).combine_chunks()
             rejects += self._explained(table.filter(pc.is_in(table.column(_NUMBER), numbers)))
             found = found.filter(pc.invert(bad))
-        rows = conform(found, self._schema, self._what)
-        rows = rows.append_column(pa.field(ROW, pa.int64()), found.column(_NUMBER))
+        values = found.select(list(range(2, 2 + len(self._schema))))
+        rows = conform(values, self._schema, self._what).append_column(pa.field(ROW, pa.int64()), found.column(1))
         return Decoded(rows, sorted(rejects, key=lambda reject: reject.line or 0))
 
     def _as_text(self) -> tuple[pa.Table, list[Reject]]:

@@ -107,6 +107,18 @@ fn order_keeps_the_order_of_equal_keys() {
 }
 
 #[test]
+fn many_rows_are_ordered_whatever_part_of_the_hashes_they_have() {
+    for mask in [u64::MAX, u64::MAX >> 20, 0xff << 56, 0xfff, 1 << 63, 0] {
+        let numbers: Vec<i64> = (0..5000).map(|i| i * 7919 % 3001).collect();
+        let found = with_masked_hashes(mask, || keys(&[Arc::new(Int64Array::from(numbers))]));
+        let order = found.order();
+        let before = |a: u32, b: u32| found.cmp_at(a as usize, &found, b as usize).then(a.cmp(&b)).is_lt();
+        assert_eq!(order.len(), 5000);
+        assert!(order.windows(2).all(|pair| before(pair[0], pair[1])), "mask {mask:x}");
+    }
+}
+
+#[test]
 fn slices_and_selections_keep_hashes() {
     let whole: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None, Some("a"), Some("tidemill")]));
     let all = keys(&[Arc::clone(&whole)]);

@@ -127,7 +127,8 @@ PEER = """
 import json, sys, time, tempfile, shutil
 from pyspark.sql import SparkSession, functions as F
 folder, store, out = sys.argv[1:4]
-b = (SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4).config("spark.ui.enabled", "false")
+b = (SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4)
+     .config("spark.ui.enabled", "false")
      .config("spark.driver.memory", "4g").config("spark.sql.session.timeZone", "UTC"))
 if store == "rocksdb":
     b = b.config("spark.sql.streaming.stateStore.providerClass",
@@ -163,7 +164,9 @@ def show(what: str, seconds: list[float], rows: int = 0) -> None:
     """One line: median, least and greatest, and rows a second where rows were read."""
     middle = statistics.median(seconds)
     rate = f"{rows / middle:>12,.0f} rows/s" if rows else ""
-    print(f"{what:<44}{middle * 1000:>9.1f} ms  ({min(seconds) * 1000:.1f}–{max(seconds) * 1000:.1f}){rate}", flush=True)
+    print(
+        f"{what:<44}{middle * 1000:>9.1f} ms  ({min(seconds) * 1000:.1f}–{max(seconds) * 1000:.1f}){rate}", flush=True
+    )
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -37,7 +37,7 @@ class Repository:
         max_batches: int | None = None,
         time_budget: float | None = None,
         batch_time: int | str | None = None,
-        tasks: int | str = "auto",
+        tasks: int | Literal["auto"] = "auto",
         on_progress: OnProgress | None = None,
     ) -> list[BatchProgress]:
         """Publishes what an earlier run left, drains what waits, fires what is due; one BatchProgress a batch.
@@ -54,7 +54,11 @@ class Repository:
         return run(self.context, spark, engine, limits, on_progress)
 
     def sweep(
-        self, spark: Any = None, engine: str = "spark", batch_time: int | str | None = None, tasks: int | str = "auto"
+        self,
+        spark: Any = None,
+        engine: str = "spark",
+        batch_time: int | str | None = None,
+        tasks: int | Literal["auto"] = "auto",
     ) -> list[BatchProgress]:
         """Fires what is due, without input; an empty list if nothing was. A batch that is planned is run first."""
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .driver.drain import Limits
 from .pipeline.stream import Pipeline
@@ -60,7 +60,7 @@ class Tester:
         engine: str = "local",
         start_ms: int = 0,
         batch_interval_ms: int = 1000,
-        tasks: int | str = "auto",
+        tasks: int | Literal["auto"] = "auto",
         spark: Any = None,
     ) -> None:
         self.pipeline, self.engine, self.tasks, self.spark = pipeline, engine, tasks, spark

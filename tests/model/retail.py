@@ -19,6 +19,11 @@ TIMEOUT = timedelta(days=30)
 DELAY = timedelta(days=1)
 
 
+def day_ms(day: str) -> int:
+    """Midnight of a file's day, ms."""
+    return int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 1000
+
+
 def spend(batch_time, customer, row, state):
     """Lines and money of a customer so far; says so when the customer has been silent for the timeout."""
     if state.isTimingOut:
@@ -31,7 +36,7 @@ def spend(batch_time, customer, row, state):
 def pipeline(folder: Path, timeout: bool = False) -> tm.Pipeline:
     """Per-customer state with a Python function and per-country sums in Rust, on one read, one file a batch."""
     p = tm.Pipeline("retail")
-    p.batch_time(lambda plan: int(datetime.fromisoformat(f"{Path(plan.splits[-1].path).stem}T00:00:00+00:00").timestamp()) * 1000)
+    p.batch_time(lambda plan: day_ms(Path(plan.splits[-1].path).stem))
     sales = p.read(tm.Files(str(folder), format="csv", header=True, maxFilesPerTrigger=1, schema=SCHEMA))
     spec = tm.StateSpec.function(spend)
     if timeout:

@@ -58,7 +58,8 @@ def pipeline(folder: Path) -> tm.Pipeline:
     )  # fmt: skip
     totals.groupBy("bucket").agg(total=tm.sum("total"), n=tm.count(), last=tm.last("user"), name="buckets")
     rows.groupBy("shop").agg(value=tm.sum("value"), mean=tm.mean("value"), least=tm.min("value"), name="shops")
-    rows.sql("SELECT shop, value FROM rows WHERE shop = 3").write(tm.Parquet(str(folder.parent / "three")), name="three")
+    third = rows.sql("SELECT shop, value FROM rows WHERE shop = 3")
+    third.write(tm.Parquet(str(folder.parent / "three")), name="three")
     return p
 
 

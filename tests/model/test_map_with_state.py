@@ -101,7 +101,7 @@ def test_a_null_key_is_a_key_of_its_own():
 
 def test_whole_rows_have_names_and_several_state_columns_are_rows():
     def track(batch_time, key, row, state):
-        count, last = tuple(state.get) if state.exists else (0, None)
+        count = state.get.n if state.exists else 0
         state.update((count + 1, row.note))
         return (key[0], key[1], count + 1)
 
@@ -127,7 +127,9 @@ def event_pipeline(late):
     rows = p.read(tm.Rows("word string, ts timestamp")).withWatermark("ts", "10 seconds", late=late)
     rows.groupBy("word").mapWithState(
         tm.StateSpec.function(seen).timeout("30 seconds", clock="event"),
-        stateSchema="long", outputSchema="word string, n long, closed boolean", name="seen",
+        stateSchema="long",
+        outputSchema="word string, n long, closed boolean",
+        name="seen",
     )
     return p
 

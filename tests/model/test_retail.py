@@ -27,7 +27,7 @@ def folder(request, tmp_path):
         (tmp_path / "data").mkdir()
         return retail.make_small(tmp_path / "data")
     if not retail.REAL.is_dir():
-        pytest.skip("the real data is not there: put the 305 daily files of Online Retail into ../shared/data/online-retail")
+        pytest.skip("real data not there: put the 305 daily files of Online Retail into ../shared/data/online-retail")
     return retail.REAL
 
 

@@ -81,8 +81,15 @@ def chained():
         return (shop, state.get % 2, state.get)
 
     p = tm.Pipeline("chained")
-    totals = p.read(tm.Rows("shop string, units int")).groupBy("shop").mapWithState(
-        tm.StateSpec.function(running), stateSchema="long", outputSchema="shop string, odd long, total long", name="run"
+    totals = (
+        p.read(tm.Rows("shop string, units int"))
+        .groupBy("shop")
+        .mapWithState(
+            tm.StateSpec.function(running),
+            stateSchema="long",
+            outputSchema="shop string, odd long, total long",
+            name="run",
+        )
     )
     totals.sql("SELECT odd, total, shop FROM rows").groupBy("odd").agg(
         n=tm.count(), last=tm.last("total"), shop=tm.last("shop"), name="parity"
@@ -119,7 +126,9 @@ def test_due_outputs_reach_the_next_operator_in_the_same_commit():
     rows = p.read(tm.Rows("key string, ts timestamp")).withWatermark("ts", "0 seconds", late="keep")
     alerts = rows.groupBy("key").mapWithState(
         tm.StateSpec.function(silent).timeout("1 minute", clock="event"),
-        stateSchema="int", outputSchema="key string, one int", name="silent",
+        stateSchema="int",
+        outputSchema="key string, one int",
+        name="silent",
     )
     alerts.groupBy("one").agg(n=tm.count(), name="alerts")
     t = Tester(p, tasks=2)

@@ -43,7 +43,9 @@ def test_names_that_are_not_allowed(folder):
 
 
 def test_an_option_with_a_typo_names_the_nearest(folder):
-    refused(lambda: tm.Files(str(folder), format="json", schema="k string", maxFilesPerTriger=1), "`maxFilesPerTrigger`")
+    refused(
+        lambda: tm.Files(str(folder), format="json", schema="k string", maxFilesPerTriger=1), "`maxFilesPerTrigger`"
+    )
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
     refused(lambda: tm.open(p, root="memory://x", conf={"tidemill.block_row": 1}), "block_rows")
@@ -76,7 +78,9 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
 
     for schema in ("int", "double"):
         p, grouped = counting(folder)
-        grouped.mapWithState(tm.StateSpec.function(keep), stateSchema=schema, outputSchema="int", value="v", name="keep")
+        grouped.mapWithState(
+            tm.StateSpec.function(keep), stateSchema=schema, outputSchema="int", value="v", name="keep"
+        )
         r = tm.open(p, root=str(tmp_path / "root"))
         if schema == "int":
             r.init()

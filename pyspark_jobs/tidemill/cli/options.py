@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Literal, TYPE_CHECKING, TypeVar
 
 import click
 
@@ -54,7 +54,7 @@ class Drive:
 
     engine: str
     batch_time: int | str | None
-    tasks: int | str
+    tasks: int | Literal["auto"]
     max_batches: int | None = None
     time_budget_s: float | None = None
 
@@ -161,7 +161,7 @@ def point_in_time(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdigit() else text
 
 
-def _tasks(text: str) -> int | str:
+def _tasks(text: str) -> int | Literal["auto"]:
     if text == "auto":
         return text
     if text.isdigit() and int(text) > 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..batch.work import Engine
 from ..protocol.progress import BatchProgress, progress_of
@@ -28,7 +29,7 @@ class Limits:
     max_batches: int | None = None
     time_budget_s: float | None = None
     batch_time: int | str | None = None
-    tasks: int | str = "auto"
+    tasks: int | Literal["auto"] = "auto"
 
 
 @dataclass
@@ -67,7 +68,6 @@ class Drain:
         context.initialised()
         head = context.log.head()
         context.check_operators(head)
-        probe(context.store)
         self.done.published.extend(repair(context, head))
         return head
 
@@ -107,16 +107,22 @@ class Drain:
             return planned
         seen = planning.waiting(self.context, head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
-        return self.context.log.create_plan(batch) if batch is not None else self._due(head, seen)
+        return self._written(batch) if batch is not None else self._due(head, seen)
 
     def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
         if not planning.is_due(head, at_ms):
             return None
-        return self.context.log.create_plan(planning.sweep_plan(self.context, head, at_ms))
+        return self._written(planning.sweep_plan(self.context, head, at_ms))
+
+    def _written(self, plan: Plan) -> Plan:
+        """The plan that counts. A run that writes nothing probes nothing."""
+        probe(self.context.store)
+        return self.context.log.create_plan(plan)
 
     def _one(self, head: Commit | None, plan: Plan) -> Commit:
         """One batch, from its plan to its report."""
+        probe(self.context.store)  # once a process; also for a plan that another run left
         engine = self._engine()  # its start is not the batch's
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -63,7 +63,7 @@ class StateSpec:
             raise InvalidInput(f"StateSpec.timeout: the duration is {duration!r}, expected more than zero")
         if clock not in ("batch", "event"):
             raise InvalidInput(f"StateSpec.timeout: clock {clock!r}, expected 'batch' or 'event'")
-        return dataclasses.replace(self, timeout_ms=milliseconds, clock=clock)
+        return dataclasses.replace(self, timeout_ms=milliseconds, clock=cast(Clock, clock))
 
 
 def _arguments(function: Callable[..., Any]) -> int:

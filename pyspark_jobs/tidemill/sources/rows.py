@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
-from ..schema import conform, to_ddl
+from ..schema import conform, to_ddl, type_ddl
 from ..store import open_store
 from .contract import Block, ReadContext, SourceFile
 from .files import Files
@@ -103,12 +103,12 @@ def _cells(row: Any, names: list[str], number: int) -> Sequence[Any]:
 
 
 def _column(values: list[Any], field: pa.Field, zone: ZoneInfo) -> pa.Array:
-    if pa.types.is_timestamp(field.type):
-        values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
-    if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-        values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
     try:
+        if pa.types.is_timestamp(field.type):
+            values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
+            if field.type.tz is not None:
+                values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
         return pa.array(values, field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        kind = to_ddl(pa.schema([field])).partition(" ")[2]
+        kind = type_ddl(field.type)
         raise InvalidInput(f"rows given to the tester: column `{field.name}` is {kind}: {error}") from error

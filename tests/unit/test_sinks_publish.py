@@ -1,0 +1,60 @@
+"""Publishing: committed files appear once, under names of their own, whatever was interrupted before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import CorruptState
+from tidemill.protocol.records import OutputFile
+from tidemill.sinks.publish import publish_files, published_name
+from tidemill.store import Store, open_store
+
+
+def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFile:
+    return OutputFile(name, "", 1, 1, 0, 0, 0, suffix, extension)
+
+
+FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
+NAMES = ["country=UK/p-s-0000000007-00001.json", "p-s-0000000007-00000.parquet"]
+
+
+def committed(store: Store) -> Store:
+    for file in FILES:
+        store.put(file.name, file.name.encode())
+    return store
+
+
+def names(store: Store) -> list[str]:
+    return [entry.name for entry in store.list("")]
+
+
+def test_names_are_made_of_pipeline_sink_version_and_part() -> None:
+    assert published_name("p", "s", 7, 1, FILES[1]) == "country=UK/p-s-0000000007-00001.json"
+
+
+@pytest.mark.parametrize("sink_kind", ["file", "memory"])
+def test_files_appear_once_and_a_second_time_copies_nothing(tmp_path: Path, sink_kind: str) -> None:
+    store = committed(open_store(str(tmp_path / "root")))
+    sink = open_store(str(tmp_path / "out") if sink_kind == "file" else f"memory://publish-{tmp_path.name}")
+    assert publish_files(store, sink, FILES, "p", "s", 7) == 2
+    assert names(sink) == NAMES
+    assert sink.get(NAMES[0]) == b"output/s/main/0-b.json"
+    assert publish_files(store, sink, FILES, "p", "s", 7) == 0
+
+
+def test_what_was_left_is_copied_and_what_is_there_stays(tmp_path: Path) -> None:
+    store = committed(open_store(str(tmp_path / "root")))
+    sink = open_store(str(tmp_path / "out"))
+    publish_files(store, sink, FILES[:1], "p", "s", 7)
+    before = sink.stat(NAMES[1])
+    assert publish_files(store, sink, FILES, "p", "s", 7) == 1
+    assert names(sink) == NAMES
+    assert sink.stat(NAMES[1]) == before
+
+
+def test_a_committed_file_that_is_gone_is_corrupt_state(tmp_path: Path) -> None:
+    with pytest.raises(CorruptState) as caught:
+        publish_files(open_store(str(tmp_path / "root")), open_store(str(tmp_path / "out")), FILES, "p", "s", 7)
+    assert "publish `output/s/main/0-a.parquet` as " in caught.value.first_line

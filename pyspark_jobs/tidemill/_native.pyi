@@ -121,15 +121,24 @@ class Operator:
     def output_schema(self) -> pa.Schema: ...
     def prepared_schema(self) -> pa.Schema:
         """The columns of `Prepared.rows`: key columns first."""
-    def prepare(self, rows: pa.RecordBatch, pass_: Pass) -> Prepared: ...
-    def open(self, maps: Sequence[StateMap]) -> None: ...
+    def prepare(self, rows: pa.RecordBatch, pass_: Pass, combine: bool = True) -> Prepared:
+        """Takes late rows out, and combines what can be combined: `rows` are exactly one block then. Without `combine`
+        (a further stage, fed by an operator's outputs) each row stays by itself, so that rows are folded one by one.
+        Columns are found by name; others than the operator's own are ignored."""
+    def open(self, maps: Sequence[StateMap]) -> None:
+        """Takes forks of the maps, which are of `map_schemas()` in this order."""
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
         """Folds the prepared rows of a pass (chunks in plan order), then fires what is due. Returns the outputs,
-        sorted by (key hash, key bytes, emission number)."""
+        sorted by (key hash, key bytes, emission number). Batch-time timeouts fire in the "data" pass only, also where
+        there are no chunks (a sweep). After an error the operator is spent, and the maps it was given are unchanged.
+
+        Where the user's function raises: `InvalidInput` with its traceback, `__cause__`, and attributes `operator`,
+        `key` (its repr) and `chunk` (the index of the row's chunk; None when timing out). Interrupts pass untouched."""
     def finish(self) -> list[StateMap]:
         """The maps with everything applied; the operator is spent."""
     def metrics(self) -> dict[str, int]:
-        """rows, rows_updated, rows_removed, timed_out so far."""
+        """So far: `rows` given to `prepare` (but for late ones) and to `apply`; `rows_updated`, `rows_removed` state
+        rows written and deleted, those that timed out among them; `timed_out` keys."""
 
 def aggregate(
     name: str,
@@ -144,6 +153,9 @@ def aggregate(
     decimal(p, s) decimal(min(38, p+4), min(38, s+4)). Output: key columns, then one column a function, one row for
     each key that the pass touched ("update" mode). Input columns may be of any supported type for count, first, last,
     min, max. Partials are combined within a block, then folded state first, in block order.
+
+    One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, and
+    `x` and `x.set` (bool) for first and last.
     """
 
 def map_with_state(
@@ -170,18 +182,32 @@ def map_with_state(
     row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column that has no name of the
     user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is "batch" or "event"; `late` is
     "drop", "quarantine" (both take late rows out in `prepare` when clock is "event") or "keep".
+
+    One map, `state`: key → state; a timeout is the deadline of its row. Columns of the input called `_row` and
+    `_metadata` are not part of the whole row. Nested dataclasses are made where the annotations of `state_type` say so.
     """
 
 @final
 class State:
-    """The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`)."""
+    """The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
+
+    Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
+    call a State raises `InvalidInput` (a `ValueError`).
+    """
     @property
-    def exists(self) -> bool: ...
+    def exists(self) -> bool:
+        """Whether there is a state. False after `remove`."""
     @property
-    def get(self) -> Any: ...
+    def get(self) -> Any:
+        """The state; `StateNotSet` (a `LookupError`) where there is none."""
     @property
-    def getOption(self) -> Any: ...
+    def getOption(self) -> Any:
+        """The state, or None."""
     @property
-    def isTimingOut(self) -> bool: ...
-    def update(self, new: Any) -> None: ...
-    def remove(self) -> None: ...
+    def isTimingOut(self) -> bool:
+        """Whether the key times out: this is its last call, and the state goes afterwards."""
+    def update(self, new: Any) -> None:
+        """Sets the state. `InvalidInput` where `new` does not fit the state's schema; `ValueError` for None, after
+        `remove`, and when timing out."""
+    def remove(self) -> None:
+        """Removes the state. `ValueError` when it has been removed already, and when timing out."""

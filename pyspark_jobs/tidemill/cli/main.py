@@ -17,7 +17,11 @@ from .output import Output
 
 
 class Commands(click.Group):
-    """A group that names the nearest command where one is misspelt."""
+    """A group that lists its commands in the order of their use, and names the nearest where one is misspelt."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """As they were added."""
+        return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -42,7 +46,7 @@ def tidemill() -> None:
     """
 
 
-for command in (demo.demo, run.init, run.run, run.sweep, read.status, read.state, read.outputs):
+for command in (run.init, run.run, run.sweep, read.status, read.state, read.outputs, demo.demo):
     tidemill.add_command(command)
 
 

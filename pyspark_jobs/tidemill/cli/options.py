@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -163,7 +163,7 @@ def point_in_time(text: str) -> int | str:
 
 def _tasks(text: str) -> int | Literal["auto"]:
     if text == "auto":
-        return text
+        return "auto"
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise click.UsageError(f"--tasks expects `auto` or a number from 1, found `{text}`")

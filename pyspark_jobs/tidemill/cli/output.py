@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from ..errors import InvalidInput
+from . import result_file
 from .exits import as_tidemill_error, told, trace
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Output:
 
     def _to_file(self, fields: Mapping[str, Any]) -> None:
         if self.result_file is not None:
-            write_whole(self.result_file, (json_line(fields) + "\n").encode(), self.storage_options)
+            result_file.write(self.result_file, f"{json_line(fields)}\n".encode(), self.storage_options)
 
 
 def output_options(command: Command) -> Command:
@@ -100,6 +100,8 @@ def output_options(command: Command) -> Command:
         out.result_file = rest.pop("result_file", None)
         if "target" in rest:
             out.storage_options = rest["target"].storage_options
+        if out.result_file is not None:
+            result_file.remove(out.result_file, out.storage_options)
         if not as_json:
             return command(out=out, **rest)
         with own_stdout() as stdout:
@@ -134,23 +136,6 @@ def own_stdout() -> Iterator[TextIO]:
 def json_line(fields: Mapping[str, Any]) -> str:
     """One line of JSON."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-
-
-def write_whole(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
-    """`data` at `path`, a file or a URI of a store, whole or not at all."""
-    if "://" in path:
-        from ..store import open_store
-
-        folder, _, name = path.rpartition("/")
-        open_store(folder, storage_options.get("root")).put(name, data)
-        return
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as file:
-            file.write(data)
-        os.replace(part, path)
-    except OSError as error:
-        raise InvalidInput(f"write the result file `{path}`: {error.strerror}") from error
 
 
 def committed(versions: Sequence[int]) -> str:

@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
+from tidemill.cli import result_file
 from tidemill.cli.exits import Exit, exit_status, told
 from tidemill.cli.main import main, tidemill
 from tidemill.cli.options import storage_options
-from tidemill.cli.output import committed, write_whole
+from tidemill.cli.output import committed
 from tidemill.errors import KINDS, Fenced, InvalidInput
 
 COMMANDS = ("demo", "init", "outputs", "run", "state", "status", "sweep")
@@ -114,16 +115,29 @@ def test_committed_versions_are_told_as_a_range():
 
 def test_a_result_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path):
     for data in (b"one", b"two"):
-        write_whole(str(tmp_path / "result.json"), data, {})
+        result_file.write(str(tmp_path / "result.json"), data, {})
     assert os.listdir(tmp_path) == ["result.json"]
     assert (tmp_path / "result.json").read_bytes() == b"two"
 
 
 def test_a_result_file_may_lie_in_a_store(tmp_path):
-    write_whole(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
+    result_file.write(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
     assert (tmp_path / "below" / "result.json").read_bytes() == b"{}"
+    result_file.remove(f"{(tmp_path / 'below').as_uri()}/result.json", {})
+    assert not (tmp_path / "below" / "result.json").exists()
+
+
+def test_a_result_file_of_an_earlier_call_is_gone_when_a_command_starts(tmp_path):
+    (tmp_path / "result.json").write_text("old")
+    code = (
+        "import os, sys\nfrom tidemill.cli import main, run\n"
+        "run.Target.open = lambda self: os._exit(9)\nsys.exit(main.main(sys.argv[1:]))"
+    )
+    command = ["run", "m:p", "--root", "x", "--result-file", str(tmp_path / "result.json")]
+    assert subprocess.run([sys.executable, "-c", code, *command]).returncode == 9
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_broken_result_file_is_invalid_input(tmp_path):
     with pytest.raises(InvalidInput, match="result file"):
-        write_whole(str(tmp_path / "no folder" / "result.json"), b"{}", {})
+        result_file.write(str(tmp_path / "no folder" / "result.json"), b"{}", {})

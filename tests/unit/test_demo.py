@@ -7,6 +7,7 @@ import filecmp
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -23,24 +24,33 @@ DAYS = 42
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def demo(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """One call of the demo, as a person outside a terminal sees it."""
-    return subprocess.run(
-        [sys.executable, "-m", "tidemill", "demo", "--days", str(DAYS), "--engine", "local", *options],
-        env={**os.environ, "TIDEMILL_DEMO": str(folder)},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "tidemill", "demo", "--days", str(DAYS), "--engine", "local", *options]
+
+
+def interrupted(folder: Path, environment: dict[str, str]) -> str:
+    """What a call of the demo says that gets an interrupt, as by Ctrl-C, after its first batch."""
+    ran = subprocess.Popen(command(), env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
+    assert ran.stderr is not None
+    said = []
+    for line in ran.stderr:
+        said.append(line)
+        if line.startswith("version 0: "):
+            ran.send_signal(signal.SIGINT)
+    assert ran.wait() == 130
+    return "".join(said)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the demo stopped after two batches, went on to its end, and was called once more."""
+    """A folder in which the demo was interrupted, ran for one batch, went on to its end, and was called once more."""
     folder = tmp_path_factory.mktemp("demo")
-    for name, options in (("first", ["--max-batches", "2"]), ("second", []), ("third", [])):
-        found = demo(folder, *options)
+    environment = {**os.environ, "TIDEMILL_DEMO": str(folder)}
+    (folder / "interrupted.err").write_text(interrupted(folder, environment))
+    for name, options in (("first", ["--max-batches", "1"]), ("second", []), ("third", [])):
+        found = subprocess.run(
+            command(*options), env=environment, cwd=folder, capture_output=True, text=True, check=True
+        )
         (folder / f"{name}.out").write_text(found.stdout)
         (folder / f"{name}.err").write_text(found.stderr)
     return folder
@@ -59,13 +69,18 @@ def rows(folder: Path) -> list[list[dict[str, str]]]:
 
 
 def test_a_stopped_demo_goes_on_where_it_stopped_and_says_so(folder):
-    said = [(folder / f"{name}.err").read_text() for name in ("first", "second", "third")]
+    said = [(folder / f"{name}.err").read_text() for name in ("interrupted", "first", "second", "third")]
     assert "splitting flights into daily files 42 files" in said[0]
     assert "starting at version 0: 42 files are waiting" in said[0]
-    assert "continuing at version 2: 28 files are waiting" in said[1]
-    assert "finished before: version 5 has taken every file" in said[2]
-    assert re.findall(r"^version (\d+): batch", "".join(said), re.M) == [str(version) for version in range(6)]
-    assert "splitting" not in said[1] + said[2]
+    assert said[0].rstrip().splitlines()[-1].startswith("interrupted: what is committed stays")
+    assert "Traceback" not in said[0]
+    next_version = int(re.findall(r"continuing at version (\d+): (\d+) files", said[1])[0][0])
+    assert next_version >= 1
+    assert f"continuing at version {next_version}: {42 - 7 * next_version} files are waiting" in said[1]
+    assert f"continuing at version {next_version + 1}: {35 - 7 * next_version} files are waiting" in said[2]
+    assert "finished before: version 5 has taken every file" in said[3]
+    assert "splitting" not in said[1] + said[2] + said[3]
+    assert re.findall(r"^version (\d+): batch", said[1] + said[2], re.M) == list(map(str, range(next_version, 6)))
 
 
 def test_every_call_tells_what_came_of_it(folder):

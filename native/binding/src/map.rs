@@ -160,7 +160,7 @@ fn changes_of_keys(schema: &MapSchema, keys: &RecordBatch, updated_ms: i64) -> R
 
 /// `InvalidInput` unless the columns of `found` are named like the fields of `expected`, in that order.
 fn check_names(schema: &MapSchema, found: &Schema, expected: &[&Fields]) -> Result<()> {
-    let expected: Vec<&str> = expected.iter().flat_map(|fields| fields.iter()).map(|field| name(field)).collect();
+    let expected: Vec<&str> = expected.iter().flat_map(|fields| fields.iter()).map(name).collect();
     let found: Vec<&str> = found.fields().iter().map(name).collect();
     if expected == found {
         return Ok(());

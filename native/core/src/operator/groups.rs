@@ -98,7 +98,7 @@ fn parted(chunks: &[Keys]) -> (Vec<Hashed>, Vec<usize>) {
     let bits = count.checked_ilog2().unwrap_or(0).saturating_sub(PART_BITS).min(MOST_PARTS_BITS);
     // A shift by 64 is none that the processor has.
     let part_of = |hash: u64| if bits == 0 { 0 } else { usize::try_from(hash >> (64 - bits)).unwrap_or(0) };
-    let ends = running_totals(1 << bits, chunks.iter().flat_map(|keys| keys.hashes()).map(|&hash| part_of(hash)));
+    let ends = running_totals(1 << bits, chunks.iter().flat_map(Keys::hashes).map(|&hash| part_of(hash)));
     let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
     let mut rows = vec![(0, RowAt::default()); count];
     for (chunk, keys) in (0u32..).zip(chunks) {

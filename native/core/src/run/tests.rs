@@ -111,10 +111,10 @@ fn the_newest_row_wins_a_merge_and_tombstones_stay() {
 #[test]
 fn a_merge_of_one_run_drops_its_tombstones_and_keeps_to_the_range() {
     let only = run(&[(1, Some("a"), None), (2, None, None)]);
-    assert_eq!(numbers(&merge(&[only.clone()], KeyRange::ALL, Tombstones::Drop).unwrap()), [1]);
+    assert_eq!(numbers(&merge(std::slice::from_ref(&only), KeyRange::ALL, Tombstones::Drop).unwrap()), [1]);
     let hash = keys(&[2]).hash(0);
     let range = KeyRange::new(hash, hash).unwrap();
-    assert_eq!(numbers(&merge(&[only.clone()], range, Tombstones::Keep).unwrap()), [2]);
+    assert_eq!(numbers(&merge(std::slice::from_ref(&only), range, Tombstones::Keep).unwrap()), [2]);
     assert!(merge(&[only], range, Tombstones::Drop).unwrap().is_empty());
 }
 

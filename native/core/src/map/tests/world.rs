@@ -108,12 +108,12 @@ impl World {
 
     pub(super) fn due(&self, now_ms: i64) {
         let expected = self.model.iter().filter(|(_, cell)| cell.2.is_some_and(|due| due <= now_ms));
-        self.compare(&self.map.due(now_ms).unwrap(), expected.map(|(key, cell)| (*key, *cell)).collect());
+        self.compare(&self.map.due(now_ms).unwrap(), &expected.map(|(key, cell)| (*key, *cell)).collect());
     }
 
     /// Everything that can be asked without an argument.
     pub(super) fn look(&self) {
-        self.compare(&self.map.scan().unwrap(), self.model.clone());
+        self.compare(&self.map.scan().unwrap(), &self.model);
         assert_eq!(self.map.len(), self.model.len());
         assert_eq!(self.map.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
     }
@@ -154,7 +154,7 @@ impl World {
                 .filter(|(key, _)| range.contains(keys_of(&[**key]).hash(0)))
                 .map(|(key, cell)| (*key, *cell))
                 .collect();
-            self.compare(&map.scan().unwrap(), part);
+            self.compare(&map.scan().unwrap(), &part);
             if !self.segments.is_empty() {
                 parts.push(merge(&self.segments, range, Tombstones::Drop).unwrap());
             }
@@ -168,7 +168,7 @@ impl World {
     }
 
     /// `rows` are those of `expected`, in order.
-    fn compare(&self, rows: &Rows, expected: Model) {
+    fn compare(&self, rows: &Rows, expected: &Model) {
         let numbers: Vec<usize> = expected.keys().copied().collect();
         let wanted = keys_of(&numbers);
         let order = wanted.order();

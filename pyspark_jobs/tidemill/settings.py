@@ -144,8 +144,8 @@ class Settings:
     """A Parquet file larger than this is cut into ranges of row groups."""
     chunk_bytes: int = 16 * 1024**2
     """The greatest size of a chunk on its way from scatter to apply."""
-    task_rows: int = 200_000
-    """A batch of fewer rows (as estimated) runs in one task, without an exchange."""
+    task_bytes: int = 8 * 1024**2
+    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given."""
     cache_bytes: int = 1024**3
     """How much the cache of opened segments may take; 0: no cache."""
 
@@ -181,7 +181,7 @@ def resolve(
 
 
 _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
-_ROWS = {"block_rows", "task_rows"}
+_ROWS = {"block_rows"}
 
 
 def _own_name(key: str) -> str:

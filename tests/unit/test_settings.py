@@ -106,12 +106,12 @@ def test_defaults_where_nothing_is_said(tmp_path: Path) -> None:
 def test_argument_before_environment_before_file_before_default(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text(
         "tidemill.block_rows = 1\n[tidemill]\n".replace("[tidemill]\n", "")
-        + 'tidemill.split_bytes = "2 MiB"\ntidemill.task_rows = 3\n'
+        + 'tidemill.split_bytes = "2 MiB"\ntidemill.task_bytes = 3\n'
         + '[spark]\nexecutor.memory = "1g"\n"speculation" = true\n'
     )
-    environment = {"TIDEMILL_SPLIT_BYTES": "4 MiB", "TIDEMILL_TASK_ROWS": "5", "TIDEMILL_ROOT": "x", "HOME": "y"}
-    settings, spark = resolve({"tidemill.task_rows": 6, "spark.executor.memory": "2g"}, environment, tmp_path)
-    assert settings == Settings(block_rows=1, split_bytes=4 * 1024**2, task_rows=6)
+    environment = {"TIDEMILL_SPLIT_BYTES": "4 MiB", "TIDEMILL_TASK_BYTES": "5", "TIDEMILL_ROOT": "x", "HOME": "y"}
+    settings, spark = resolve({"tidemill.task_bytes": 6, "spark.executor.memory": "2g"}, environment, tmp_path)
+    assert settings == Settings(block_rows=1, split_bytes=4 * 1024**2, task_bytes=6)
     assert spark == {"spark.executor.memory": "2g", "spark.speculation": "true"}
 
 

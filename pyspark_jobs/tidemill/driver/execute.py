@@ -30,7 +30,6 @@ from ..state.versions import persist
 from .context import Context, version_of_tidemill
 
 _AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
-_ONE_TASK_BYTES = 8 * 1024 * 1024
 
 
 def execute(
@@ -47,7 +46,7 @@ def execute(
         settings=context.settings,
         state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
         watermarks=dict(head.watermarks) if head is not None else {},
-        tasks=task_count(plan, engine, tasks),
+        tasks=task_count(plan, engine, tasks, context.settings.task_bytes),
     )
     batch = assigned(batch)
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
@@ -62,10 +61,10 @@ def execute(
     return dataclasses.replace(commit, ledger=ledger, durations_ms=durations)
 
 
-def task_count(plan: Plan, engine: Engine, tasks: str | int) -> int:
+def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int) -> int:
     """How many tasks a batch is cut into. "auto": one for a small batch, else what the engine runs at once."""
     if tasks == "auto":
-        small = sum(split.size for split in plan.splits) <= _ONE_TASK_BYTES
+        small = sum(split.size for split in plan.splits) <= task_bytes
         return 1 if small else engine.parallelism
     if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
         raise InvalidInput(f"tasks={tasks!r}, expected 'auto' or a number from 1 on")

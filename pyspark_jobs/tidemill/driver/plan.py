@@ -63,7 +63,7 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int |
             files, getattr(source, "maxFilesPerTrigger", None), getattr(source, "maxBytesPerTrigger", None)
         )
         chosen.extend(taken)
-        splits.extend(source.splits(taken, options))
+        splits.extend(source.splits(taken, options, context.settings.split_bytes))
     if not chosen:
         return None
     rest = len(seen.all) - len(chosen)

@@ -19,6 +19,8 @@ ROW = "_row"
 METADATA = "_metadata"
 """Hidden column, where it is asked for: which file a row comes from (Spark: `_metadata`)."""
 HIDDEN = (METADATA, ROW)
+SPLIT_BYTES = 64 * 1024**2
+"""A file larger than this is cut, where its format can be."""
 
 METADATA_TYPE = pa.struct(
     [
@@ -80,8 +82,13 @@ class Source(Protocol):
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
         """Every file that is there now, in the order in which batches take them."""
 
-    def splits(self, files: Sequence[SourceFile], storage_options: Mapping[str, Any] | None = None) -> list[Split]:
-        """The files as units of reading."""
+    def splits(
+        self,
+        files: Sequence[SourceFile],
+        storage_options: Mapping[str, Any] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+    ) -> list[Split]:
+        """The files as units of reading: one each, or parts of about `split_bytes` where the format can be cut."""
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter."""

@@ -15,6 +15,8 @@ import pyarrow as pa
 from ..schema import literal
 
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
+_FETCH = "to_arrow_table" if hasattr(duckdb.DuckDBPyConnection, "to_arrow_table") else "fetch_arrow_table"
+"""DuckDB 2 has the one name, 1.3 the other."""
 _local = threading.local()
 
 
@@ -36,7 +38,7 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
         with warnings.catch_warnings():
             # `sql` binds a statement twice, which small files notice; large ones do not notice the copy.
             warnings.filterwarnings("ignore", message="Arrow output on a DB-API result", category=UserWarning)
-            return connection.execute(text).to_arrow_table()
+            return getattr(connection.execute(text), _FETCH)()
     finally:
         for name in tables:
             connection.unregister(name)
@@ -46,7 +48,7 @@ def _connection(kind: str, config: dict[str, str]) -> Any:
     found = getattr(_local, kind, None)
     if found is None:
         found = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
-        found.execute("SET python_enable_replacements = false")
+        found.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
         setattr(_local, kind, found)
     return found
 

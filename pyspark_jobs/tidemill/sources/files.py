@@ -18,7 +18,7 @@ from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import unknown
 from ..store import Entry, ObjectMissing, Store, open_store
 from . import duck
-from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, Block, ReadContext, SourceFile
+from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, ReadContext, SourceFile
 from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
@@ -30,7 +30,6 @@ from .stream import Unreadable, open_file, open_text
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
-_SPLIT_BYTES = 64 * 1024**2
 _BATCH_ID = "_batch_id"
 
 
@@ -113,7 +112,7 @@ class Files:
         self,
         files: Sequence[SourceFile],
         storage_options: Mapping[str, Any] | None = None,
-        split_bytes: int = _SPLIT_BYTES,
+        split_bytes: int = SPLIT_BYTES,
     ) -> list[Split]:
         """The files as units of reading: one each; a Parquet file of more than `split_bytes` by ranges of row groups.
 
@@ -145,7 +144,7 @@ class Files:
         reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
         decoded = self._decoded(store, split, columns, context)
         yield from blocks(decoded, block_rows, reading)
-        if store.local_path(split.path) is not None or split.size > _SPLIT_BYTES:
+        if store.local_path(split.path) is not None or split.size > SPLIT_BYTES:
             self._check_unchanged(store, split)
 
     def _decoded(self, store: Store, split: Split, columns: _Columns, context: ReadContext) -> Iterator[Decoded]:

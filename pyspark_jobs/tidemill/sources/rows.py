@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import conform, to_ddl, type_ddl
 from ..store import open_store
-from .contract import Block, ReadContext, SourceFile
+from .contract import SPLIT_BYTES, Block, ReadContext, SourceFile
 from .files import Files
 
 
@@ -73,9 +73,14 @@ class Rows:
         self._bound()
         return self._files.discover(name, storage_options)
 
-    def splits(self, files: Sequence[SourceFile], storage_options: Mapping[str, Any] | None = None) -> list[Split]:
-        """One each."""
-        return self._files.splits(files, storage_options)
+    def splits(
+        self,
+        files: Sequence[SourceFile],
+        storage_options: Mapping[str, Any] | None = None,
+        split_bytes: int = SPLIT_BYTES,
+    ) -> list[Split]:
+        """As `Files.splits`."""
+        return self._files.splits(files, storage_options, split_bytes)
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """As `Files.read`."""

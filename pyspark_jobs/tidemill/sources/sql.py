@@ -21,7 +21,7 @@ ALIAS = "_tidemill"
 _ENVIRONMENT = {
     "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp", "localtime",
     "localtimestamp", "current_catalog", "current_database", "current_role", "current_schema", "current_user",
-    "session_user", "user", "version", "getenv",
+    "session_user", "user", "version", "getenv", "getvariable", "current_setting",
 }  # fmt: skip
 _CLAUSES = {
     "group_expressions": "GROUP BY",

@@ -1,0 +1,60 @@
+"""What goes wrong under an engine ends in one clear error, or in none: see engine_failures.py, run as a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill
+from tests.servers.spark_connect import SparkConnectServer
+
+SCRIPT = Path(__file__).with_name("engine_failures.py")
+RECEIPTS = ["0: 0 1", "1: 0 1"]
+
+
+def ran(actions: str, folder: Path, *arguments: str) -> dict[str, Any]:
+    """What the script found; it ends by itself, or the test fails."""
+    done = subprocess.run(
+        [sys.executable, SCRIPT, actions, folder, *arguments],
+        env=os.environ | {"PYTHONPATH": str(Path(tidemill.__file__).parents[1])},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture(scope="module", params=["spark", "connect"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("failures")
+    if request.param == "spark":
+        return ran("died,interrupted", folder)
+    with SparkConnectServer() as server:
+        return ran("died,interrupted", folder, server.url)
+
+
+def test_a_worker_that_is_killed_is_an_error_and_the_engine_goes_on(found: dict[str, Any]) -> None:
+    assert found["died"]["kind"] == "InternalError"
+    assert found["died"]["line"].endswith("a worker process ended in the middle of a task")
+    assert "out of memory" in found["died"]["hint"]
+    assert found["died"]["after"] == RECEIPTS
+
+
+def test_an_interrupt_ends_the_tasks_and_the_engine_goes_on(found: dict[str, Any]) -> None:
+    assert found["interrupted"] == {"raised": "KeyboardInterrupt", "running": [], "after": RECEIPTS}
+
+
+def test_tasks_that_spark_runs_again_count_once(tmp_path: Path) -> None:
+    """A master that allows four failures, as clusters do."""
+    assert ran("retried", tmp_path) == {"retried": {"receipts": RECEIPTS}}
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["apply", "scatter"]

@@ -167,7 +167,7 @@ def _next(ran: Ran, folder: Path) -> list[str]:
     lines += [
         "What to try next",
         f"  {elsewhere}{tidemill} status {target}",
-        f"  {elsewhere}{tidemill} state {target} --operator aircraft --where 'flights > 400'",
+        f"  {elsewhere}{tidemill} state {target} --operator aircraft --where \"carrier = 'HA'\"",
         f"  {elsewhere}{tidemill} state {target} --operator aircraft --version {head.version // 3} --limit 5",
     ]
     sql = tell.state_sql(folder, head)

@@ -26,7 +26,7 @@ def done() -> int:
     progress(4)
     print("a line of a user function")
     progress(5)
-    say("result", verb=sys.argv[1], status="done", versions=[4, 5], already_committed=[], published=[3], head=5)
+    say("result", verb=sys.argv[1], status="done", versions=[4, 5], already_committed=[], published=[3, 4, 5], head=5)
     return 0
 
 

@@ -93,6 +93,8 @@ def _parsed(text: str) -> dict[str, Any]:
     if len(statements) != 1:
         raise refused(text, f"found {len(statements)} statements, expected one SELECT")
     node: dict[str, Any] = statements[0]["node"]
+    if node["type"] == "CTE_NODE":
+        raise _with(text)
     if node["type"] != "SELECT_NODE":
         kind = str(node.get("setop_type") or node["type"]).lower().replace("_", " ")
         raise refused(text, f"found a {kind}, expected one SELECT over `rows`", "unite streams with .unionByName")
@@ -114,7 +116,11 @@ def _check_clauses(text: str, node: dict[str, Any]) -> None:
     if (node.get("aggregate_handling") or "STANDARD_HANDLING") != "STANDARD_HANDLING":
         raise refused(text, "GROUP BY needs more than one row, expected a row-wise SELECT", _KEYED)
     if (node.get("cte_map") or {}).get("map"):
-        raise refused(text, "found WITH, expected one SELECT over `rows`", "use several .sql steps")
+        raise _with(text)
+
+
+def _with(text: str) -> InvalidInput:
+    return refused(text, "found WITH, expected one SELECT over `rows`", "use several .sql steps")
 
 
 def _check_table(text: str, table: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ INVARIANT: results keep the order of rows: one thread a connection.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from typing import Any
@@ -45,11 +46,11 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
 
 
 def _connection(kind: str, config: dict[str, str]) -> Any:
-    found = getattr(_local, kind, None)
-    if found is None:
+    process, found = getattr(_local, kind, (0, None))
+    if process != os.getpid():  # a forked process must not use what its parent opened
         found = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
         found.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
-        setattr(_local, kind, found)
+        setattr(_local, kind, (os.getpid(), found))
     return found
 
 

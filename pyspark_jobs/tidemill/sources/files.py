@@ -26,7 +26,7 @@ from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
-from .stream import Unreadable, open_file, open_text
+from .stream import Content, Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -138,31 +138,35 @@ class Files:
         vanished or is another one than the plan says, and, with FAILFAST, for the first row that cannot be read.
         """
         store, _ = self._open(context.storage_options)
-        self._check_unchanged(store, split)
+        try:
+            content = Content(store, split.path, split.size)
+            self._check_unchanged(store, split)
+            yield from self._blocks(store, split, content, block_rows, context)
+        except ObjectMissing as error:
+            raise _vanished(split, store) from error
+        if not content.at_once:
+            self._check_unchanged(store, split)
+
+    def _blocks(
+        self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext
+    ) -> Iterator[Block]:
         folders = partition_values(split.path) if not self.recursiveFileLookup else {}
         columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None)
         reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
-        decoded = self._decoded(store, split, columns, context)
-        yield from blocks(decoded, block_rows, reading)
-        if store.local_path(split.path) is not None or split.size > SPLIT_BYTES:
-            self._check_unchanged(store, split)
+        yield from blocks(self._decoded(split, content, columns, context.time_zone), block_rows, reading)
 
-    def _decoded(self, store: Store, split: Split, columns: _Columns, context: ReadContext) -> Iterator[Decoded]:
+    def _decoded(self, split: Split, content: Content, columns: _Columns, time_zone: str) -> Iterator[Decoded]:
         what = f"read file `{split.path}` of source `{split.source}`"
-        zone = context.time_zone
-        columns.resolve(zone)
-        try:
-            if self.format == "parquet":
-                with open_file(store, split.path, split.size) as file:
-                    yield from read_parquet(file, columns.in_file, split.row_groups, split.first_row, what)
-                return
-            with open_text(store, split.path, split.size) as stream:
-                if self.format == "csv":
-                    yield from read_csv(stream, columns.in_file, self._csv, zone, what)
-                else:
-                    yield from read_json(stream, columns.in_file, self._json, zone, what)
-        except ObjectMissing as error:
-            raise _vanished(split, store) from error
+        columns.resolve(time_zone)
+        if self.format == "parquet":
+            with content.open() as file:
+                yield from read_parquet(file, columns.in_file, split.row_groups, split.first_row, what)
+            return
+        with content.open_text() as stream:
+            if self.format == "csv":
+                yield from read_csv(stream, columns.in_file, self._csv, time_zone, what)
+            else:
+                yield from read_json(stream, columns.in_file, self._json, time_zone, what)
 
     def _open(self, storage_options: Mapping[str, Any] | None) -> tuple[Store, str | None]:
         """The store of the folder; where `path` is one local file, its folder and its name."""
@@ -262,7 +266,7 @@ def _whole_fields(split: Split) -> tuple[str, str, str, int, int]:
 def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int, int, int]]:
     """Ranges of row groups; none where the file is no Parquet: reading it says so."""
     try:
-        with open_file(store, file.path, file.size) as opened:
+        with Content(store, file.path, file.size).open() as opened:
             return row_group_ranges(opened, file.size, split_bytes)
     except (pa.ArrowException, ObjectMissing, OSError):
         return []

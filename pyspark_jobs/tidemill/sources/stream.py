@@ -19,6 +19,8 @@ PIECE_BYTES = 32 * 1024**2
 """How much of a text file is decoded at once."""
 RECORD_BYTES = 8 * PIECE_BYTES
 """A record that is longer is refused."""
+WHOLE_BYTES = 64 * 1024**2
+"""An object up to this size is fetched by one request."""
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
@@ -57,27 +59,38 @@ class StoreFile(io.RawIOBase):
         return len(data)
 
 
-def open_file(store: Store, name: str, size: int) -> IO[bytes]:
-    """The object as a buffered binary file; `ObjectMissing` if there is none."""
-    path = store.local_path(name)
-    if path is None:
-        return io.BufferedReader(StoreFile(store, name, size), 8 * 1024**2)
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise ObjectMissing(name, store.uri) from None
+class Content:
+    """The bytes of one file. A small object of a remote store is fetched by one request when this is made."""
 
+    def __init__(self, store: Store, name: str, size: int) -> None:
+        self._store, self._name, self._size = store, name, size
+        self._path = store.local_path(name)
+        whole = self._path is None and size <= WHOLE_BYTES
+        self._data = store.get(name) if whole else None
+        self.at_once = self._data is not None
+        """Whether all of it is one version of the object, whatever happens to that now."""
 
-@contextlib.contextmanager
-def open_text(store: Store, name: str, size: int) -> Iterator[Any]:
-    """The content of a text file as something with `read(n)`, decompressed by its ending."""
-    with open_file(store, name, size) as file:
-        codec = next((codec for ending, codec in _CODECS.items() if name.lower().endswith(ending)), None)
-        if codec is None or size == 0:
-            yield file
-        else:
-            with pa.CompressedInputStream(pa.PythonFile(file), codec) as stream:
-                yield stream
+    def open(self) -> IO[bytes]:
+        """The file, opened for reading; `ObjectMissing` if there is none."""
+        if self._data is not None:
+            return io.BytesIO(self._data)
+        if self._path is None:
+            return io.BufferedReader(StoreFile(self._store, self._name, self._size), 8 * 1024**2)
+        try:
+            return open(self._path, "rb")
+        except FileNotFoundError:
+            raise ObjectMissing(self._name, self._store.uri) from None
+
+    @contextlib.contextmanager
+    def open_text(self) -> Iterator[Any]:
+        """Something with `read(n)`, decompressed by the file's ending."""
+        codec = next((codec for ending, codec in _CODECS.items() if self._name.lower().endswith(ending)), None)
+        with self.open() as file:
+            if codec is None or self._size == 0:
+                yield file
+            else:
+                with pa.CompressedInputStream(pa.PythonFile(file), codec) as stream:
+                    yield stream
 
 
 class Quoting:

@@ -220,3 +220,19 @@ def test_missing_or_damaged_state_is_an_error_never_an_empty_start(folder, tmp_p
             tm.open(p, root=str(root)).run(engine="local")
         assert segment.name in str(caught.value)
     assert tm.open(p, root=str(root)).head.version == 0
+
+
+def test_two_repositories_of_one_pipeline_may_not_share_a_sinks_folder(folder, tmp_path):
+    def repository(root, rows):
+        (folder / "a.json").write_text("".join(f'{{"k": "{i}", "v": 1}}\n' for i in range(rows)))
+        p, grouped = counting(folder)
+        grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published")))
+        r = tm.open(p, root=str(tmp_path / root))
+        r.init()
+        return r
+
+    repository("one", 2).run(engine="local")
+    second = repository("two", 400)
+    refused(lambda: second.run(engine="local"), "published", "another repository")
+    assert second.head.version == 0
+    assert second.outputs(0).num_rows == 400

@@ -128,14 +128,18 @@ class Drain:
         published = plan.number - 1 if self.context.branch == MAIN else -1
         ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
         committed = self.context.log.create_commit(ours)
-        if publish(self.context, committed.commit):
-            self.done.published.append(plan.number)
-        if committed.outcome == "already":
-            self.done.already.append(plan.number)
-            return committed.commit
-        elapsed_ms = int((time.perf_counter() - started) * 1000)
-        progress = progress_of(self.context.job.pipeline, committed.commit, elapsed_ms)
+        try:
+            if publish(self.context, committed.commit):
+                self.done.published.append(plan.number)
+        finally:  # what is committed is told, also where publishing it failed
+            if committed.outcome == "already":
+                self.done.already.append(plan.number)
+            else:
+                self._report(committed.commit, int((time.perf_counter() - started) * 1000))
+        return committed.commit
+
+    def _report(self, commit: Commit, elapsed_ms: int) -> None:
+        progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)
         self.done.progress.append(progress)
         if self._on_progress is not None:
             self._on_progress(progress)
-        return committed.commit

@@ -1,13 +1,14 @@
 """Publishing: committed files are copied into the sink's own folder, under names made of version and part.
 
-Idempotent: a name that is there is whole (the store's writes are), so it is left alone.
+Idempotent: a name that is there is whole (the store's writes are), so it is left alone; one of another size is not
+ours, and an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import CorruptState
+from ..errors import CorruptState, InvalidInput
 from ..protocol.records import OutputFile
 from ..store import ObjectMissing, Store
 
@@ -24,9 +25,16 @@ def publish_files(
     copied = 0
     for part, file in enumerate(files):
         target = published_name(pipeline, name, version, part, file)
-        if sink.stat(target) is None:
+        there = sink.stat(target)
+        if there is None:
             _copy(store, sink, file, target)
             copied += 1
+        elif there.size != file.size:
+            raise InvalidInput(
+                f"publish version {version} of sink `{name}`: {sink.uri}/{target} has {there.size} bytes, "
+                f"the committed file has {file.size}; another repository of a pipeline `{pipeline}` writes there",
+                hint="give each repository a sink folder of its own; this version is committed and can be read",
+            )
     return copied
 
 

@@ -44,7 +44,7 @@ bench: build ## figures for benchmarks/README.md; gates nothing
 	@$(PYTHON_BIN)/python benchmarks/first_light.py $(ARGS)
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
-	cargo test --release --quiet --locked --release --workspace
+	cargo test --release --quiet --locked --workspace
 	$(PYTEST) -q -m slow
 	@$(MAKE) --no-print-directory test
 

@@ -118,6 +118,13 @@ def test_json_keeps_more_digits_than_a_double() -> None:
     assert same(Json("out").decode([(encoded.data, "")], LONG), rows)
 
 
+def test_columns_may_have_any_name() -> None:
+    schema = to_arrow("_row int, line string, `a b` int, x0 array<int>, `q\"'` struct<`_ _`: int>")
+    rows = table({"_row": 1, "line": "x", "a b": 2, "x0": [3], "q\"'": {"_ _": 4}}, schema=schema)
+    for sink in (Parquet("out"), Json("out")):
+        assert same(sink.decode([(sink.encode(rows)[0].data, "")], schema), rows)
+
+
 PARTITIONED = to_arrow("country string, n int, at timestamp, v double, _batch_id bigint not null")
 
 

@@ -50,7 +50,7 @@ def decode(data: bytes, schema: pa.Schema) -> pa.Table:
     for part in read_json(io.BytesIO(data), schema, JsonOptions(), "UTC", "read a JSON file"):
         if part.rejects or part.rows is None:
             raise CorruptState(f"read a JSON file that a commit names: {part.rejects[0].reason}")
-        tables.append(part.rows.select(schema.names))
+        tables.append(part.rows.select(list(range(len(schema)))))  # by position: a column may be named `_row`
     return pa.concat_tables(tables)
 
 

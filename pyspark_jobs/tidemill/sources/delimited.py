@@ -29,6 +29,8 @@ from .convert import Column, Conversion, Formats, text_columns
 from .rejects import Reject
 from .stream import PIECE_BYTES, Quoting, Unreadable, pieces
 
+_REJECTS = "store_rejects = true, rejects_limit = 0"
+_NO_REJECTS = "ignore_errors = false"
 _BOM = b"\xef\xbb\xbf"
 _REASONS = {
     "MISSING COLUMNS": "too few columns",
@@ -154,28 +156,37 @@ class _Decoder:
 
     def decoded(self) -> Decoded:
         """Rows and rejects of the piece."""
-        try:
-            return self._split(self.piece.for_duckdb())
-        except duckdb.Error as error:
-            raise Unreadable(f"not CSV: {str(error).strip().splitlines()[0]}", self.piece.line) from error
-
-    def _split(self, given: _Given) -> Decoded:
-        connection = duck.reader(self.time_zone)
+        given = self.piece.for_duckdb()
         with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
             path = os.path.join(folder, "piece.csv")
             with open(path, "wb") as file:
                 file.write(given.data)
-            try:
-                cells = _cells(path, given, self.schema, self.options)
-                found = duck.query(connection, self._conversion(f"({cells})").select())
-                broken = given.broken | _broken(connection)
-                any_bad = pc.any(found.column(0)).as_py()
-                if not broken and not any_bad and not self.piece.may_have_empty_lines:
-                    self.records = found.num_rows
-                    return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
-                raw = duck.query(connection, cells) if any_bad else None
-            finally:
-                _forget_rejects(connection)
+            good = None if given.broken or self.piece.may_have_empty_lines else self._all_good(path, given)
+            return good if good is not None else self._with_rejects(path, given)
+
+    def _all_good(self, path: str, given: _Given) -> Decoded | None:
+        """The rows, if every record is one; None otherwise. Cheaper than asking for rejects, and the common case."""
+        cells = _cells(path, given, self.schema, self.options, _NO_REJECTS)
+        try:
+            found = duck.query(duck.reader(self.time_zone), self._conversion(f"({cells})").select())
+        except duckdb.Error:
+            return None
+        if pc.any(found.column(0)).as_py():
+            return None
+        self.records = found.num_rows
+        return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
+
+    def _with_rejects(self, path: str, given: _Given) -> Decoded:
+        connection = duck.reader(self.time_zone)
+        cells = _cells(path, given, self.schema, self.options, _REJECTS)
+        try:
+            found = duck.query(connection, self._conversion(f"({cells})").select())
+            broken = given.broken | _broken(connection)
+            raw = duck.query(connection, cells) if pc.any(found.column(0)).as_py() else None
+        except duckdb.Error as error:
+            raise Unreadable(f"not CSV: {str(error).strip().splitlines()[0]}", self.piece.line) from error
+        finally:
+            _forget_rejects(connection)
         return self._sorted_out(found, raw, broken)
 
     def _sorted_out(self, found: pa.Table, raw: pa.Table | None, broken: dict[int, _Broken]) -> Decoded:
@@ -268,7 +279,7 @@ def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions, what: str
     return position
 
 
-def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions) -> str:
+def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions, rejects: str) -> str:
     """SQL: the cells of a file as text. Null is an empty cell, and one that holds the null value, quoted or not, as in
     Spark."""
     names = [quoted(name) for name in schema.names]
@@ -280,7 +291,7 @@ def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions) -> 
         f"delim = {literal(options.separator)}, quote = {literal(options.quote)}, escape = {literal(options.escape)}, "
         f"new_line = '{given.line_end}', nullstr = '', allow_quoted_nulls = false, compression = 'none', "
         "hive_partitioning = false, "
-        f"max_line_size = {buffer - 1}, buffer_size = {buffer}, store_rejects = true, rejects_limit = 0)"
+        f"max_line_size = {buffer - 1}, buffer_size = {buffer}, {rejects})"
     )
     # A file of one column: DuckDB takes an empty line for a null.
     return f"SELECT {cells} FROM {source}" + (f" WHERE {names[0]} IS NOT NULL" if len(names) == 1 else "")

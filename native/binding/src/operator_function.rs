@@ -3,10 +3,12 @@
 //! Which keys, which rows, in which order, and what becomes of states is decided in the engine. INVARIANT: what the
 //! user's code raises reaches the caller as `InvalidInput` with its traceback; interrupts pass untouched.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
+use arrow_select::interleave::interleave;
 use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -56,9 +58,18 @@ struct Calls<'a, 'py> {
     function: &'a Bound<'py, PyAny>,
     batch_time: Bound<'py, PyInt>,
     keys: Vec<Decoder>,
-    values: Vec<Vec<Decoder>>,
+    values: Values,
     state: Bound<'py, PyState>,
     returned: Growing,
+}
+
+/// Value columns in the order in which rows are visited, brought there a window at a time: to jump about in them for
+/// each call would miss the processor's cache each time.
+struct Values {
+    /// By column, then chunk.
+    chunks: Vec<Vec<ArrayRef>>,
+    window: Range<usize>,
+    columns: Vec<Decoder>,
 }
 
 /// `Returned` while it grows.
@@ -80,7 +91,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             function: of.function.bind(py),
             batch_time: PyInt::new(py, visit.pass.batch_time_ms),
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
-            values: visit.chunks.iter().map(|chunk| of.values_of(chunk)).collect::<Result<_>>()?,
+            values: Values::new(of, visit)?,
             state,
             returned: Growing {
                 fates: Vec::with_capacity(visit.keys.len()),
@@ -94,14 +105,13 @@ impl<'a, 'py> Calls<'a, 'py> {
     fn run(mut self) -> Result<Returned> {
         let mut start = 0;
         for (key, &end) in (0u32..).zip(self.visit.ends) {
-            let rows = &self.visit.rows[start..end];
+            self.visit_key(key, start..end)?;
             start = end;
-            self.visit_key(key, rows)?;
         }
         self.returned.finish(&self.of.output_schema)
     }
 
-    fn visit_key(&mut self, number: u32, rows: &[RowAt]) -> Result<()> {
+    fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
         let key = self.key(place).map_err(|error| self.unreadable(error, None))?;
         let exists = self.visit.exists[place];
@@ -112,12 +122,13 @@ impl<'a, 'py> Calls<'a, 'py> {
             let none = self.py.None().into_bound(self.py);
             self.call(number, &key, none, None)?;
         }
-        for &row in rows {
-            let value =
-                self.of.value.decode(&self.values[row.chunk as usize], self.py, row.row as usize, &self.of.zone);
-            let value = value.map_err(|error| self.unreadable(error, Some(row.chunk)))?;
+        for row in rows {
+            let chunk = self.visit.rows[row].chunk;
+            let (columns, place) = self.values.at(row, self.visit.rows, &self.of.value)?;
+            let value = self.of.value.decode(columns, self.py, place, &self.of.zone);
+            let value = value.map_err(|error| self.unreadable(error, Some(chunk)))?;
             self.state.borrow_mut().next_call();
-            self.call(number, &key, value, Some(row.chunk))?;
+            self.call(number, &key, value, Some(chunk))?;
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);
@@ -236,16 +247,38 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-impl PythonFunction {
-    fn values_of(&self, chunk: &RecordBatch) -> Result<Vec<Decoder>> {
-        let column = |name: &String| {
-            let missing = || Error::InternalError(format!("operator `{}` did not send `{name}`", self.operator));
+impl Values {
+    const WINDOW: usize = 8192;
+
+    fn new(of: &PythonFunction, visit: &Visit<'_>) -> Result<Self> {
+        let column = |name: &String, chunk: &RecordBatch| {
+            let missing = || Error::InternalError(format!("operator `{}` did not send `{name}`", of.operator));
             chunk.column_by_name(name).cloned().ok_or_else(missing)
         };
-        let columns: Vec<ArrayRef> = self.value_columns.iter().map(column).collect::<Result<_>>()?;
-        Ok(self.value.decoders(&columns))
+        let of_chunks = |name| visit.chunks.iter().map(|chunk| column(name, chunk)).collect::<Result<_>>();
+        let chunks = of.value_columns.iter().map(of_chunks).collect::<Result<_>>()?;
+        Ok(Self { chunks, window: 0..0, columns: Vec::new() })
     }
 
+    /// The columns that hold the row visited as number `row`, and its place there.
+    #[inline]
+    fn at(&mut self, row: usize, rows: &[RowAt], shape: &Shape) -> Result<(&[Decoder], usize)> {
+        if row >= self.window.end {
+            self.window = row..rows.len().min(row + Self::WINDOW);
+            let picks: Vec<(usize, usize)> =
+                rows[self.window.clone()].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
+            let column = |chunks: &Vec<ArrayRef>| {
+                let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+                interleave(&chunks, &picks)
+            };
+            let columns = self.chunks.iter().map(column).collect::<std::result::Result<Vec<_>, _>>()?;
+            self.columns = shape.decoders(&columns);
+        }
+        Ok((&self.columns, row - self.window.start))
+    }
+}
+
+impl PythonFunction {
     fn function_name(&self, py: Python<'_>) -> String {
         let function = self.function.bind(py);
         let name = function.getattr("__name__").and_then(|name| name.extract::<String>());

@@ -107,7 +107,7 @@ fn parse_kind(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<O
             integer(object).filter(|value| (least..=greatest).contains(&value)).map(Value::Int)
         }
         Kind::Float64 => float(object).map(Value::Float),
-        Kind::Float32 => float(object).filter(|&value| fits_f32(value)).map(Value::Float),
+        Kind::Float32 => float(object).and_then(nearest_f32).map(Value::Float),
         Kind::Bool => object.cast::<PyBool>().ok().map(|value| Value::Bool(value.is_true())),
         Kind::Text => text(object)?,
         Kind::Binary => bytes(object),
@@ -134,8 +134,11 @@ fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
     if is_int { object.extract().ok() } else { None }
 }
 
-fn fits_f32(value: f64) -> bool {
-    !value.is_finite() || value.abs() <= f64::from(f32::MAX)
+/// The float that a column holds for it; `None` where that would be infinite.
+#[expect(clippy::cast_possible_truncation, reason = "a float column holds the nearest float")]
+fn nearest_f32(value: f64) -> Option<f64> {
+    let nearest = value as f32;
+    (nearest.is_finite() || !value.is_finite()).then_some(f64::from(nearest))
 }
 
 fn text(object: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {

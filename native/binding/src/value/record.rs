@@ -113,7 +113,7 @@ impl Record {
         if object.hasattr(intern!(py, "__dataclass_fields__"))? && !object.is_instance_of::<PyType>() {
             return take_all(&mut self.names.iter().map(|name| object.getattr_opt(name)));
         }
-        Err(Refused::misfit(format!("a row of {} fields", self.fields.len()), object))
+        Err(Refused::misfit(self.described(), object))
     }
 
     /// Whether the tuple has `__fields__` that are all known but not, one by one, those of this record.

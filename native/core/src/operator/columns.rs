@@ -3,6 +3,7 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 
+use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::key::Keys;
 
@@ -42,8 +43,8 @@ impl InputColumn {
             Some(column) => Err(Error::InvalidInput(format!(
                 "operator `{operator}` was given column `{}` as {}, expected {}",
                 self.name,
-                column.data_type(),
-                self.data_type
+                named(column.data_type()),
+                named(&self.data_type)
             ))),
             None => Err(Error::InvalidInput(format!(
                 "operator `{operator}` was given rows without its column `{}`; they have {}",
@@ -81,7 +82,13 @@ fn same_columns(expected: &Fields, found: &Fields) -> bool {
         && expected.iter().zip(found).all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
 }
 
+/// A type as users write it; for nested ones Arrow's names of the parts differ where DDL does not.
+fn named(data_type: &DataType) -> String {
+    if data_type.is_nested() { format!("{} ({data_type})", ddl(data_type)) } else { ddl(data_type) }
+}
+
 fn listed(schema: &Schema) -> String {
-    let columns: Vec<String> = schema.fields().iter().map(|f| format!("`{}` {}", f.name(), f.data_type())).collect();
+    let columns: Vec<String> =
+        schema.fields().iter().map(|f| format!("`{}` {}", f.name(), ddl(f.data_type()))).collect();
     if columns.is_empty() { "no columns".to_owned() } else { columns.join(", ") }
 }

@@ -41,24 +41,13 @@ type Hashed = (u64, RowAt);
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        let (rows, ends) = parted(chunks);
-        let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
-        let mut distinct: Vec<RowAt> = Vec::new();
-        let mut table = Table::default();
-        let mut start = 0;
-        for end in ends {
-            let part = &rows[start..end];
-            start = end;
-            table.number(chunks, part);
-            let ranks = table.ranks(chunks);
-            #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
-            let base = distinct.len() as u32;
-            for (&(_, at), &number) in part.iter().zip(&table.numbers) {
-                of[at.chunk as usize][at.row as usize] = base + ranks[number as usize];
-            }
-            distinct.extend(table.firsts.iter().map(|&(_, at)| at));
+        // Hashes of 64 bits nearly always tell keys apart by themselves. That they did is checked row after row as they
+        // lie in memory, which is several times faster than to look at keys while grouping.
+        let mut numbered = Numbered::new(chunks, |_, _| true);
+        if !numbered.has_one_key_a_number(chunks) {
+            numbered = Numbered::new(chunks, |a, b| compare(chunks, a, b).is_eq());
         }
-        Ok(Self { keys: keys_at(chunks, &distinct)?, of })
+        Ok(Self { keys: keys_at(chunks, &numbered.firsts)?, of: numbered.of })
     }
 
     /// How many distinct keys there are.
@@ -89,6 +78,46 @@ impl Groups {
         }
         ends.truncate(self.len());
         (rows, ends)
+    }
+}
+
+/// A number for each row, in the order of hashes (and of bytes, where those tell keys apart).
+struct Numbered {
+    of: Vec<Vec<u32>>,
+    /// The first row of each number.
+    firsts: Vec<RowAt>,
+}
+
+impl Numbered {
+    /// Rows with one hash have one number where `is_same` says so.
+    fn new(chunks: &[Keys], is_same: impl Fn(RowAt, RowAt) -> bool) -> Self {
+        let (rows, ends) = parted(chunks);
+        let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
+        let mut firsts: Vec<RowAt> = Vec::new();
+        let mut table = Table::default();
+        let mut start = 0;
+        for end in ends {
+            let part = &rows[start..end];
+            start = end;
+            table.number(part, &is_same);
+            let ranks = table.ranks(chunks);
+            #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+            let base = firsts.len() as u32;
+            for (&(_, at), &number) in part.iter().zip(&table.numbers) {
+                of[at.chunk as usize][at.row as usize] = base + ranks[number as usize];
+            }
+            firsts.extend(table.firsts.iter().map(|&(_, at)| at));
+        }
+        Self { of, firsts }
+    }
+
+    fn has_one_key_a_number(&self, chunks: &[Keys]) -> bool {
+        self.of.iter().zip(chunks).all(|(numbers, keys)| {
+            numbers.iter().enumerate().all(|(row, &number)| {
+                let first = self.firsts[number as usize];
+                keys.cmp_bytes(row, &chunks[first.chunk as usize], first.row as usize).is_eq()
+            })
+        })
     }
 }
 
@@ -136,14 +165,14 @@ struct Table {
 
 impl Table {
     /// Numbers the distinct keys of `part` in the order in which they come.
-    fn number(&mut self, chunks: &[Keys], part: &[Hashed]) {
+    fn number(&mut self, part: &[Hashed], is_same: &impl Fn(RowAt, RowAt) -> bool) {
         let mask = (part.len() * 2).next_power_of_two() - 1;
         self.slots.clear();
         self.slots.resize(mask + 1, 0);
         self.firsts.clear();
         self.numbers.clear();
         for &(hash, at) in part {
-            let number = self.find_or_add(chunks, mask, hash, at);
+            let number = self.find_or_add(mask, hash, at, is_same);
             self.numbers.push(number);
         }
     }
@@ -153,7 +182,7 @@ impl Table {
         reason = "the mask takes the trailing bits, and rows are numbered by u32"
     )]
     #[inline]
-    fn find_or_add(&mut self, chunks: &[Keys], mask: usize, hash: u64, at: RowAt) -> u32 {
+    fn find_or_add(&mut self, mask: usize, hash: u64, at: RowAt, is_same: &impl Fn(RowAt, RowAt) -> bool) -> u32 {
         let mut slot = hash as usize & mask;
         loop {
             let Some(number) = self.slots[slot].checked_sub(1) else {
@@ -162,7 +191,7 @@ impl Table {
                 return self.firsts.len() as u32 - 1;
             };
             let (other, first) = self.firsts[number as usize];
-            if other == hash && compare(chunks, at, first).is_eq() {
+            if other == hash && is_same(at, first) {
                 return number;
             }
             slot = (slot + 1) & mask;

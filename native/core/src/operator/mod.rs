@@ -9,6 +9,8 @@ mod event_time;
 mod groups;
 mod keyed_function;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;

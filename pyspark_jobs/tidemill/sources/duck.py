@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -23,12 +24,12 @@ _local = threading.local()
 
 def reader(time_zone: str = "UTC") -> Any:
     """This thread's connection for reading files; text without an offset is in `time_zone`."""
-    return _in_zone(_connection("reader", {}), time_zone)
+    return _connection("reader", {}, time_zone)
 
 
 def closed(time_zone: str = "UTC") -> Any:
     """This thread's connection that reaches no file and no network, for SQL that a user wrote."""
-    return _in_zone(_connection("closed", _CLOSED), time_zone)
+    return _connection("closed", _CLOSED, time_zone)
 
 
 def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
@@ -45,15 +46,23 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
             connection.unregister(name)
 
 
-def _connection(kind: str, config: dict[str, str]) -> Any:
-    process, found = getattr(_local, kind, (0, None))
-    if process != os.getpid():  # a forked process must not use what its parent opened
-        found = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
-        found.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
-        setattr(_local, kind, (os.getpid(), found))
-    return found
+@dataclass
+class _Opened:
+    """A connection, whose process it is, and the time zone that it is set to."""
+
+    connection: Any
+    process: int
+    time_zone: str = ""
 
 
-def _in_zone(connection: Any, time_zone: str) -> Any:
-    connection.execute(f"SET TimeZone = {literal(time_zone)}")
-    return connection
+def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
+    opened: _Opened | None = getattr(_local, kind, None)
+    if opened is None or opened.process != os.getpid():  # a forked process must not use what its parent opened
+        connection = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
+        connection.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
+        opened = _Opened(connection, os.getpid())
+        setattr(_local, kind, opened)
+    if opened.time_zone != time_zone:
+        opened.connection.execute(f"SET TimeZone = {literal(time_zone)}")
+        opened.time_zone = time_zone
+    return opened.connection

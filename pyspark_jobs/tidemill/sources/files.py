@@ -42,8 +42,9 @@ class Files:
     `modifiedAfter` (UTC), `mode` (`"FAILFAST"`, or `"PERMISSIVE"`: what cannot be read goes to quarantine),
     `multiLine`, `dateFormat`, `timestampFormat`, `sep` or `delimiter`, `quote`, `escape`, `nullValue`; and ours:
     `start` (`"earliest"`, `"latest"` or a time), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or
-    `"new"`). Differences from Spark: `escape` is `"` (doubled quotes), quoted line ends are always read, and a number
-    with a fraction is no integer but a row that cannot be read.
+    `"new"`). As in Spark, decimals with more digits than the schema are rounded half up. Differences from Spark:
+    `escape` is `"` (doubled quotes), quoted line ends are always read, a record with too few cells cannot be read, a
+    time in an hour that a zone has twice is the later one, and a header must name the schema's columns in order.
 
     Names beginning with `_` or `.` are not data; files ending in `.gz` and `.zst` are decompressed; columns of the
     schema may come from partition folders `dt=2020-01-01/`. Text without an offset is in the pipeline's time zone.

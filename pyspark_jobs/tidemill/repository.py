@@ -17,6 +17,7 @@ from .settings import time_ms
 from .verbs import read
 from .verbs.init import init
 from .verbs.open import open_context
+from .verbs.replan import replan
 from .verbs.run import run, sweep
 
 
@@ -63,6 +64,10 @@ class Repository:
         """Fires what is due, without input; an empty list if nothing was. A batch that is planned is run first."""
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
+    def replan(self, reason: str) -> Commit:
+        """Gives up a plan that cannot run (a planned file vanished or was changed) by a void commit; says why."""
+        return replan(self.context, reason)
+
     @property
     def head(self) -> Commit | None:
         """The newest commit; None before the first batch (version −1)."""
@@ -81,7 +86,7 @@ class Repository:
 
     def version_at(self, time: Any) -> int:
         """The newest version whose batch time is not after `time` (ms, datetime or ISO); −1 if there is none."""
-        return read.version_at(self.context, time_ms(time))
+        return read.version_at(self.context, time_ms(time, self.context.job.time_zone))
 
     def state(
         self,

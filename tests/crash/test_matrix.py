@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 def drain(folder, store, monkeypatch):
     """One run with root and sink inside `store`."""
-    monkeypatch.setattr(publishing, "open_store", lambda path, options=None: store.at("published"))
+    monkeypatch.setattr(publishing, "open_folder", lambda context, path: store.at("published"))
     repository = tm.open(pipeline(folder), root=store.at("root").uri)
     repository.init()
     repository.run(engine="local", tasks=TASKS)
@@ -74,7 +74,7 @@ def seen(folder, store, monkeypatch):
         "quarantine": repository.quarantine().to_pylist(),
         "counts": [commit.counts for commit in repository.commits()],
         "watermarks": [commit.watermarks for commit in repository.commits()],
-        "published": {name: published.get(name) for name in files},
+        "published": {name.rpartition("-")[0]: published.get(name) for name in files},
     }
 
 

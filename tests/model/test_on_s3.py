@@ -44,7 +44,7 @@ def test_files_state_and_outputs_in_a_bucket_equal_those_in_folders(tmp_path, s3
     same_result.same(local, remote)
     published = open_store(f"{root}/published")
     names = [entry.name for entry in published.list("")]
-    assert names and all(name.startswith("same-running-") for name in names)
+    assert names and all(name.startswith("same.running-") for name in names)
     rows = [row for name in names for row in pq.read_table(_buffer(published.get(name))).to_pylist()]
     assert rows == remote["outputs running"].to_pylist()
 

@@ -38,6 +38,10 @@ class BoundLatest:
     functions: tuple = ()
 
     @property
+    def rules(self) -> dict[str, str]:
+        return {}
+
+    @property
     def output_schema(self) -> pa.Schema:
         return pa.schema([*key_schema(self.input), self.input.schema.field(self.value)])
 

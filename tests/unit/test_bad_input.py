@@ -107,6 +107,7 @@ def test_a_renamed_operator_does_not_start_empty(folder, tmp_path):
     other, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="new")
     refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`new`", "`old`")
+    refused(lambda: tm.open(other, root=str(tmp_path / "root")).init(), "`new`", "`old`", "renamed")
 
 
 def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folder, tmp_path):
@@ -222,17 +223,102 @@ def test_missing_or_damaged_state_is_an_error_never_an_empty_start(folder, tmp_p
     assert tm.open(p, root=str(root)).head.version == 0
 
 
-def test_two_repositories_of_one_pipeline_may_not_share_a_sinks_folder(folder, tmp_path):
-    def repository(root, rows):
-        (folder / "a.json").write_text("".join(f'{{"k": "{i}", "v": 1}}\n' for i in range(rows)))
+def test_two_repositories_of_one_pipeline_publish_beside_each_other(folder, tmp_path):
+    for root in ("one", "two"):
         p, grouped = counting(folder)
         grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published")))
         r = tm.open(p, root=str(tmp_path / root))
         r.init()
-        return r
+        r.run(engine="local")
+    assert len(list((tmp_path / "published").glob("bad.n-0000000000-00000-*.parquet"))) == 2
 
-    repository("one", 2).run(engine="local")
-    second = repository("two", 400)
-    refused(lambda: second.run(engine="local"), "published", "another repository")
-    assert second.head.version == 0
-    assert second.outputs(0).num_rows == 400
+
+def test_a_sink_that_cannot_be_one_is_refused_before_anything_is_committed(folder, tmp_path):
+    for path, word in (("s4://bucket/out", "s4"), ("s3://AKIA:SECRET@bucket/out", "credentials")):
+        p, grouped = counting(folder)
+        grouped.agg(n=tm.count(), name="n").write(tm.Json(path))
+        with pytest.raises(tm.InvalidInput) as caught:
+            tm.open(p, root=str(tmp_path / "root"))
+        assert word in str(caught.value) and "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [10**20, -1, 1.5, True, 1_700_000_000_000_000])
+def test_a_batch_time_that_is_none_leaves_no_plan(folder, tmp_path, value):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    p.batch_time(lambda plan: value)
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "p.batch_time", "ms since the epoch")
+    p.batch_time(lambda plan: 1_700_000_000_000)
+    assert [one.version for one in r.run(engine="local")] == [0]
+
+
+def test_a_batch_time_function_that_raises_is_named(folder, tmp_path):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    p.batch_time(lambda plan: 1 // 0)
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "p.batch_time", "ZeroDivisionError")
+
+
+def test_changed_aggregates_and_clocks_do_not_continue_foreign_state(folder, tmp_path):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="op")
+    tm.open(p, root=str(tmp_path / "root")).init()
+    tm.open(p, root=str(tmp_path / "root")).run(engine="local")
+    other, grouped = counting(folder)
+    grouped.agg(n=tm.sum("v"), name="op")
+    refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`op`", "count(*)", "sum(v)")
+
+
+def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp_path):
+    def repository(*operators):
+        p, grouped = counting(folder)
+        for name in operators:
+            grouped.agg(n=tm.count(), name=name)
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    repository("a", "b").init()
+    repository("a", "b").run(engine="local")
+    refused(lambda: repository("a").run(engine="local"), "`b`", "miss")
+    repository("a").init()
+    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
+    repository("a").run(engine="local")
+    refused(lambda: repository("a", "b").run(engine="local"), "`b`", "init")
+    repository("a", "b").init()
+    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
+    repository("a", "b").run(engine="local")
+    assert [row["n"] for row in repository("a", "b").state("b").to_pylist()] == [1]
+    assert repository("a", "b").state("b", version=0).num_rows == 2
+
+
+def test_a_plan_that_cannot_run_is_given_up_and_its_files_are_planned_anew(folder, tmp_path):
+    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="n")
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.replan("too early"), "no plan waits")
+    refused(lambda: r.run(engine="local"), "many")
+    (folder / "b.json").write_text('{"k": "x", "v": 3}\n')
+    refused(lambda: r.run(engine="local"), "b.json", "replan")
+    void = r.replan("b.json was corrected")
+    assert (void.kind, void.version, void.code["reason"]) == ("void", 0, "b.json was corrected")
+    assert [one.version for one in r.run(engine="local")] == [1]
+    assert {row["k"]: row["n"] for row in r.state("n").to_pylist()} == {"x": 2, "y": 1}
+
+
+def test_a_lost_log_is_an_error_never_an_empty_start(folder, tmp_path):
+    import shutil
+
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
+    for lost in ("commits", "plans"):
+        shutil.rmtree(tmp_path / "root" / "bad" / "branches" / "main" / lost)
+    with pytest.raises(tm.CorruptState, match="its commit is not there"):
+        tm.open(p, root=str(tmp_path / "root")).run(engine="local")

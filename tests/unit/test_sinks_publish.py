@@ -8,7 +8,7 @@ import pytest
 
 from tidemill.errors import CorruptState
 from tidemill.protocol.records import OutputFile
-from tidemill.sinks.publish import publish_files, published_name
+from tidemill.sinks.publish import Published, publish_files
 from tidemill.store import Store, open_store
 
 
@@ -17,7 +17,8 @@ def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFi
 
 
 FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
-NAMES = ["country=UK/p-s-0000000007-00001.json", "p-s-0000000007-00000.parquet"]
+WHOSE = Published("p", "0123456789abcdef", "s", 7)
+NAMES = ["country=UK/p.s-0000000007-00001-01234567.json", "p.s-0000000007-00000-01234567.parquet"]
 
 
 def committed(store: Store) -> Store:
@@ -30,31 +31,44 @@ def names(store: Store) -> list[str]:
     return [entry.name for entry in store.list("")]
 
 
-def test_names_are_made_of_pipeline_sink_version_and_part() -> None:
-    assert published_name("p", "s", 7, 1, FILES[1]) == "country=UK/p-s-0000000007-00001.json"
+def test_names_are_made_of_pipeline_sink_version_part_and_repository() -> None:
+    name = WHOSE.name(1, FILES[1])
+    assert name.startswith("country=UK/")
+    assert name.endswith(".json")
+    for part in ("p", "s", "0000000007", "00001"):
+        assert part in name
+    others = [
+        Published("q", "0123456789abcdef", "s", 7).name(1, FILES[1]),
+        Published("p", "fedcba9876543210", "s", 7).name(1, FILES[1]),
+        Published("p", "0123456789abcdef", "t", 7).name(1, FILES[1]),
+        Published("p", "0123456789abcdef", "s", 8).name(1, FILES[1]),
+        WHOSE.name(2, FILES[1]),
+    ]
+    assert len({name, *others}) == 6
+    assert Published("a-b", "u", "c", 7).name(0, FILES[0]) != Published("a", "u", "b-c", 7).name(0, FILES[0])
 
 
 @pytest.mark.parametrize("sink_kind", ["file", "memory"])
 def test_files_appear_once_and_a_second_time_copies_nothing(tmp_path: Path, sink_kind: str) -> None:
     store = committed(open_store(str(tmp_path / "root")))
     sink = open_store(str(tmp_path / "out") if sink_kind == "file" else f"memory://publish-{tmp_path.name}")
-    assert publish_files(store, sink, FILES, "p", "s", 7) == 2
+    assert publish_files(store, sink, FILES, WHOSE) == 2
     assert names(sink) == NAMES
     assert sink.get(NAMES[0]) == b"output/s/main/0-b.json"
-    assert publish_files(store, sink, FILES, "p", "s", 7) == 0
+    assert publish_files(store, sink, FILES, WHOSE) == 0
 
 
 def test_what_was_left_is_copied_and_what_is_there_stays(tmp_path: Path) -> None:
     store = committed(open_store(str(tmp_path / "root")))
     sink = open_store(str(tmp_path / "out"))
-    publish_files(store, sink, FILES[:1], "p", "s", 7)
+    publish_files(store, sink, FILES[:1], WHOSE)
     before = sink.stat(NAMES[1])
-    assert publish_files(store, sink, FILES, "p", "s", 7) == 1
+    assert publish_files(store, sink, FILES, WHOSE) == 1
     assert names(sink) == NAMES
     assert sink.stat(NAMES[1]) == before
 
 
 def test_a_committed_file_that_is_gone_is_corrupt_state(tmp_path: Path) -> None:
     with pytest.raises(CorruptState) as caught:
-        publish_files(open_store(str(tmp_path / "root")), open_store(str(tmp_path / "out")), FILES, "p", "s", 7)
+        publish_files(open_store(str(tmp_path / "root")), open_store(str(tmp_path / "out")), FILES, WHOSE)
     assert "publish `output/s/main/0-a.parquet` as " in caught.value.first_line

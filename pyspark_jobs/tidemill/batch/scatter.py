@@ -77,7 +77,7 @@ class _Sender:
             for action in roots:
                 flow.run(self.batch.job, action.number, block.rows, received, f"`{split.path}`")
             received.rejected(block.rejects)
-            received.finish()
+            received.finish(block.rows.num_rows)
             rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
             yield from received.items
         self.observed.splits[str(number)] = self.observed.splits.get(str(number), 0) + rows
@@ -141,9 +141,9 @@ class _Block:
             self.sender.observed.quarantined_rows += rejects.num_rows
             self._send(self.keyless, wire.REJECTS, "", rejects, 0)
 
-    def finish(self) -> None:
-        """A row that is late for any operator counts as late, once."""
-        self.sender.observed.late_rows += len(self.late_ids) + self.late_uncounted
+    def finish(self, rows: int) -> None:
+        """A row that is late for any operator counts as late, once; never more rows than the block's `rows`."""
+        self.sender.observed.late_rows += min(rows, len(self.late_ids) + self.late_uncounted)
 
     def _late(self, placed: Placed, rows: pa.RecordBatch, mask: pa.BooleanArray) -> None:
         operator, observed = placed.operator, self.sender.observed

@@ -23,7 +23,7 @@ from ..settings import Settings
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map
-from ..store import Store
+from ..store import Store, open_store
 from ..store.contract import ObjectMissing
 
 Options = Mapping[str, Mapping[str, Any]]
@@ -96,21 +96,37 @@ class Context:
         segments = head.ledger if head is not None else []
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
 
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """The operators that `init` was told of, as they were then: what this repository keeps state for."""
+        found = dict(self.initialised().schemas)
+        for entry in self.log.added():
+            found = {name: schema for name, schema in found.items() if name not in entry.removed} | entry.schemas
+        return found
+
     def check_operators(self, head: Commit | None) -> None:
-        """`InvalidInput` where the code's operators do not fit the state that is there."""
-        recorded = self.schemas(head)
-        if not recorded.keys() >= self.job.operators.keys() or head is None:
-            added = {name: schema for entry in self.log.added() for name, schema in entry.schemas.items()}
-            recorded = {**recorded, **added} if head is None else {**added, **recorded}
-        for name, placed in self.job.operators.items():
-            found = describe(placed.operator)
-            if name not in recorded:
+        """`InvalidInput` where the code's operators are not those that are declared, or do not fit their state."""
+        declared, ours = self.declared(), self.job.operators
+        recorded = {**declared, **(head.schemas if head is not None else {})}
+        for name, placed in ours.items():
+            if name not in declared:
                 raise InvalidInput(
                     f"operator `{name}` has no state in this repository, which has "
-                    + (", ".join(f"`{known}`" for known in sorted(recorded)) or "no operator"),
+                    + (", ".join(f"`{known}`" for known in sorted(declared)) or "no operator"),
                     hint="a renamed operator would start empty; if it is new, run init once more: it adds the operator",
                 )
-            check_operator(name, recorded[name], found)
+            check_operator(name, recorded[name], describe(placed.operator))
+        for name in declared:
+            if name not in ours:
+                raise InvalidInput(
+                    f"operator `{name}` has state in this repository, and this code does not have it: it would miss "
+                    "batches",
+                    hint="keep it; if it is to end, run init once more: it drops the operator from the next version on",
+                )
+
+
+def open_folder(context: Context, path: str) -> Store:
+    """A sink's folder. The options for sinks are those of S3: a local folder takes none."""
+    return open_store(path, context.storage_options.get("sink") if path.startswith("s3") else None)
 
 
 def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
@@ -124,6 +140,13 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
         raise InvalidInput(
             f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=mend
         )
+    rules = recorded.get("rules", {})
+    for rule, now in found["rules"].items():
+        if rules.get(rule) != now:
+            raise InvalidInput(
+                f"operator `{name}` has state made with `{rule}` = {rules.get(rule)}, this code declares {now}",
+                hint=mend,
+            )
     for map_name, columns in found["maps"].items():
         known = recorded["maps"].get(map_name)
         for part in ("key", "sub_key", "value"):

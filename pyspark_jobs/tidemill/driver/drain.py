@@ -123,6 +123,7 @@ class Drain:
     def _one(self, head: Commit | None, plan: Plan) -> Commit:
         """One batch, from its plan to its report."""
         probe(self.context.store)  # once a process; also for a plan that another run left
+        self.context.check_operators(head)  # again: somebody may have added or dropped one since this run began
         engine = self._engine()  # its start is not the batch's
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1

@@ -24,6 +24,7 @@ from ..errors import InvalidInput, TidemillError
 from ..operators.contract import describe
 from ..protocol import decide, records
 from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..protocol.time import START_MS
 from ..schema import to_ddl
 from ..sources.ledger import record as record_in_ledger
 from ..state.versions import persist
@@ -37,6 +38,7 @@ def execute(
 ) -> Commit:
     """The commit record of a plan's batch, with everything that it names stored. Not yet committed."""
     started = time.perf_counter()
+    _check_sources(context, plan)
     batch = Batch(
         job=context.job,
         plan=plan,
@@ -45,20 +47,38 @@ def execute(
         storage_options=context.storage_options,
         settings=context.settings,
         state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
-        watermarks=dict(head.watermarks) if head is not None else {},
+        watermarks=_watermarks(context, head),
         tasks=task_count(plan, engine, tasks, context.settings.task_bytes),
     )
     batch = assigned(batch)
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
-    commit = _commit(context, head, batch, receipts, published, engine)
+    commit = _commit(context, batch, receipts, published, engine)
     ledger = _ledger(context, head, batch)
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),
     }
     return dataclasses.replace(commit, ledger=ledger, durations_ms=durations)
+
+
+def _check_sources(context: Context, plan: Plan) -> None:
+    """`InvalidInput` where the plan, which earlier code made, reads a source that this code does not have."""
+    for split in plan.splits:
+        if split.source not in context.job.sources:
+            raise InvalidInput(
+                f"plan {plan.number} reads the source `{split.source}`, this code has "
+                + ", ".join(f"`{name}`" for name in context.job.sources),
+                hint="give the source its name back, or give the plan up: tidemill replan",
+            )
+
+
+def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
+    """W(N−1) of each watermark of the job; one that is new, or renamed, begins where the pipeline's stood."""
+    known = head.watermarks if head is not None else {}
+    least = min(known.values(), default=START_MS)
+    return {name: known.get(name, least) for name in context.job.watermarks}
 
 
 def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int) -> int:
@@ -93,9 +113,7 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     return [records.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
 
 
-def _commit(
-    context: Context, head: Commit | None, batch: Batch, receipts: list[Receipt], published: int, engine: Engine
-) -> Commit:
+def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: int, engine: Engine) -> Commit:
     plan, job = batch.plan, context.job
     base = [receipt for receipt in receipts if receipt.level == 0]
     return Commit(
@@ -106,18 +124,18 @@ def _commit(
         branch=context.branch,
         pipeline_uuid=context.initialised().uuid,
         batch_time_ms=plan.batch_time_ms,
-        watermarks={**(head.watermarks if head is not None else {}), **base[0].watermarks},
+        watermarks=base[0].watermarks,
         event_time={
             name: {**base[0].event_time.get(name, {}), "watermark": batch.watermarks.get(name, 0)}
             for name in job.watermarks
         },
-        state={**context.state(head), **decide.merge_state(receipts)},
+        state=decide.merge_state(receipts),
         ledger=[],
         outputs=_outputs(receipts),
         quarantine=[file for receipt in receipts for file in receipt.quarantine],
         counts=_counts(plan, base),
         operators=_metrics(receipts),
-        schemas={**context.schemas(head), **{name: describe(p.operator) for name, p in job.operators.items()}},
+        schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
         sinks={
             output.name: {
                 "kind": getattr(output.sink, "kind", None),
@@ -143,7 +161,10 @@ def _outputs(receipts: list[Receipt]) -> dict[str, list[OutputFile]]:
     for receipt in receipts:
         for name, files in receipt.outputs.items():
             found.setdefault(name, []).extend(files)
-    return {name: sorted(files, key=lambda f: (f.pass_number, f.lo, f.part)) for name, files in sorted(found.items())}
+    return {
+        name: sorted(files, key=lambda f: (f.pass_number, f.suffix, f.lo, f.part))
+        for name, files in sorted(found.items())
+    }
 
 
 def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:

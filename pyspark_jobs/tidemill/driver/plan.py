@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import traceback
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from ..sources.ledger import unseen
 from .context import Context
 
 LOG = logging.getLogger("tidemill")
+LAST_MS = 253_402_300_799_999
+"""The last ms of the year 9999: a greater time is microseconds by mistake."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _batch_time(
         previous_ms=None if head is None else head.batch_time_ms,
     )
     rule = context.pipeline.time_policy
-    found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told), observed)
+    found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told, context.job.time_zone), observed)
     if found.note is not None:
         LOG.warning("pipeline `%s`, batch %d: %s", context.job.pipeline, draft.number, found.note)
     return found
@@ -105,10 +108,17 @@ def _batch_time(
 def _rule(draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
     if not callable(policy):
         return policy
-    value = policy(draft)
-    if isinstance(value, bool) or not isinstance(value, int):
+    try:
+        value = policy(draft)
+    except Exception as error:
         raise InvalidInput(
-            f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int"
+            f"the function given to p.batch_time raised `{type(error).__name__}: {error}` for batch {draft.number}\n"
+            + traceback.format_exc()
+        ) from error
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LAST_MS:
+        raise InvalidInput(
+            f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int, "
+            "up to the year 9999"
         )
     return value
 
@@ -123,7 +133,7 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, told: int |
         previous_ms=previous,
     )
     if told is not None:
-        return decide.sweep_time(time_ms(told), observed).ms
+        return decide.sweep_time(time_ms(told, context.job.time_zone), observed).ms
     if callable(context.pipeline.time_policy):
         return previous or 0
     return decide.sweep_time("plan", observed).ms

@@ -7,9 +7,8 @@ than `main` do not publish.
 from __future__ import annotations
 
 from ..protocol.records import Commit
-from ..sinks.publish import publish_files
-from ..store import open_store
-from .context import Context
+from ..sinks.publish import Published, publish_files
+from .context import Context, open_folder
 
 MAIN = "main"
 
@@ -20,11 +19,21 @@ def publish(context: Context, commit: Commit) -> int:
     if context.branch != MAIN:
         return copied
     for name, files in commit.outputs.items():
-        path = commit.sinks.get(name, {}).get("path")
+        path = sink_path(context, commit, name)
         if path is not None:
-            sink = open_store(path, context.storage_options.get("sink"))
-            copied += publish_files(context.store, sink, files, context.job.pipeline, name, commit.version)
+            folder = open_folder(context, path)
+            whose = Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
+            copied += publish_files(context.store, folder, files, whose)
     return copied
+
+
+def sink_path(context: Context, commit: Commit, name: str) -> str | None:
+    """Where a sink's files go: as this code says, or, where it has no such sink, as the commit does."""
+    output = context.job.outputs.get(name)
+    if output is not None:
+        return getattr(output.sink, "path", None)
+    path = commit.sinks.get(name, {}).get("path")
+    return None if path is None else str(path)
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:

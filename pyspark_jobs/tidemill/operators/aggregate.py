@@ -138,6 +138,11 @@ class BoundAggregate:
         return self._shapes[1]
 
     @property
+    def rules(self) -> dict[str, str]:
+        """Output column → function and column."""
+        return {output: f"{a.function}({a.column or '*'})" for output, a in self.aggregates}
+
+    @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """None of the user's."""
         return ()

@@ -82,6 +82,10 @@ class BoundOperator(Protocol):
         """The clock its deadlines live by; None: it has none."""
 
     @property
+    def rules(self) -> dict[str, str]:
+        """What else its state was made by, and later code must keep: the aggregates, the clock of the timeout."""
+
+    @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions, for the code reference in commits."""
 
@@ -107,6 +111,7 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
         "key": list(operator.input.key),
         "maps": {columns.name: columns.describe() for columns in operator.maps},
         "output": to_ddl(operator.output_schema),
+        "rules": operator.rules,
     }
 
 

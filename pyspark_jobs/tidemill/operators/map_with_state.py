@@ -145,6 +145,11 @@ class BoundMapWithState:
         return None if self.spec.timeout_ms is None else self.spec.clock
 
     @property
+    def rules(self) -> dict[str, str]:
+        """The clock of the timeout: deadlines of one clock mean nothing to another. The duration may change."""
+        return {"timeout clock": self.clock or "none"}
+
+    @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state; the timeout is its deadline."""
         return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)

@@ -115,7 +115,15 @@ class Stream:
         return self._stateless(Sql(text))
 
     def map_batches(self, fn: Callable[[pa.RecordBatch], pa.RecordBatch], schema: Any) -> Stream:
-        """`fn` on each block of rows (a fixed number of consecutive rows of a file). `fn` must be deterministic."""
+        """`fn` on each block of rows (a fixed number of consecutive rows of a file). `fn` must be deterministic.
+
+        Not behind a keyed operator yet: there rows come in no fixed blocks.
+        """
+        if nearest_operator(self._node) is not None:
+            raise InvalidInput(
+                "map_batches behind a keyed operator is not there yet: its blocks would depend on the number of tasks",
+                hint="use .sql, or map_batches before .groupBy",
+            )
         return self._stateless(MapBatches(fn, schema))
 
     def withWatermark(

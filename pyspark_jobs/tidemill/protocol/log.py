@@ -187,17 +187,20 @@ class Log:
             version = json.loads(self._read(names.head_hint(self._branch)) or b"null")["version"]
         except (ValueError, TypeError, KeyError, RecursionError):
             return -1
-        return version if isinstance(version, int) and -1 <= version <= _LAST else -1
+        return version if isinstance(version, int) and not isinstance(version, bool) and -1 <= version <= _LAST else -1
 
     def _verified(self, hint: int) -> Commit | None:
-        """The newest commit at or below the hint: the hint's own, unless it points above the truth."""
+        """The hint's commit. A hint is written after its commit, so one without it tells of a loss."""
         if hint < 0:
             return None
         found = self._find(hint)
-        if found is not None:
-            return found
-        version = self._last(-1, hint)
-        return None if version < 0 else self._commit(version)
+        if found is None:
+            raise CorruptState(
+                f"read the head of branch `{self._branch}` in `{self._store.uri}`: the hint says version {hint}, "
+                "and its commit is not there; commits are never deleted",
+                hint=f"restore `{names.commits(self._branch)}` from a backup; nothing starts empty by accident",
+            )
+        return found
 
     def _above(self, version: int) -> Iterator[int]:
         """The head's version, if it is above `version`: one probe where nothing was added, else a gallop."""

@@ -24,7 +24,7 @@ FORMAT_VERSION = 1
 HASH_END = 2**64 - 1
 """The greatest key hash: ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
-Kind = Literal["batch", "sweep"]
+Kind = Literal["batch", "sweep", "void"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,14 @@ class Init:
 
 @dataclass(frozen=True)
 class Added:
-    """An entry of `refs/` by which `init` was told of further operators. They begin empty, on purpose."""
+    """An entry of `refs/` by which `init` was told of further operators, and of ones that are no more.
+
+    What is added begins empty, on purpose; the state of what is removed ends with the next commit.
+    """
 
     schemas: dict[str, dict[str, Any]]
     created_ms: int
+    removed: list[str] = field(default_factory=list)
     kind: Literal["operators"] = "operators"
     format: int = FORMAT_VERSION
 
@@ -100,7 +104,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """One file of a sink that a commit names. Order of `outputs(version)`: (pass_number, lo, part)."""
+    """One file of a sink that a commit names. Order of `outputs(version)`: (pass_number, suffix, lo, part)."""
 
     name: str
     checksum: str

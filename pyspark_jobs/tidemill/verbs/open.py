@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..driver.context import Context
+from ..driver.context import Context, open_folder
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.job import compile_job
@@ -31,6 +31,7 @@ def open_context(
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
     if not root or not isinstance(root, str):
         raise InvalidInput(f"open: root is {root!r}, expected a URI such as s3://bucket/prefix or a folder")
+    _without_secrets(root, "open: root")
     options = dict(storage_options or {})
     for section in options:
         if section not in _SECTIONS:
@@ -40,7 +41,7 @@ def open_context(
     job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))
     store = root_store.at(job.pipeline)
-    return Context(
+    context = Context(
         pipeline=loaded.pipeline,
         job=job,
         root=root,
@@ -55,3 +56,23 @@ def open_context(
         modules=loaded.modules,
         paths=loaded.paths,
     )
+    _check_sinks(context)
+    return context
+
+
+def _check_sinks(context: Context) -> None:
+    """`InvalidInput` for a sink whose folder cannot be one, before anything is committed for it."""
+    for output in context.job.outputs.values():
+        path = getattr(output.sink, "path", None)
+        if path is not None:
+            _without_secrets(path, f"sink `{output.name}`")
+            open_folder(context, path)
+
+
+def _without_secrets(uri: str, what: str) -> None:
+    """A URI is written into commits and messages, so it may carry no credentials."""
+    if "@" in uri.partition("://")[2].partition("/")[0]:
+        raise InvalidInput(
+            f"{what}: its URI carries credentials before an `@`",
+            hint="leave them out: they come from the usual AWS chain, or from storage_options",
+        )

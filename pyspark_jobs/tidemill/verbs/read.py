@@ -31,7 +31,7 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
     if version is not None and as_of is not None:
         raise InvalidInput("give version or as_of, not both")
     if as_of is not None:
-        found = version_at(context, time_ms(as_of))
+        found = version_at(context, time_ms(as_of, context.job.time_zone))
         return None if found < 0 else context.log.commit(found)
     if version is None:
         return context.log.head()

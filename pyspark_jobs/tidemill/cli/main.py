@@ -46,7 +46,7 @@ def tidemill() -> None:
     """
 
 
-for command in (run.init, run.run, run.sweep, read.status, read.state, read.outputs, demo.demo):
+for command in (run.init, run.run, run.sweep, run.replan, read.status, read.state, read.outputs, demo.demo):
     tidemill.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""`tidemill init`, `run` and `sweep`: thin words over the verbs of the same names."""
+"""`tidemill init`, `replan`, `run` and `sweep`: thin words over the verbs of the same names."""
 
 from __future__ import annotations
 
@@ -24,13 +24,33 @@ if TYPE_CHECKING:
 def init(target: Target, out: Output) -> int:
     """Make the repository of PIPELINE: the explicit first step.
 
-    Done again it changes nothing. Tidemill never starts empty by accident: without it, `run` refuses.
+    Done again it adds new operators, or ends ones that are gone. Tidemill never starts empty by accident:
+    without it, `run` refuses.
     """
     repository = target.open()
     made = repository.init()
     out.result(
         result_fields("init", Exit.DONE, repository),
         [f"the repository of `{made.pipeline}` is {repository.context.store.uri}", f"head: {_head_name(repository)}"],
+    )
+    return Exit.DONE
+
+
+@click.command()
+@target_options
+@click.option("--reason", required=True, help="Why the plan is given up; the commit records it.")
+@result_file_option
+@output_options
+def replan(target: Target, reason: str, out: Output) -> int:
+    """Give up a plan that cannot run, by a void commit.
+
+    A planned file vanished, was changed or cannot be read: nothing is consumed, and what is there is planned anew.
+    """
+    repository = target.open()
+    void = repository.replan(reason)
+    out.result(
+        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
+        [f"version {void.version} is void: {reason}"],
     )
     return Exit.DONE
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +16,6 @@ import pyarrow as pa
 from ..schema import literal
 
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
-_FETCH = "to_arrow_table" if hasattr(duckdb.DuckDBPyConnection, "to_arrow_table") else "fetch_arrow_table"
-"""DuckDB 2 has the one name, 1.3 the other."""
 _local = threading.local()
 
 
@@ -37,10 +34,7 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
     for name, table in tables.items():
         connection.register(name, table)
     try:
-        with warnings.catch_warnings():
-            # `sql` binds a statement twice, which small files notice; large ones do not notice the copy.
-            warnings.filterwarnings("ignore", message="Arrow output on a DB-API result", category=UserWarning)
-            return getattr(connection.execute(text), _FETCH)()
+        return connection.sql(text).to_arrow_table()
     finally:
         for name in tables:
             connection.unregister(name)

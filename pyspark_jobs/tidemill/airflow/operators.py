@@ -121,13 +121,15 @@ class _VerbOperator(BaseOperator):
     def _recall(self, context: Context) -> tuple[int, ...]:
         """Versions that earlier tries of this very task committed, where Airflow keeps such notes (from 3.3 on)."""
         notes: Any = context.get("task_state_store")
-        found = notes.get(_REMEMBERED) if notes is not None else None
+        found: object = None
+        # The note only makes a later log clearer: what was committed counts without it.
+        with contextlib.suppress(Exception):
+            found = notes.get(_REMEMBERED) if notes is not None else None
         return tuple(version for version in found if isinstance(version, int)) if isinstance(found, list) else ()
 
     def _remember(self, context: Context, versions: Sequence[int]) -> None:
         notes: Any = context.get("task_state_store")
         if notes is not None and versions:
-            # The note only makes a later log clearer: what was committed counts without it.
             with contextlib.suppress(Exception):
                 notes.set(_REMEMBERED, list(versions))
 

@@ -71,7 +71,7 @@ impl Operator for Greatest {
             }
         }
         let rows = self.columns(&groups.keys, greatest)?;
-        maps[0].change(Changes {
+        maps[0].change(&Changes {
             keys: vec![rows.column(0).clone()],
             values: vec![rows.column(1).clone()],
             updated_at: vec![pass.batch_time_ms; groups.len()],

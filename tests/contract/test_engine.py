@@ -299,6 +299,19 @@ def test_what_is_registered_to_go_by_value_is_taken_back(engine: Engine) -> None
     assert __name__ not in before
 
 
+def test_a_connect_server_that_does_not_size_batches_gets_few_rows_in_each_and_its_setting_back(
+    connect_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = connect_session.conf.get(setting)
+    engine = engine_for(connect_session)
+    monkeypatch.setattr(engine, "_sizes_batches", False)
+    assert engine.execute(Sized(2, 2, count=200, size=99)) == [repr([((99, True), 400)]).encode()] * 2
+    with pytest.raises(InternalError):
+        engine.execute(Raises(2, 2, where="scatter"))
+    assert connect_session.conf.get(setting) == before
+
+
 def test_parallelism_is_the_cores_of_spark_or_what_was_asked_for(engine: Engine, request: Any) -> None:
     assert engine.parallelism == (1 if "local-1" in request.node.name else 2)
 

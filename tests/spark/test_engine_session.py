@@ -283,7 +283,7 @@ def test_spark_that_does_not_start_is_one_clear_error() -> None:
     )
     assert done.stdout.startswith("start Spark: [JAVA_GATEWAY_EXITED]"), done.stderr
     assert "hint: Spark's own messages stand above" in done.stdout
-    assert "lokal" in done.stderr
+    assert "Master must" in done.stderr
 
 
 @pytest.mark.slow

@@ -6,14 +6,17 @@ applied where its marker is, hence exactly once, also where nothing was sent to 
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..batch.work import Work
+from ..errors import InvalidInput
+from ..settings import size_bytes
 from .failure import failed
 from .frames import SCHEMA, addressed, batches, by_target
 from .placement import places
@@ -23,9 +26,10 @@ from .worker import Shipment, applied, is_alone, reported, scattered, whole
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_BYTES_SETTING = "spark.sql.execution.arrow.maxBytesPerBatch"
 _ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ROWS = "64"
-"""Rows of a record batch on its way to a task: chunks of 16 MiB then stay below Arrow's 2 GiB of a column."""
+_one_at_a_time = threading.Lock()
 
 _Batches = Iterable[pa.RecordBatch]
 _Task = Callable[[_Batches], Iterator[pa.RecordBatch]]
@@ -39,6 +43,7 @@ class ConnectEngine:
     def __init__(self, spark: SparkSession, tasks: int | None = None) -> None:
         self._spark = spark
         self._tasks = tasks
+        self._sizes_batches = _sizes_batches(spark)
 
     @property
     def parallelism(self) -> int:
@@ -53,11 +58,14 @@ class ConnectEngine:
             return []
         with shipped(work) as shipment:
             try:
-                with _cancelled_on_interrupt(self._spark), _small_batches(self._spark):
+                with self._fitting_batches(), _cancelled_on_interrupt(self._spark):
                     receipts = _planned(self._spark, work, shipment).select("data").collect()
             except Exception as error:
                 raise failed(error, self.name) from error
         return [bytes(row[0]) for row in receipts]
+
+    def _fitting_batches(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._sizes_batches else _few_rows(self._spark)
 
 
 def _planned(spark: SparkSession, work: Work, shipment: Shipment) -> DataFrame:
@@ -94,15 +102,27 @@ def _cancelled_on_interrupt(spark: SparkSession) -> Iterator[None]:
         spark.removeTag(tag)
 
 
-@contextmanager
-def _small_batches(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(_ROWS_SETTING)
-    assert before is not None, "the setting has a default"
-    spark.conf.set(_ROWS_SETTING, _ROWS)
+def _sizes_batches(spark: SparkSession) -> bool:
+    """Whether the server limits record batches by bytes, as newer ones do; else 10,000 chunks may come as one."""
+    from pyspark.errors import PySparkException
+
     try:
-        yield
-    finally:
-        spark.conf.set(_ROWS_SETTING, before)
+        return size_bytes((spark.conf.get(_BYTES_SETTING) or "").removesuffix("b")) <= 1 << 30
+    except (PySparkException, InvalidInput):
+        return False
+
+
+@contextmanager
+def _few_rows(spark: SparkSession) -> Iterator[None]:
+    """Sets the limit by rows for one run: with 64 chunks of 16 MiB a column stays below Arrow's 2 GiB."""
+    with _one_at_a_time:
+        before = spark.conf.get(_ROWS_SETTING)
+        assert before is not None, "the setting has a default"
+        spark.conf.set(_ROWS_SETTING, _ROWS)
+        try:
+            yield
+        finally:
+            spark.conf.set(_ROWS_SETTING, before)
 
 
 def _server_parallelism(spark: SparkSession) -> int:

@@ -92,7 +92,8 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
     assert str(caught.value) == (
         "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
         "text: bad,y,2013-01-01 00:00:00\n"
-        'hint: correct the file and run `tidemill replan`, or read with mode="PERMISSIVE", which puts what cannot be read into quarantine'
+        'hint: correct the file and run `tidemill replan`, or read with mode="PERMISSIVE": '
+        "what cannot be read goes to quarantine"
     )
 
 

@@ -51,5 +51,6 @@ def error(reject: Reject, source: str, file: str) -> InvalidInput:
         text = text[:_SHOWN] + "…"
     return InvalidInput(
         f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
-        hint=f'correct the file and run `tidemill replan`, or read with mode="{PERMISSIVE}", which puts what cannot be read into quarantine',
+        hint=f'correct the file and run `tidemill replan`, or read with mode="{PERMISSIVE}": '
+        "what cannot be read goes to quarantine",
     )

@@ -1,5 +1,7 @@
 //! The keyed function operator beside a naive model: a `BTreeMap` of states and deadlines, one key at a time.
 
+#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -93,9 +93,18 @@ fn a_part_of_a_run_shows_only_its_hashes() {
     assert_eq!((low.len(), high.len()), (501, 499));
     assert_eq!(high.find(low.keys(), 500), None);
     assert!(low.find(low.keys(), 500).is_some());
-    assert_eq!(low.min_deadline().min(high.min_deadline()), Some(0));
-    assert_eq!(high.min_deadline(), numbers(&high).into_iter().min());
     assert!(high.nbytes() < whole.nbytes());
+}
+
+#[test]
+fn the_least_deadline_of_a_part_is_that_of_the_rows_it_shows() {
+    let whole = run(&(0..200).map(|key| (key, Some("x"), (key % 3 > 0).then_some(key))).collect::<Vec<_>>());
+    for &cut in whole.hashes() {
+        for part in [whole.within(KeyRange { lo: 0, hi: cut }), whole.within(KeyRange { lo: cut, hi: u64::MAX })] {
+            let least = numbers(&part).into_iter().filter(|key| key % 3 > 0).min();
+            assert_eq!(part.min_deadline(), least);
+        }
+    }
 }
 
 #[test]

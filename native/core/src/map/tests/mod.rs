@@ -6,12 +6,14 @@ mod world;
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, StringArray};
+use arrow_schema::{DataType, Field, Fields};
 
 use self::world::{Change, changes, keys_of, map_schema};
 use super::{Changes, StateMap, merge_count};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::range::KeyRange;
+use crate::schema::MapSchema;
 
 fn empty() -> StateMap {
     StateMap::open(map_schema(), &[], KeyRange::ALL).unwrap()
@@ -82,6 +84,30 @@ fn a_refreshed_deadline_is_not_due_by_the_old_one() {
     assert_eq!(map.due(i64::MAX).unwrap().updated_at.len(), 0);
 }
 
+/// Armed rows of whole-number keys, key by key.
+fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
+    let (keys, deadline): (Vec<_>, Vec<_>) = rows.unzip();
+    let (updated_at, deleted) = (vec![0; keys.len()], vec![false; keys.len()]);
+    Changes { keys: vec![Arc::new(Int64Array::from(keys))], updated_at, deadline, deleted, ..Changes::default() }
+}
+
+#[test]
+fn the_next_deadline_is_exact_where_newer_rows_hide_many_blocks() {
+    let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
+    let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
+    let mut base = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
+    base.change(&armed((0..3000).map(|key| (key, Some(key))))).unwrap();
+    let base = base.delta().unwrap().unwrap();
+    for refreshed in [0, 1, 63, 500, 2999, 3000] {
+        let mut map = StateMap::open(Arc::clone(&schema), std::slice::from_ref(&base), KeyRange::ALL).unwrap();
+        map.change(&armed((0..refreshed).map(|key| (key, (key % 2 == 0).then_some(9000 + key))))).unwrap();
+        let least = if refreshed < 3000 { refreshed } else { 9000 };
+        assert_eq!(map.next_deadline(), Some(least), "{refreshed} refreshed");
+        assert_eq!(map.due(least - 1).unwrap().updated_at.len(), 0);
+        assert_eq!(map.due(least).unwrap().deadline, [Some(least)]);
+    }
+}
+
 #[test]
 fn a_deadline_is_due_at_its_own_millisecond() {
     let map = with(&[put(1, 1, Some(10)), put(2, 1, Some(i64::MAX)), put(3, 1, Some(i64::MIN))]);
@@ -114,8 +140,8 @@ fn wrong_columns_are_refused_by_name() {
 
 #[test]
 fn a_map_of_the_empty_key_and_no_value_counts_its_one_row() {
-    let none = arrow_schema::Fields::empty();
-    let schema = Arc::new(crate::schema::MapSchema::new("one", &none, &none, &none).unwrap());
+    let none = Fields::empty();
+    let schema = Arc::new(MapSchema::new("one", &none, &none, &none).unwrap());
     let mut map = StateMap::open(schema, &[], KeyRange::ALL).unwrap();
     let row =
         Changes { updated_at: vec![5, 6], deadline: vec![None; 2], deleted: vec![false; 2], ..Changes::default() };

@@ -202,7 +202,8 @@ def test_changing_an_object_changes_no_state() -> None:
         return str(state.get)
 
     operator = function_operator(mutate, arguments=2, state_schema=schema)
-    assert call(operator, *(("a", value, None) for value in (1, 2, 3))) == [("[1]",), ("[1, 2]",), ("[1, 2, 99]",)]
+    expected = [("[1]",), ("[1, 2]",), ("[1, 2, 99]",), ("[1, 2, 99]",)]
+    assert call(operator, *(("a", value, None) for value in (1, 2, 3, 3))) == expected
     assert call(operator, ("a", 3, None)) == [("[1, 2, 99]",)]
     assert states(operator) == {"a": [1, 2]}
 

@@ -1,4 +1,4 @@
-"""Aggregates in Rust and in Spark SQL over the same rows: types of every kind, nulls, NaN, zeros, rounding, overflow."""
+"""Aggregates in Rust and in Spark SQL over the same rows: all types, nulls, NaN, zeros, rounding, overflow."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def opened(operator: Operator) -> Operator:
 
 def batch(schema: pa.Schema, *rows: Sequence[Any]) -> pa.RecordBatch:
     """Rows as a batch."""
-    columns = list(zip(*rows, strict=True)) or [[] for _ in schema]
+    columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in schema]
     return pa.record_batch([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 

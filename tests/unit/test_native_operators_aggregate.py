@@ -220,11 +220,18 @@ def test_a_type_that_a_function_does_not_take_is_named(function: str, given: pa.
         ([("n", "sum", "y")], "names the column `y`"),
         ([("key", "count", None)], "two columns named `key`"),
         ([("n", "count", None), ("n", "sum", "x")], "two columns named `n`"),
+        ([("deadline", "count", None)], "operator `totals`: state map `partials` has two columns named `deadline`"),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(functions: list[tuple[str, str, str | None]], text: str) -> None:
     with pytest.raises(InvalidInput, match=text):
         over(*functions)
+
+
+def test_a_column_that_cannot_be_a_key_is_named() -> None:
+    schema = pa.schema([("key", pa.list_(pa.string()))])
+    with pytest.raises(InvalidInput, match="operator `totals`: state map `partials` cannot be keyed by `key`"):
+        over(("n", "count", None), schema=schema)
 
 
 def test_integers_overflow_as_in_ansi_sql() -> None:

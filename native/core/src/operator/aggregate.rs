@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Fields, Schema, SchemaRef};
 
-use super::columns::{InputColumn, check_chunk, keys_of};
+use super::columns::{InputColumn, check_chunk, keys_of, map_of};
 use super::groups::Groups;
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
 use crate::aggregate::{Accumulator, Aggregate, Function};
@@ -66,7 +66,7 @@ impl AggregateOperator {
         let results = results.collect::<Result<Vec<_>>>()?;
         let output = joined(&spec.name, &key_fields, &results)?;
         let prepared = joined(&spec.name, &key_fields, &value)?;
-        let map = MapSchema::new(MAP, &key_fields, &Fields::empty(), &value)?;
+        let map = map_of(&spec.name, MAP, &key_fields, &value)?;
         let name = spec.name.clone();
         Ok(Self { name, key, aggregates, maps: [map], prepared, output, metrics: Metrics::default() })
     }

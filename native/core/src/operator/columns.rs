@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::schema::MapSchema;
 
 /// A column of an operator's input, found when the operator is made and looked up in every batch.
 #[derive(Clone, Debug)]
@@ -63,6 +64,14 @@ impl InputColumn {
 /// The keys of `rows` rows with these key columns.
 pub(super) fn keys_of(columns: &[ArrayRef], rows: usize) -> Result<Keys> {
     if columns.is_empty() { Ok(Keys::empty_key(rows)) } else { Keys::new(columns) }
+}
+
+/// The map of an operator without sub-keys; what the map refuses names the operator.
+pub(super) fn map_of(operator: &str, map: &str, key: &Fields, value: &Fields) -> Result<MapSchema> {
+    MapSchema::new(map, key, &Fields::empty(), value).map_err(|error| match error {
+        Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{operator}`: {text}")),
+        other => other,
+    })
 }
 
 /// Refuses a chunk that is not what `prepare` makes.

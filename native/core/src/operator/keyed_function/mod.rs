@@ -18,7 +18,7 @@ use arrow_select::take::take;
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
-use super::columns::{InputColumn, check_chunk, keys_of};
+use super::columns::{InputColumn, check_chunk, keys_of, map_of};
 use super::event_time::{event_times_ms, late_rows};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let event_time = spec.event_time_column()?;
         let event_time = event_time.and_then(|column| sent.iter().position(|other| other.name == column.name));
         let prepared = Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>()));
-        let map = MapSchema::new(MAP, &key_fields, &Fields::empty(), &spec.state)?;
+        let map = map_of(&spec.name, MAP, &key_fields, &spec.state)?;
         Ok(Self {
             name: spec.name,
             function,

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,8 @@ import pytest
 
 import tidemill
 from tests.servers.spark_connect import SparkConnectServer
+from tidemill.batch.work import Item
+from tidemill.engines import engine_for
 
 SCRIPT = Path(__file__).with_name("engine_failures.py")
 RECEIPTS = ["0: 0 1", "1: 0 1"]
@@ -58,3 +65,41 @@ def test_tasks_that_spark_runs_again_count_once(tmp_path: Path) -> None:
     """A master that allows four failures, as clusters do."""
     assert ran("retried", tmp_path) == {"retried": {"receipts": RECEIPTS}}
     assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["apply", "scatter"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Two tasks that would count for a minute, one step at a time."""
+
+    counted: list[int]
+    scatter_tasks: int = 2
+    ranges: int = 2
+    levels: int = 1
+    modules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def scatter(self, task: int) -> Iterator[Item]:
+        for number in range(1200):
+            time.sleep(0.05)
+            self.counted.append(number)
+            yield Item(0, b"")
+
+    def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
+        yield from ()
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_an_interrupt_ends_local_tasks_after_the_item_they_make(tasks: int) -> None:
+    work = Counts([])
+
+    def interrupt() -> None:
+        while not work.counted:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        engine_for(None, "local", tasks).execute(work)
+    after = len(work.counted)
+    time.sleep(0.2)
+    assert len(work.counted) == after < 1200

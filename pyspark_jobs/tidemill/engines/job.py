@@ -1,4 +1,4 @@
-"""Running a Spark job so that an interrupt ends it: the call waits in a thread of its own, the caller can be woken.
+"""Running a Spark job so that an interrupt ends it: the call waits in another thread, its caller can be woken.
 
 pyspark's own waiting does not survive a signal: it leaves the connection to the JVM half-read and, in 3.5, turns the
 interrupt into another error. INVARIANT: when `run_job` has been interrupted, its job has been cancelled.
@@ -6,10 +6,12 @@ interrupt into another error. INVARIANT: when `run_job` has been interrupted, it
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -19,26 +21,63 @@ _CANCEL_SECONDS = 15.0
 
 
 def run_job(context: SparkContext, call: Callable[[], T]) -> T:
-    """What `call` returns or raises. It runs in the caller's scheduler pool and job group, under a tag of its own."""
-    from pyspark import InheritableThread
-
+    """What `call` returns or raises. It runs with the caller's local properties, under a job tag of its own."""
     tag = f"tidemill-{uuid.uuid4().hex}"
-    outcome: Future[T] = Future()
+    scala: Any = context._jsc.sc()
+    properties = scala.getLocalProperties().clone()
 
-    def run() -> None:
-        try:
-            context.addJobTag(tag)
-            context.setInterruptOnCancel(True)
-            outcome.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            outcome.set_exception(error)
+    def tagged() -> T:
+        scala.setLocalProperties(properties)
+        context.addJobTag(tag)
+        context.setInterruptOnCancel(True)
+        return call()
 
-    thread = InheritableThread(target=run, name=tag, daemon=True)
-    thread.start()
+    waiter = _Waiter.idle()
+    outcome = waiter.start_call(tagged)
     try:
         return outcome.result()
     except BaseException:
         if not outcome.done():
             context.cancelJobsWithTag(tag)
-            thread.join(_CANCEL_SECONDS)
+            wait([outcome], _CANCEL_SECONDS)
         raise
+    finally:
+        if outcome.done():
+            waiter.is_idle()
+
+
+class _Waiter:
+    """A thread that is kept for the next job, because each has a connection to the JVM that takes 20 ms to make."""
+
+    _idle: list[_Waiter] = []  # noqa: RUF012 - the pool, shared by all on purpose
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="tidemill-job", daemon=True).start()
+
+    @classmethod
+    def idle(cls) -> _Waiter:
+        """One that waits for nothing, else a new one."""
+        try:
+            return cls._idle.pop()
+        except IndexError:
+            return cls()
+
+    def is_idle(self) -> None:
+        """Gives it back; one whose call never ended is not given back."""
+        self._idle.append(self)
+
+    def start_call(self, call: Callable[[], T]) -> Future[T]:
+        """The outcome of `call`, to come."""
+        outcome: Future[T] = Future()
+        self._calls.put((call, outcome))
+        return outcome
+
+    def _run(self) -> None:
+        while True:
+            call, outcome = self._calls.get()
+            try:
+                outcome.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+                outcome.set_exception(error)
+            del call, outcome

@@ -50,10 +50,11 @@ def _planned(context: SparkContext, work: Work, shipment: Shipment) -> RDD[bytes
     """The RDD of all receipts."""
     if is_alone(work):
         return _empty(context, 1).mapPartitionsWithIndex(_whole(shipment))
-    received = _empty(context, work.ranges)
     if work.scatter_tasks:
         sent = _empty(context, work.scatter_tasks).mapPartitionsWithIndex(_scatter(shipment))
         received = _exchanged(sent, work.ranges)
+    else:
+        received = _empty(context, work.ranges)
     for level in range(work.levels - 1):
         received = _exchanged(received.mapPartitionsWithIndex(_apply(shipment, level)), work.ranges)
     return received.mapPartitionsWithIndex(_receipts(shipment, work.levels - 1))

@@ -95,7 +95,7 @@ def test_an_interrupt_ends_local_tasks_after_the_item_they_make(tasks: int) -> N
     def interrupt() -> None:
         while not work.counted:
             time.sleep(0.01)
-        signal.raise_signal(signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):

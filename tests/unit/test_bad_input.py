@@ -322,3 +322,33 @@ def test_a_lost_log_is_an_error_never_an_empty_start(folder, tmp_path):
         shutil.rmtree(tmp_path / "root" / "bad" / "branches" / "main" / lost)
     with pytest.raises(tm.CorruptState, match="its commit is not there"):
         tm.open(p, root=str(tmp_path / "root")).run(engine="local")
+
+
+def test_a_partition_value_too_long_for_a_folder_is_refused_before_the_commit(folder, tmp_path):
+    (folder / "b.json").write_text('{"k": "' + "x" * 300 + '", "v": 1}\n')
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published"), partitionBy=["k"]))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "partition folder", "255")
+    assert r.head is None
+
+
+def test_outputs_of_two_schemas_are_read_version_by_version(folder, tmp_path):
+    def repository(output, value):
+        def f(batch_time, key, v, state):
+            state.update(v)
+            return value
+
+        p, grouped = counting(folder)
+        spec = tm.StateSpec.function(f)
+        grouped.mapWithState(spec, stateSchema="int", outputSchema=output, value="v", name="op")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    repository("int", 1).init()
+    repository("int", 1).run(engine="local")
+    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
+    r = repository("string", "one")
+    r.run(engine="local")
+    refused(r.outputs, "`op`", "version by version")
+    assert r.outputs(1).to_pylist() == [{"value": "one", "_batch_id": 1}]

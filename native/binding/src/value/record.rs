@@ -81,39 +81,42 @@ impl Record {
     pub(crate) fn spread<'py>(
         &self,
         object: &Bound<'py, PyAny>,
-        mut take: impl FnMut(&Field, Option<&Bound<'py, PyAny>>) -> Result<(), Refused>,
+        take: impl FnMut(&Field, Option<&Bound<'py, PyAny>>) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let mut take_all = |items: &mut dyn Iterator<Item = PyResult<Option<Bound<'py, PyAny>>>>| {
-            for (field, item) in self.fields.iter().zip(items) {
-                take(field, item?.as_ref())?;
-            }
-            Ok(())
-        };
         let py = object.py();
+        let names = self.names.iter();
         if let Ok(tuple) = object.cast::<PyTuple>() {
             if self.is_named_like(tuple)? {
-                let names: Bound<'py, PyAny> = object.getattr(intern!(py, "__fields__"))?;
-                let place = |name: &Py<PyString>| names.call_method1(intern!(py, "index"), (name,))?.extract::<usize>();
-                return take_all(&mut self.names.iter().map(|name| match place(name) {
-                    Ok(place) => tuple.get_item(place).map(Some),
-                    Err(_) => Ok(None),
-                }));
+                let known = object.getattr(intern!(py, "__fields__"))?.extract::<Vec<String>>()?;
+                let place = |field: &Field| known.iter().position(|name| *name == field.name);
+                return self.each(self.fields.iter().map(|f| place(f).map(|at| tuple.get_item(at)).transpose()), take);
             }
             self.check_length(object, tuple.len())?;
-            return take_all(&mut tuple.iter().map(|item| Ok(Some(item))));
+            return self.each(tuple.iter().map(|item| Ok(Some(item))), take);
         }
         if let Ok(list) = object.cast::<PyList>() {
             self.check_length(object, list.len())?;
-            return take_all(&mut list.iter().map(|item| Ok(Some(item))));
+            return self.each(list.iter().map(|item| Ok(Some(item))), take);
         }
         if let Ok(dict) = object.cast::<PyDict>() {
             self.check_names(dict)?;
-            return take_all(&mut self.names.iter().map(|name| dict.get_item(name)));
+            return self.each(names.map(|name| dict.get_item(name)), take);
         }
         if object.hasattr(intern!(py, "__dataclass_fields__"))? && !object.is_instance_of::<PyType>() {
-            return take_all(&mut self.names.iter().map(|name| object.getattr_opt(name)));
+            return self.each(names.map(|name| object.getattr_opt(name)), take);
         }
         Err(Refused::misfit(self.described(), object))
+    }
+
+    fn each<'py>(
+        &self,
+        items: impl Iterator<Item = PyResult<Option<Bound<'py, PyAny>>>>,
+        mut take: impl FnMut(&Field, Option<&Bound<'py, PyAny>>) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        for (field, item) in self.fields.iter().zip(items) {
+            take(field, item?.as_ref())?;
+        }
+        Ok(())
     }
 
     /// Whether the tuple has `__fields__` that are all known but not, one by one, those of this record.

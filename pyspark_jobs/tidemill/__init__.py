@@ -96,6 +96,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "testing":
         return importlib.import_module(".testing", __name__)
+    if name == "__version__":
+        return importlib.import_module(".driver.context", __name__).version_of_tidemill()
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -97,6 +97,29 @@ def test_status_of_a_repository_without_a_batch(home, tmp_path, capfd):
     assert "no batch yet (version −1)" in capfd.readouterr().out
 
 
+def test_status_tells_what_keeps_the_next_batch_from_being_planned(home, tmp_path, capfd):
+    place = tmp_path / "in"
+    place.mkdir()
+    (place / "1.csv").write_text("Bonn,1\n")
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import tidemill as tm\np = tm.Pipeline('sales')\n"
+        f"rows = p.read(tm.Files({str(place)!r}, format='csv', schema='shop string, item int'))\n"
+        "rows.groupBy('shop').agg(n=tm.count(), name='by-shop')\n"
+    )
+    target = [f"{job}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local"]) == Exit.DONE
+    (place / "1.csv").write_text("Bonn,1\nBonn,2\n")
+    capfd.readouterr()
+    assert main(["status", *target, "--json"]) == Exit.DONE
+    (found,) = objects(capfd.readouterr().out)
+    assert found["head"] == 0
+    assert "`1.csv` of source `source` was overwritten after it had been taken" in found["problem"]
+    assert main(["status", *target]) == Exit.DONE
+    assert "was overwritten after it had been taken" in capfd.readouterr().out
+
+
 def test_state_is_one_json_line_a_key_at_any_version(call):
     def sales(*options: str) -> dict[tuple[str, int], int]:
         _, out, _ = call("state", "--operator", "by-item", "--json", *options)

@@ -89,6 +89,12 @@ def test_operators_are_added_after_init_in_order(store: Store) -> None:
     assert [entry.name for entry in store.list("refs/")] == [names.ref(number) for number in range(3)]
 
 
+def test_an_entry_of_a_kind_that_is_not_known_is_refused(store: Store) -> None:
+    store.create(names.ref(1), b'{"kind":"branches","format":1}')
+    with pytest.raises(CorruptState, match=r"its kind is 'branches', this Tidemill knows operators"):
+        log_of(store).added()
+
+
 @pytest.mark.parametrize("effect", ["lost", "late", "refused"])
 def test_operators_are_added_once_whatever_the_answer(store: Store, effect: str) -> None:
     faulty = FaultStore(store, [Fault(1, effect)])  # type: ignore[arg-type]

@@ -170,6 +170,26 @@ def test_times_without_offset_are_in_the_pipelines_zone(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "instant"),
+    [
+        ("2013-11-03 01:30:00", None, datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("2013/11/03 01:30", "yyyy/MM/dd HH:mm", datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("2013-11-03 01:30:00-05:00", None, datetime(2013, 11, 3, 6, 30, tzinfo=UTC)),
+        ("2013-11-03T01:30:00Z", None, datetime(2013, 11, 3, 1, 30, tzinfo=UTC)),
+        ("2013-11-03 00:30:00", None, datetime(2013, 11, 3, 4, 30, tzinfo=UTC)),
+        ("2013-11-03 02:30:00", None, datetime(2013, 11, 3, 7, 30, tzinfo=UTC)),
+        ("2013-03-10 02:30:00", None, datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
+    ],
+)
+def test_of_an_hour_that_a_zone_has_twice_the_first_is_meant(
+    tmp_path: Path, text: str, pattern: str | None, instant: datetime
+) -> None:
+    file(tmp_path, "a.csv", text + "\n")
+    source = csv_source(tmp_path, "t timestamp", **({"timestampFormat": pattern} if pattern else {}))
+    assert values(blocks(source, context=ReadContext(time_zone="America/New_York"))) == [(instant,)]
+
+
 def test_formats_are_sparks_patterns(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "02/01/2013;02.01.2013T03:04 Z\n")
     source = csv_source(
@@ -242,9 +262,16 @@ def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         blocks(csv_source(tmp_path, "a int, b string", header=True))
     assert caught.value.first_line == (
-        "read file `a.csv` of source `source`: the header names `b`, `a`, expected `a`, `b`"
+        "read file `a.csv` of source `source`, line 1: the header names `b`, `a`, expected `a`, `b`: "
+        "the same names in another order, so declare the schema in that of the file"
     )
-    assert "another order" in str(caught.value)
+
+
+def test_a_file_with_another_header_is_one_reject_where_the_mode_is_permissive(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x,b\n1,x\n")
+    found = blocks(csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE"))
+    assert rows(found) == []
+    assert [(r["line"], r["reason"]) for r in rejects(found)] == [(1, "the header names `x`, `b`, expected `a`, `b`")]
 
 
 def test_a_header_may_be_quoted_and_have_a_byte_order_mark(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ ALONE = "expected FROM `rows` alone"
         ("SELECT version() FROM rows", f"`version` {CONSTANT}"),
         ("SELECT x FROM rows WHERE x IN (SELECT 1)", "found a subquery"),
         ("SELECT (SELECT 1) FROM rows", "found a subquery"),
+        ("SELECT rows FROM rows", "`rows` as a value is the whole row, expected columns"),
+        ("SELECT to_json(R) AS j FROM rows AS r", "`r` as a value is the whole row, expected columns"),
         ("SELECT x FROM (SELECT x FROM rows)", f"found a subquery, {ALONE}"),
         ("SELECT a.x FROM rows a JOIN rows b ON a.x = b.x", f"found a join, {ALONE}"),
         ("SELECT a.x FROM rows a, rows b", f"found a join, {ALONE}"),

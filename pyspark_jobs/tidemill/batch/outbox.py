@@ -84,7 +84,7 @@ class Outbox:
         written: dict[str, list[OutputFile]] = defaultdict(list)
         for (name, number), batches in sorted(self._rows.items()):
             table = pa.Table.from_batches(batches)
-            stamp = pa.array([self.batch.plan.number], pa.int64()).take(pa.array([0] * table.num_rows, pa.int64()))
+            stamp = pa.repeat(pa.scalar(self.batch.plan.number, pa.int64()), table.num_rows)
             table = table.append_column(pa.field(BATCH_ID, pa.int64(), nullable=False), stamp)
             sink = self.batch.job.outputs[name].sink or _KEPT
             for part, encoded in enumerate(sink.encode(table)):

@@ -86,6 +86,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         },
     )
     rows += _each("waiting", {name: f"{count:,} files" for name, count in status.waiting_files.items()})
+    rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
     if status.head >= 0:
         through = "nothing" if status.published_through < 0 else f"version {status.published_through}"

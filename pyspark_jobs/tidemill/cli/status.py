@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..clock import now_ms
+from ..errors import InvalidInput
+
 if TYPE_CHECKING:
+    from ..driver.context import Context
+    from ..driver.plan import Waiting
+    from ..protocol.records import Commit
     from ..repository import Repository
 
 
@@ -31,16 +37,17 @@ class Status:
     published_through: int
     """Every version up to this one had been published when the head was committed."""
     last_batch: dict[str, int]
+    problem: str | None
+    """Why the next batch cannot be planned, where it cannot; then nothing counts as waiting."""
 
 
 def status_of(repository: Repository) -> Status:
     """The status of a repository; `InvalidInput` where there is none."""
-    from ..driver.plan import waiting
     from ..protocol.progress import iso
 
     context = repository.context
     head = repository.head
-    seen = waiting(context, head)
+    seen, problem = _waiting(context, head)
     operators = {
         name: {
             "kind": recorded["kind"],
@@ -72,4 +79,16 @@ def status_of(repository: Repository) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
+        problem=problem,
     )
+
+
+def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None]:
+    """What waits; where the sources cannot be listed, nothing, and why."""
+    from ..driver.plan import Waiting, waiting
+
+    context.initialised()
+    try:
+        return waiting(context, head), None
+    except InvalidInput as error:
+        return Waiting(now_ms()), str(error)

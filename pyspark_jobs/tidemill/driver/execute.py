@@ -48,7 +48,7 @@ def execute(
         settings=context.settings,
         state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
         watermarks=_watermarks(context, head),
-        tasks=task_count(plan, engine, tasks, context.settings.task_bytes),
+        tasks=task_count(plan, engine, tasks, _task_bytes(context)),
     )
     batch = assigned(batch)
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
@@ -79,6 +79,11 @@ def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
     known = head.watermarks if head is not None else {}
     least = min(known.values(), default=START_MS)
     return {name: known.get(name, least) for name in context.job.watermarks}
+
+
+def _task_bytes(context: Context) -> int:
+    """How much input one task takes by itself: more where no row costs a call of Python."""
+    return context.settings.task_bytes * (1 if context.job.functions else 4)
 
 
 def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int) -> int:

@@ -18,7 +18,7 @@ from .worker import Shipment, applied, is_alone, reported, scattered, sent, whol
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
-_Task = Callable[[int, Iterable[bytes]], Iterator[bytes]]
+_Task = Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
 class SparkEngine:
@@ -49,15 +49,15 @@ class SparkEngine:
 def _planned(context: SparkContext, work: Work, shipment: Shipment) -> RDD[bytes]:
     """The RDD of all receipts."""
     if is_alone(work):
-        return _empty(context, 1).mapPartitionsWithIndex(_whole(shipment))
+        return _empty(context, 1).mapPartitions(_whole(shipment))
     if work.scatter_tasks:
-        sent = _empty(context, work.scatter_tasks).mapPartitionsWithIndex(_scatter(shipment))
+        sent = _empty(context, work.scatter_tasks).mapPartitions(_scatter(shipment))
         received = _exchanged(sent, work.ranges)
     else:
         received = _empty(context, work.ranges)
     for level in range(work.levels - 1):
-        received = _exchanged(received.mapPartitionsWithIndex(_apply(shipment, level)), work.ranges)
-    return received.mapPartitionsWithIndex(_receipts(shipment, work.levels - 1))
+        received = _exchanged(received.mapPartitions(_apply(shipment, level)), work.ranges)
+    return received.mapPartitions(_receipts(shipment, work.levels - 1))
 
 
 def _empty(context: SparkContext, tasks: int) -> RDD[bytes]:
@@ -85,10 +85,19 @@ def _exchanged(sent: RDD[bytes], ranges: int) -> RDD[bytes]:
 # The tasks. Each reads its input to the end, or Spark would not use the worker process again (SPARK-26549).
 
 
+def _partition() -> int:
+    """The number of the partition that this task works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "a task runs inside Spark"
+    return context.partitionId()
+
+
 def _whole(shipment: Shipment) -> _Task:
     pickle, paths = shipment
 
-    def task(_: int, nothing: Iterable[bytes]) -> Iterator[bytes]:
+    def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
         yield from nothing
         yield from reported(whole, pickle, paths)
 
@@ -98,8 +107,9 @@ def _whole(shipment: Shipment) -> _Task:
 def _scatter(shipment: Shipment) -> _Task:
     pickle, paths = shipment
 
-    def task(index: int, nothing: Iterable[bytes]) -> Iterator[bytes]:
+    def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
         yield from nothing
+        index = _partition()
         yield from sent(reported(lambda work: scattered(work, index), pickle, paths))
 
     return task
@@ -108,7 +118,8 @@ def _scatter(shipment: Shipment) -> _Task:
 def _apply(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
-    def task(index: int, received: Iterable[bytes]) -> Iterator[bytes]:
+    def task(received: Iterable[bytes]) -> Iterator[bytes]:
+        index = _partition()
         return sent(reported(lambda work: applied(work, level, index, received), pickle, paths))
 
     return task
@@ -117,7 +128,8 @@ def _apply(shipment: Shipment, level: int) -> _Task:
 def _receipts(shipment: Shipment, level: int) -> _Task:
     pickle, paths = shipment
 
-    def task(index: int, received: Iterable[bytes]) -> Iterator[bytes]:
+    def task(received: Iterable[bytes]) -> Iterator[bytes]:
+        index = _partition()
         return (data for _, data in reported(lambda work: applied(work, level, index, received), pickle, paths))
 
     return task

@@ -18,7 +18,7 @@ from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
 from . import decide
-from .records import Added, Commit, Init, Plan, decode, encode
+from .records import Added, Commit, Init, Plan, decode, decode_entry, encode
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 """How long to wait before each further try of a create whose outcome could not be read back."""
@@ -67,16 +67,20 @@ class Log:
         found = self._read(names.ref(0))
         return None if found is None else decode(Init, found, names.ref(0))
 
+    def entries(self) -> Iterator[Added]:
+        """What was entered into `refs/` after `init`, oldest first; `CorruptState` for a kind that is not known."""
+        number = 1
+        while (data := self._read(names.ref(number))) is not None:
+            yield decode_entry(data, names.ref(number))
+            number += 1
+
     def added(self) -> list[Added]:
         """The operators that `init` was told of after the first time, oldest first."""
-        found: list[Added] = []
-        while (data := self._read(names.ref(len(found) + 1))) is not None:
-            found.append(decode(Added, data, names.ref(len(found) + 1)))
-        return found
+        return [entry for entry in self.entries() if isinstance(entry, Added)]
 
     def add(self, record: Added) -> None:
-        """Appends operators to the repository's; told by several at once, each finds the next free entry."""
-        number, data = len(self.added()) + 1, encode(record)
+        """Appends an entry; told by several at once, each finds the next free number."""
+        number, data = sum(1 for _ in self.entries()) + 1, encode(record)
         while self._claim(names.ref(number), data) != data:
             number += 1
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from .records import Commit
+
+_CYCLE = 146_097 * 86_400
+"""Seconds after which the calendar repeats itself: 400 years."""
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,13 @@ class BatchProgress:
 
 
 def iso(time_ms: int) -> str:
-    """A time as Spark writes it in progress: ISO 8601, UTC, milliseconds."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_ms % 1000:03d}Z"
+    """A time as Spark writes it in progress: ISO 8601, UTC, milliseconds; a year beyond 9999 has a sign."""
+    seconds, rest = divmod(time_ms, 1000)
+    cycles = (seconds - _YEAR_1) // _CYCLE if not _YEAR_1 <= seconds < _YEAR_10000 else 0
+    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds - cycles * _CYCLE)
+    year = found.year + 400 * cycles
+    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{shown}-{found:%m-%dT%H:%M:%S}.{rest:03d}Z"
 
 
 def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) -> BatchProgress:

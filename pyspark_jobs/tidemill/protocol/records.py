@@ -53,6 +53,10 @@ class Added:
     format: int = FORMAT_VERSION
 
 
+ENTRIES = {"operators": Added}
+"""What may stand in `refs/` after `init`, by `kind`."""
+
+
 @dataclass(frozen=True)
 class Split:
     """The unit of reading: a file, or the row groups `first..last` (inclusive) of a Parquet file."""
@@ -239,6 +243,29 @@ def encode(record: Init | Added | Plan | Receipt | Commit) -> bytes:
 def decode(kind: type[Record], data: bytes, name: str) -> Record:
     """The record that `data`, the content of the object `name`, holds; `CorruptState` for anything else."""
     expected = kind.__name__.lower()
+    raw = _parsed(data, expected, name)
+    try:
+        return typing.cast(Record, _typed(kind, raw, ""))
+    except (TypeError, ValueError) as error:
+        raise CorruptState(f"read {expected} `{name}`: {error}", hint="restore the object from a backup") from error
+    except CorruptState as error:  # a name that leaves the repository
+        raise CorruptState(f"read {expected} `{name}`: {error.message}") from error
+
+
+def decode_entry(data: bytes, name: str) -> Added:
+    """The entry of `refs/` that `data` holds, by its `kind`; `CorruptState` for anything else, or a kind not known."""
+    raw = _parsed(data, "entry", name)
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    if kind not in ENTRIES:
+        raise CorruptState(
+            f"read entry `{name}`: its kind is {str(kind)[:80]!r}, this Tidemill knows {', '.join(ENTRIES)}",
+            hint="a newer Tidemill may have written it: upgrade; else restore the object from a backup",
+        )
+    return decode(ENTRIES[kind], data, name)
+
+
+def _parsed(data: bytes, expected: str, name: str) -> Any:
+    """The JSON of a record whose format version this code knows."""
     try:
         raw = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -251,12 +278,7 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
             f"read {expected} `{name}`: format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
             hint="upgrade tidemill" if isinstance(version, int) and version > FORMAT_VERSION else None,
         )
-    try:
-        return typing.cast(Record, _typed(kind, raw, ""))
-    except (TypeError, ValueError) as error:
-        raise CorruptState(f"read {expected} `{name}`: {error}", hint="restore the object from a backup") from error
-    except CorruptState as error:  # a name that leaves the repository
-        raise CorruptState(f"read {expected} `{name}`: {error.message}") from error
+    return raw
 
 
 def _plain(value: Any) -> Any:

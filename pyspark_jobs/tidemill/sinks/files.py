@@ -111,4 +111,7 @@ class Json(Parquet):
         return json_text.decode(data, schema)
 
 
-__all__ = ["Json", "Parquet"]
+FORMS: dict[str, Parquet] = {form.extension: form("kept") for form in (Parquet, Json)}
+"""How a file that a commit names is read, by its extension: a sink that is no more is read as well."""
+
+__all__ = ["FORMS", "Json", "Parquet"]

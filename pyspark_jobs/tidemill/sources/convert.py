@@ -158,9 +158,12 @@ def text_value(text: str, kind: pa.DataType, formats: Formats) -> str:
         return f"CASE lower(trim({text})) WHEN 'true' THEN true WHEN 'false' THEN false END"
     pattern = formats.date if pt.is_date(kind) else formats.timestamp
     if pattern is None:
-        return f"TRY_CAST({text} AS {name})"
+        return f"instant_of_text({text})" if kind == TIMESTAMP else f"TRY_CAST({text} AS {name})"
     given = f"regexp_replace({text}, 'Z$', '+00')" if "%z" in pattern else text
-    return f"CAST(try_strptime({given}, {literal(pattern)}) AS {name})"
+    parsed = f"try_strptime({given}, {literal(pattern)})"
+    if kind == TIMESTAMP and "%z" not in pattern.lower():
+        return f"instant_of_wall({parsed})"
+    return f"CAST({parsed} AS {name})"
 
 
 # JSON: `value` is an expression of type JSON, NULL for a missing field and for null.

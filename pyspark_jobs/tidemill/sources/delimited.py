@@ -20,7 +20,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InvalidInput
 from ..schema import literal, quoted, type_ddl
 from ..schema.arrow import conform, listed
 from . import duck
@@ -69,7 +68,7 @@ def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str
         if not begun:
             begun = True
             data = data.removeprefix(_BOM)
-            head = _after_header(data, schema, options, what) if options.header else 0
+            head = _after_header(data, schema, options) if options.header else 0
             line += data.count(b"\n", 0, head)
             data = data[head:]
         if data:
@@ -251,10 +250,10 @@ class _Texts:
 
 def sequence(start: int, count: int) -> pa.Array:
     """`start`, `start + 1`, …"""
-    return pa.array(range(start, start + count), pa.int64())
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
 
 
-def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions, what: str) -> int:
+def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
     """Where the records after the header begin; the header must name the columns of `schema`, in their order."""
     text = data[: 1024 * 1024].decode(errors="replace")
     doubled = options.escape in ("", options.quote)
@@ -269,9 +268,10 @@ def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions, what: str
     found = next(reader, [])
     if found != schema.names:
         same = sorted(found) == sorted(schema.names)
-        raise InvalidInput(
-            f"{what}: the header names {listed(found)}, expected {listed(schema.names)}",
-            hint="these are the same names in another order: declare the schema in that of the file" if same else None,
+        raise Unreadable(
+            f"the header names {listed(found)}, expected {listed(schema.names)}"
+            + (": the same names in another order, so declare the schema in that of the file" if same else ""),
+            line=1,
         )
     position = 0
     for _ in range(reader.line_num):

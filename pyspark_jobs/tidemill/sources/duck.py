@@ -16,6 +16,8 @@ import pyarrow as pa
 from ..schema import literal
 
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
+_WITH_OFFSET = r":.*(?:[A-Za-z]|[+-][0-9:]+)\s*$"
+"""What follows the time of a text that says how far from UTC it is."""
 _local = threading.local()
 
 
@@ -57,6 +59,29 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
         opened = _Opened(connection, os.getpid())
         setattr(_local, kind, opened)
     if opened.time_zone != time_zone:
-        opened.connection.execute(f"SET TimeZone = {literal(time_zone)}")
+        opened.connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")
         opened.time_zone = time_zone
     return opened.connection
+
+
+def _instants(zone: str) -> str:
+    """SQL: two macros, `instant_of_wall` of a clock's reading in `zone`, and `instant_of_text` of an ISO text.
+
+    A reading that a zone shows twice is the earlier instant, as in Spark and Python; DuckDB takes the later one.
+    """
+    if zone == "UTC":
+        wall, text = "CAST(wall AS TIMESTAMPTZ)", "TRY_CAST(written AS TIMESTAMPTZ)"
+    else:
+        name = literal(zone)
+        late = f"timezone({name}, wall)"
+        offset = f"(timezone({name}, {late} - INTERVAL 1 DAY) - timezone('UTC', {late} - INTERVAL 1 DAY))"
+        early = f"timezone('UTC', wall - {offset})"
+        wall = f"coalesce(TRY(CASE WHEN timezone({name}, {early}) = wall THEN least({early}, {late}) END), {late})"
+        text = (
+            f"CASE WHEN regexp_matches(written, {literal(_WITH_OFFSET)}) THEN TRY_CAST(written AS TIMESTAMPTZ) "
+            "ELSE instant_of_wall(TRY_CAST(written AS TIMESTAMP)) END"
+        )
+    return (
+        f"CREATE OR REPLACE TEMP MACRO instant_of_wall(wall) AS {wall}; "
+        f"CREATE OR REPLACE TEMP MACRO instant_of_text(written) AS {text}"
+    )

@@ -15,6 +15,7 @@ import pyarrow.types as pt
 from ..errors import InvalidInput
 from ..schema import normalise, type_ddl
 from ..schema.arrow import conform, listed
+from .ahead import ahead
 from .contract import ROW
 from .delimited import Decoded, sequence
 from .stream import Unreadable
@@ -34,7 +35,8 @@ def read_parquet(
             raise Unreadable(misfit)
         groups = None if row_groups is None else list(range(row_groups[0], row_groups[1] + 1))
         row = first_row
-        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False):
+        decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
+        for batch in ahead(decoded) if parquet.metadata.num_rows > _BATCH_ROWS else decoded:
             rows = conform(pa.Table.from_batches([batch]), schema, what)
             yield Decoded(rows.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows)))
             row += batch.num_rows

@@ -52,9 +52,11 @@ def check_row_wise(text: str, columns: Sequence[str]) -> None:
     _check_clauses(text, node)
     _check_table(text, node.get("from_table") or {})
     names = {name.lower() for name in columns}
+    table = node["from_table"].get("alias") or TABLE
     for part in ("select_list", "where_clause"):
         for found in _expressions(node.get(part)):
             _check_expression(text, found, names)
+            _check_no_whole_row(text, found, names, table.lower())
 
 
 @lru_cache(maxsize=256)
@@ -162,6 +164,13 @@ def _check_expression(text: str, found: dict[str, Any], columns: set[str]) -> No
         name = found["column_names"][0].lower()
         if name not in columns and (name in _ENVIRONMENT or _changes(name)):
             raise _not_constant(text, name)
+
+
+def _check_no_whole_row(text: str, found: dict[str, Any], columns: set[str], table: str) -> None:
+    """A table's name as a value is the row with its hidden columns."""
+    is_table = found["class"] == "COLUMN_REF" and [name.lower() for name in found["column_names"]] == [table]
+    if is_table and table not in columns:
+        raise refused(text, f"`{table}` as a value is the whole row, expected columns", "for example {'a': a, 'b': b}")
 
 
 def _check_function(text: str, found: dict[str, Any], columns: set[str]) -> None:

@@ -10,18 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..driver.context import Context
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
-from ..sinks.files import Json, Parquet
+from ..sinks.files import FORMS, Parquet
 from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
 from ..state.columns import MapColumns
 from ..state.table import live_rows
 from ..state.versions import fetch
 
-_KEPT = Parquet("kept")
 BATCH_ID = "_batch_id"
 
 
@@ -125,15 +124,12 @@ def _where(table: pa.Table, where: str) -> pa.Table:
 def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:
     """What was committed for a sink, in canonical order, with `_batch_id`; of one version, or of all up to the head."""
     context.initialised()
-    head = context.log.head()
-    name = _sink(context, sink)
-    if head is None:
-        return _with_batch_id(context.job.outputs[name].schema).empty_table()
     commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
+    name, schema = _sink(context, commits, sink)
     tables = [_rows(context, commit, name) for commit in commits]
     filled = [table for table in tables if table is not None]
     if not filled:
-        return _with_batch_id(context.job.outputs[name].schema).empty_table()
+        return _with_batch_id(schema).empty_table()
     try:
         return pa.concat_tables(filled, promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -143,15 +139,19 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
         ) from error
 
 
-def _sink(context: Context, sink: str | None) -> str:
-    known = context.job.outputs
+def _sink(context: Context, commits: Sequence[Commit], sink: str | None) -> tuple[str, pa.Schema]:
+    """The name and schema of a sink: of this code, or, for one that it no longer has, of the newest commit with it."""
+    ours = {name: output.schema for name, output in context.job.outputs.items()}
     if sink is None:
-        if len(known) == 1:
-            return next(iter(known))
-        raise InvalidInput(f"outputs: name one of the sinks {', '.join(f'`{n}`' for n in sorted(known))}")
-    if sink not in known:
-        raise unknown("sink", sink, known)
-    return sink
+        if len(ours) == 1:
+            return next(iter(ours.items()))
+        raise InvalidInput(f"outputs: name one of the sinks {', '.join(f'`{n}`' for n in sorted(ours))}")
+    if sink in ours:
+        return sink, ours[sink]
+    recorded = {name: sink["schema"] for commit in commits for name, sink in commit.sinks.items()}
+    if sink not in recorded:
+        raise unknown("sink", sink, sorted({*ours, *recorded}))
+    return sink, to_arrow(recorded[sink])
 
 
 def _with_batch_id(schema: pa.Schema) -> pa.Schema:
@@ -162,11 +162,19 @@ def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
     files: list[OutputFile] = commit.outputs.get(name, [])
     if not files:
         return None
-    recorded = commit.sinks[name]
-    schema = _with_batch_id(to_arrow(recorded["schema"]))
-    reader = Json("kept") if recorded["kind"] == "json" else _KEPT
+    schema = _with_batch_id(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
-    return reader.decode(data, schema)
+    return _form(files[0]).decode(data, schema)
+
+
+def _form(file: OutputFile) -> Parquet:
+    """What reads a file: a sink's files of one version are all of one form."""
+    if file.extension not in FORMS:
+        raise CorruptState(
+            f"read `{file.name}`: a file of the form `{file.extension}`, expected one of {', '.join(FORMS)}",
+            hint="a newer Tidemill may have written it: upgrade",
+        )
+    return FORMS[file.extension]
 
 
 def quarantine(context: Context, version: int | None) -> pa.Table:
@@ -178,7 +186,7 @@ def quarantine(context: Context, version: int | None) -> pa.Table:
     tables = [_with_version(REJECT_SCHEMA.empty_table(), -1)]
     for commit in commits:
         for file in commit.quarantine:
-            found = _KEPT.decode([(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA)
+            found = FORMS[".parquet"].decode([(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA)
             tables.append(_with_version(found, commit.version))
     return pa.concat_tables(tables)
 

@@ -1,0 +1,46 @@
+"""Reading ahead: the same items and errors as without it, one item early, and no thread left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tidemill.sources.ahead import ahead
+
+
+def test_items_come_in_their_order_and_one_is_made_while_the_one_before_is_used() -> None:
+    made, second = [], threading.Event()
+
+    def numbers() -> Iterator[int]:
+        for number in range(5):
+            made.append(threading.current_thread().name)
+            if number == 1:
+                second.set()
+            yield number
+
+    found = ahead(numbers())
+    assert next(found) == 0
+    assert second.wait(10), "the second item is not made while the first is used"
+    assert list(found) == [1, 2, 3, 4]
+    assert threading.current_thread().name not in made
+
+
+def test_an_error_comes_where_its_item_would() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+        raise OSError("gone")
+
+    found = ahead(numbers())
+    assert next(found) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(found)
+
+
+def test_no_thread_is_left_where_the_caller_stops_early() -> None:
+    before = threading.active_count()
+    found = ahead(iter(range(100)))
+    assert next(found) == 0
+    found.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before

@@ -1,0 +1,55 @@
+"""What a repository gives back when the code is not the one that wrote it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tidemill.verbs import read
+
+
+def opened(tmp_path: Path, sink: str) -> tm.Repository:
+    p = tm.Pipeline("renamed")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
+    rows.write(tm.Json(str(tmp_path / "out")), name=sink)
+    return tm.open(p, root=str(tmp_path / "root"))
+
+
+@pytest.fixture
+def renamed(tmp_path: Path) -> tm.Repository:
+    """One batch under the sink `before`, one under `after`."""
+    (tmp_path / "in").mkdir()
+    for number, sink in enumerate(("before", "after")):
+        (tmp_path / "in" / f"{number}.csv").write_text(f"Bonn,{number}\n")
+        repository = opened(tmp_path, sink)
+        repository.init()
+        repository.run(engine="local")
+    return repository
+
+
+def test_outputs_of_a_sink_that_the_code_no_longer_has_are_read_by_its_name(renamed: tm.Repository) -> None:
+    before = [{"shop": "Bonn", "n": 0, "_batch_id": 0}]
+    assert renamed.outputs(sink="before").to_pylist() == before
+    assert renamed.outputs(version=0, sink="before").to_pylist() == before
+    assert renamed.outputs().to_pylist() == [{"shop": "Bonn", "n": 1, "_batch_id": 1}]
+
+
+def test_a_sink_that_never_was_is_an_error_that_names_those_that_were(renamed: tm.Repository) -> None:
+    with pytest.raises(tm.InvalidInput, match="unknown sink `befor`; did you mean `before`"):
+        renamed.outputs(sink="befor")
+
+
+def test_a_file_of_a_form_that_is_not_known_is_refused(renamed: tm.Repository) -> None:
+    commit = renamed.commit(0)
+    (file,) = commit.outputs["before"]
+    newer = dataclasses.replace(commit, outputs={"before": [dataclasses.replace(file, extension=".orc")]})
+    with pytest.raises(tm.CorruptState, match=r"a file of the form `\.orc`, expected one of \.parquet, \.json"):
+        read._rows(renamed.context, newer, "before")
+
+
+def test_the_version_of_tidemill_is_the_wheels() -> None:
+    assert tm.__version__ == importlib.metadata.version("tidemill")

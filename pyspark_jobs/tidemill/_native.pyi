@@ -158,6 +158,21 @@ def aggregate(
     `x` and `x.set` (bool) for first and last.
     """
 
+def deduplicate(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    event_time: str | None,
+    forget: Literal["never", "at_event_time", "after"],
+    delay_ms: int | None,
+) -> Operator:
+    """The first row of each key. Its output has the columns of its input; one map, `seen`: key → nothing.
+
+    `event_time`: the column by which rows are late (at or before the watermark); None: no row is. A key is forgotten
+    never, when the watermark reaches the event time in the key (`"at_event_time"`; never for a null), or when it
+    reaches the event time of the key's first row plus `delay_ms` (`"after"`; a null counts as the epoch).
+    """
+
 def map_with_state(
     name: str,
     key: Sequence[str],
@@ -181,7 +196,7 @@ def map_with_state(
     `arguments` is 4 (`f(batchTime, key, value, state)`) or 2 (`f(value, state)`). `value`: a column, else the whole
     row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column that has no name of the
     user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is "batch" or "event"; `late` is
-    "drop", "quarantine" (both take late rows out in `prepare` when clock is "event") or "keep".
+    "drop", "quarantine" (both take late rows out in `prepare` where there is a timeout on the clock "event") or "keep".
 
     One map, `state`: key → state; a timeout is the deadline of its row. Columns of the input called `_row` and
     `_metadata` are not part of the whole row. Nested dataclasses are made where the annotations of `state_type` say so.

@@ -35,6 +35,7 @@ class BoundLatest:
     value: str
     kind: str = "test-latest"
     clock: None = None
+    event_time: None = None
     functions: tuple = ()
 
     @property

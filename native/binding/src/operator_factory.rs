@@ -1,4 +1,4 @@
-//! The functions that make operators: `aggregate`, `map_with_state`.
+//! The functions that make operators: `aggregate`, `deduplicate`, `map_with_state`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
-    AggregateOperator, AggregateSpec, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout,
+    AggregateOperator, AggregateSpec, DeduplicateOperator, DeduplicateSpec, Forget, KeyedFunctionOperator,
+    KeyedFunctionSpec, LateRows, Timeout,
 };
 
 use crate::arrow::schema_in;
@@ -36,6 +37,31 @@ pub(crate) fn aggregate(
         functions: functions.collect::<Result<_>>().raise(py)?,
     };
     Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))
+}
+
+/// The first row of each key.
+#[pyfunction]
+pub(crate) fn deduplicate(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    event_time: Option<String>,
+    forget: &str,
+    delay_ms: Option<i64>,
+) -> PyResult<PyOperator> {
+    let forget = match (forget, delay_ms) {
+        ("never", None) => Forget::Never,
+        ("at_event_time", None) => Forget::AtEventTime,
+        ("after", Some(delay_ms)) => Forget::After(delay_ms),
+        _ => {
+            let text = "keys are forgotten \"never\", \"at_event_time\", or \"after\" so many ms";
+            return Err(invalid(py, &format!("{text}, found {forget:?} and {delay_ms:?}")));
+        }
+    };
+    let input = Arc::new(schema_in(input_schema)?);
+    let spec = DeduplicateSpec { name: name.to_owned(), key, input, event_time, forget };
+    Ok(PyOperator::new(name.to_owned(), DeduplicateOperator::new(spec).raise(py)?))
 }
 
 /// `mapWithState` over a Python function.

@@ -114,6 +114,7 @@ class BoundAggregate:
     aggregates: tuple[tuple[str, Aggregate], ...]
     kind: str = "aggregate"
     clock: Clock | None = None
+    event_time: str | None = None
 
     def open(self) -> Handle:
         """The Rust operator."""

@@ -30,6 +30,8 @@ class Input:
     event_time: str | None
     late: Late
     time_zone: str
+    delay_ms: int = 0
+    """How far the watermark stays behind the greatest event time; 0 where there is none."""
 
 
 class Handle(Protocol):
@@ -84,6 +86,10 @@ class BoundOperator(Protocol):
     @property
     def rules(self) -> dict[str, str]:
         """What else its state was made by, and later code must keep: the aggregates, the clock of the timeout."""
+
+    @property
+    def event_time(self) -> str | None:
+        """The column of its output that is the event time of its input; None: its output has none."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -138,6 +138,7 @@ class BoundMapWithState:
     output_schema: pa.Schema
     output_unnamed: bool
     kind: str = "map-with-state"
+    event_time: str | None = None
 
     @property
     def clock(self) -> Clock | None:

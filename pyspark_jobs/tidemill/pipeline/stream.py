@@ -6,6 +6,7 @@ done here: `pipeline/job.py` compiles what these hold.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -17,6 +18,7 @@ from ..errors import InvalidInput
 from ..names import check_name
 from ..operators.aggregate import Aggregate, AggregateOperator
 from ..operators.contract import Input, Operator, column
+from ..operators.deduplicate import DeduplicateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..settings import duration_ms
 from ..sources.steps import Drop, MapBatches, Select, Sql
@@ -175,6 +177,15 @@ class Stream:
             raise InvalidInput(f"groupBy names a column twice: {', '.join(columns)}")
         return GroupedStream(self, columns)
 
+    def dropDuplicates(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:
+        """The first row of each combination of `columns`; without them, of all columns. See `GroupedStream`."""
+        return self.groupBy(*_names("dropDuplicates", columns, self.schema)).dropDuplicates(name=name)
+
+    def dropDuplicatesWithinWatermark(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:
+        """As `dropDuplicates`, with keys forgotten by the watermark's delay. See `GroupedStream`."""
+        chosen = _names("dropDuplicatesWithinWatermark", columns, self.schema)
+        return self.groupBy(*chosen).dropDuplicatesWithinWatermark(name=name)
+
     def write(self, sink: Any, name: str | None = None) -> Stream:
         """Ends the stream in a sink (`tm.Parquet`, `tm.Json`); each row carries `_batch_id`. Returns the stream.
 
@@ -224,6 +235,20 @@ class GroupedStream:
             MapWithStateOperator(self._named(name, "map-with-state"), spec, stateSchema, outputSchema, value)
         )
 
+    def dropDuplicates(self, *, name: str | None = None) -> Stream:
+        """The first row of each key; later ones vanish. Spark: `dropDuplicates` (`stream.dropDuplicates([…])`).
+
+        Under a watermark late rows are dropped, and where the event time is a key column, a key is forgotten when the
+        watermark reaches it; else keys are kept for ever.
+        """
+        return self.add(DeduplicateOperator(self._named(name, "drop-duplicates")))
+
+    def dropDuplicatesWithinWatermark(self, *, name: str | None = None) -> Stream:
+        """The first row of each key; the key is forgotten when the watermark reaches that row's event time plus the
+        delay, so duplicates at most so far apart are found. Spark: `dropDuplicatesWithinWatermark`."""
+        chosen = self._named(name, "drop-duplicates-within-watermark")
+        return self.add(DeduplicateOperator(chosen, within_watermark=True))
+
     def agg(self, *, name: str | None = None, outputMode: str = "update", **functions: Aggregate) -> Stream:
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`."""
         return self.add(AggregateOperator.declare(self._named(name, "agg"), functions, outputMode))
@@ -239,9 +264,11 @@ class GroupedStream:
                 event_time=event.column if event else None,
                 late=event.late if event else "drop",
                 time_zone=pipeline.timeZone,
+                delay_ms=pipeline.watermarks[event.watermark].delay_ms if event else 0,
             )
         )
-        keyed = Keyed(bound.output_schema, None, parent=node, operator=bound)
+        passed_on = dataclasses.replace(event, column=bound.event_time) if event and bound.event_time else None
+        keyed = Keyed(bound.output_schema, passed_on, parent=node, operator=bound)
         pipeline.operators[bound.name] = keyed
         return Stream(pipeline, keyed)
 
@@ -253,6 +280,12 @@ class GroupedStream:
                 hint="names identify state: give this one a name of its own, name=…",
             )
         return chosen
+
+
+def _names(method: str, columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:
+    if isinstance(columns, str):
+        raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}", hint=f"{method}([{columns!r}])")
+    return columns or schema.names
 
 
 def _source_of(node: Node) -> str:

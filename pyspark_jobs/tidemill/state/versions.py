@@ -117,4 +117,4 @@ def _clipped(run: Run, segment: Segment, lo: int, hi: int) -> Run:
     """The run without the rows that newer segments replaced: only what `segment` shows of `lo..hi`."""
     if segment.lo <= lo and segment.hi >= hi:
         return run
-    return Run.merge([run], segment.lo, segment.hi, "nothing")
+    return run.within(segment.lo, segment.hi)

@@ -29,13 +29,25 @@ pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
     }
 }
 
-/// Which rows are at or before `late_ms`; `None`: none is.
-pub(super) fn late_rows(times_ms: &Int64Array, late_ms: i64) -> Option<BooleanBuffer> {
+/// The first ms that is not before a column's time plus `after_ms`; null for a null.
+pub(super) fn expiry_ms(column: &dyn Array, after_ms: i64) -> Result<Int64Array> {
+    let times_ms = match column.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            column.as_primitive::<TimestampMicrosecondType>().unary(|us| us.div_euclid(1_000) + i64::from(us % 1_000 != 0))
+        }
+        _ => event_times_ms(column)?,
+    };
+    Ok(times_ms.unary(|ms: i64| ms.saturating_add(after_ms)))
+}
+
+/// Which rows are at or before `late_ms`, to the microsecond; `None`: none is.
+pub(super) fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
+    let times_ms = expiry_ms(column, 0)?;
     let values = times_ms.values();
     let late = BooleanBuffer::collect_bool(values.len(), |row| values[row] <= late_ms);
     let late = match times_ms.nulls() {
         None => late,
         Some(nulls) => &late & nulls.inner(),
     };
-    (late.count_set_bits() > 0).then_some(late)
+    Ok((late.count_set_bits() > 0).then_some(late))
 }

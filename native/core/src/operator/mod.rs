@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod columns;
+mod deduplicate;
 mod event_time;
 mod groups;
 mod keyed_function;
@@ -17,6 +18,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
 pub use aggregate::{AggregateOperator, AggregateSpec};
+pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,

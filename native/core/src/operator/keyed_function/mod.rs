@@ -202,7 +202,7 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
         let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
         let late = match (self.event_time, self.late, pass.late_ms) {
             (Some(column), LateRows::TakeOut, Some(late_ms)) => {
-                late_rows(&event_times_ms(sent.column(column).as_ref())?, late_ms)
+                late_rows(sent.column(column).as_ref(), late_ms)?
             }
             _ => None,
         };

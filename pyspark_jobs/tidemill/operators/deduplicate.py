@@ -1,0 +1,99 @@
+"""`.dropDuplicates()` and `.dropDuplicatesWithinWatermark()`: of each key the first row passes, later ones vanish.
+
+Spark: `Dataset.dropDuplicates`, `dropDuplicatesWithinWatermark` (`StreamingDeduplicateExec`,
+`StreamingDeduplicateWithinWatermarkExec`). What is late, first or forgotten is decided by the Rust engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..state.columns import MapColumns
+from .contract import Clock, Handle, Input, key_schema
+
+SEEN = "seen"
+
+
+@dataclass(frozen=True)
+class DeduplicateOperator:
+    """Deduplication as declared; `within_watermark`: a key is forgotten when the delay has passed since its first row."""
+
+    name: str
+    within_watermark: bool = False
+
+    def bind(self, given: Input) -> BoundDeduplicate:
+        """Checks the watermark: `InvalidInput` where one is needed and missing, or keeps late rows."""
+        method = "dropDuplicatesWithinWatermark" if self.within_watermark else "dropDuplicates"
+        if self.within_watermark and given.event_time is None:
+            raise InvalidInput(
+                f"operator `{self.name}`: {method} needs a watermark on the stream, found none",
+                hint='call .withWatermark("column", "delay") before, and keep that column',
+            )
+        if given.event_time is not None and given.late == "keep":
+            raise InvalidInput(
+                f'operator `{self.name}`: {method} cannot keep late rows: their keys may be forgotten already; found '
+                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+            )
+        return BoundDeduplicate(self.name, given, self._forgets(given))
+
+    def _forgets(self, given: Input) -> str:
+        if self.within_watermark:
+            return "after"
+        return "at_event_time" if given.event_time in given.key else "never"
+
+
+@dataclass(frozen=True)
+class BoundDeduplicate:
+    """Deduplication over a known input. Its output has the columns of its input, event time too."""
+
+    name: str
+    input: Input
+    forgets: str
+    kind: str = "deduplicate"
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns of the input."""
+        return pa.schema([field.with_nullable(True) for field in self.input.schema])
+
+    @property
+    def event_time(self) -> str | None:
+        """The output has the event time of the input."""
+        return self.input.event_time
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key → nothing; when the key is forgotten is its deadline."""
+        return (MapColumns(SEEN, key_schema(self.input), pa.schema([]), pa.schema([])),)
+
+    @property
+    def clock(self) -> Clock | None:
+        """Event time, unless keys are never forgotten."""
+        return None if self.forgets == "never" else "event"
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """When keys are forgotten: deadlines of one rule mean nothing to another. The delay may change."""
+        return {"forgets": self.forgets}
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """None of the user's."""
+        return ()
+
+    def open(self) -> Handle:
+        """The Rust operator."""
+        return _native.deduplicate(
+            name=self.name,
+            key=list(self.input.key),
+            input_schema=self.input.schema,
+            event_time=self.input.event_time,
+            forget=self.forgets,
+            delay_ms=self.input.delay_ms if self.forgets == "after" else None,
+        )

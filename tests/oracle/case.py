@@ -1,0 +1,77 @@
+"""One comparison: the same micro-batches through real Structured Streaming and through Tidemill.
+
+A case is values and two small functions that write the same query twice. Neither engine is started here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import tidemill as tm
+from tidemill.testing import Tester
+
+ORIGIN = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`batches`: the rows of each micro-batch, as tuples in the order of `schema` (DDL)."""
+
+    name: str
+    schema: str
+    batches: Sequence[Sequence[tuple[Any, ...]]]
+    spark: Callable[[Any], Any]
+    """A streaming DataFrame to the query's DataFrame."""
+    tidemill: Callable[[tm.Stream], tm.Stream]
+    """The same query."""
+    mode: str = "append"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> list[list[str]]:
+    """What Tidemill gives for each micro-batch, both passes together."""
+    p = tm.Pipeline("oracle")
+    case.tidemill(p.read(tm.Rows(case.schema)))
+    tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
+    found = []
+    for rows in case.batches:
+        found.append(plain(tester.batch(rows).outputs))
+        tester.restart()
+    return found
+
+
+def plain(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Rows as sorted text, the same for both engines: a multiset, since Spark promises no order."""
+    return sorted(repr(tuple(_plain(value) for value in row)) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return at.astimezone(UTC).isoformat()
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value)
+    if isinstance(value, Decimal | date):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if hasattr(value, "asDict"):
+        return _plain(value.asDict())
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def difference(expected: Sequence[str], found: Sequence[str]) -> str:
+    """What one side has and the other has not."""
+    lacking = Counter(expected) - Counter(found)
+    more = Counter(found) - Counter(expected)
+    return f"only Spark: {sorted(lacking.elements())}\nonly Tidemill: {sorted(more.elements())}"

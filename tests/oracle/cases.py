@@ -1,0 +1,8 @@
+"""All cases, by name: each file of `cases_…` adds its own."""
+
+from __future__ import annotations
+
+from tests.oracle import cases_deduplicate
+from tests.oracle.case import Case
+
+CASES: dict[str, Case] = {case.name: case for case in [*cases_deduplicate.CASES]}

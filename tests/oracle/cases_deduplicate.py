@@ -1,0 +1,81 @@
+"""`dropDuplicates` and `dropDuplicatesWithinWatermark`: boundaries by hand, then seeded random streams."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+from tests.oracle.case import ORIGIN, Case
+
+SCHEMA = "user string, ts timestamp, n int, x double"
+DELAY = "10 seconds"
+
+
+def at(seconds: float) -> Any:
+    return ORIGIN + timedelta(seconds=seconds)
+
+
+BOUNDARIES = [
+    [("a", at(20), 1, 0.0), ("a", at(20), 2, -0.0), ("b", at(30), 3, None), (None, None, 4, 1.0), (None, None, 5, 1.0)],
+    [("a", at(20), 6, 1.0), ("a", at(20.000001), 7, 1.0), ("a", at(20.001), 8, 1.0), ("b", at(30), 9, 1.0)],
+    [("c", at(30.000999), 10, float("nan")), ("c", at(41), 11, float("nan")), ("a", None, 12, 1.0)],
+    [("a", at(31.0), 13, 1.0), ("a", at(31.0001), 14, 1.0), ("c", at(31.001), 15, float("nan"))],
+    [],
+    [("d", at(60), 16, 0.0)],
+    [("a", at(60), 17, -0.0), ("b", at(50.5), 18, 1.0), ("c", at(61), 19, float("nan")), (None, None, 20, 1.0)],
+    [("d", at(69.999), 21, 0.0), ("d", at(70), 22, 0.0)],
+]
+
+
+def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
+    """Twelve batches of few users, times that drift forward and often come too late, doubled rows, nulls."""
+    chance = random.Random(seed)
+    batches: list[list[tuple[Any, ...]]] = []
+    for number in range(12):
+        rows: list[tuple[Any, ...]] = []
+        for _ in range(chance.randrange(12)):
+            if rows and chance.random() < 0.2:
+                rows.append(chance.choice(rows))
+                continue
+            time = at(number * 4 + chance.choice([-30, -10, -6, -4, 0, 1, 3, 3.5, 3.0005, 3.0000005]) + 30)
+            user = chance.choice(["a", "b", "c", None])
+            x = chance.choice([0.0, -0.0, float("nan"), 1.5, None])
+            rows.append((user, None if chance.random() < 0.1 else time, chance.randrange(3), x))
+        batches.append(rows)
+    return batches
+
+
+def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
+    def case(kind: str, spark: Any, tidemill: Any) -> Case:
+        return Case(f"deduplicate-{kind}-{name}", SCHEMA, batches, spark, tidemill)
+
+    return [
+        case("for-ever", lambda df: df.dropDuplicates(["user", "x"]), lambda s: s.dropDuplicates(["user", "x"])),
+        case(
+            "late",
+            lambda df: df.withWatermark("ts", DELAY).dropDuplicates(["user"]),
+            lambda s: s.withWatermark("ts", DELAY).dropDuplicates(["user"]),
+        ),
+        case(
+            "time-in-key",
+            lambda df: df.withWatermark("ts", DELAY).dropDuplicates(["user", "ts"]),
+            lambda s: s.withWatermark("ts", DELAY).dropDuplicates(["user", "ts"]),
+        ),
+        case(
+            "all-columns",
+            lambda df: df.withWatermark("ts", DELAY).dropDuplicates(),
+            lambda s: s.withWatermark("ts", DELAY).dropDuplicates(),
+        ),
+        case(
+            "within",
+            lambda df: df.withWatermark("ts", DELAY).dropDuplicatesWithinWatermark(["user"]),
+            lambda s: s.withWatermark("ts", DELAY).dropDuplicatesWithinWatermark(["user"]),
+        ),
+    ]
+
+
+CASES = [
+    *_cases("boundaries", BOUNDARIES),
+    *(case for seed in (1, 2, 3) for case in _cases(f"random-{seed}", at_random(seed))),
+]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 
-from tests.crash.test_kill import BATCHES, command, project, seen  # noqa: F401 - project is a fixture
+from tests.crash.drain import BATCHES, Project, command, seen
 
 
-def test_three_drains_at_once_equal_one(project):  # noqa: F811
+def test_three_drains_at_once_equal_one(project: Project) -> None:
     calm, busy = project("calm"), project("busy")
     for folder in (calm, busy):
         subprocess.run(command(folder, "init"), check=True, capture_output=True)

@@ -1,0 +1,81 @@
+"""A copy of the golden repository of format 1, opened with today's code; the files themselves are never written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidemill as tm
+from tests.golden import make
+
+EXPECTED = json.loads((make.FOLDER / "expected.json").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A copy in `folder`: `root`, `input` and `published`, as they were."""
+
+    folder: Path
+
+    @property
+    def repository(self) -> Path:
+        """The folder of the pipeline's repository."""
+        return self.folder / "root" / "orders"
+
+    def open(self) -> tm.Repository:
+        """As a new process opens it: no segment is in a cache."""
+        pipeline = make.pipeline(str(self.folder / "input"), str(self.folder / "published"))
+        return tm.open(pipeline, root=str(self.folder / "root"), conf={"tidemill.cache_bytes": 0})
+
+    def commit(self, version: int) -> Path:
+        """The file of a commit."""
+        return self.repository / f"branches/main/commits/{version:010d}.json"
+
+    def plan(self, number: int) -> Path:
+        """The file of a plan."""
+        return self.repository / f"branches/main/plans/{number:010d}.json"
+
+    def record(self, version: int) -> dict[str, Any]:
+        """A commit as JSON."""
+        found: dict[str, Any] = json.loads(self.commit(version).read_bytes())
+        return found
+
+    def objects(self) -> Iterator[str]:
+        """The names of all objects of the repository."""
+        for path in sorted(self.repository.rglob("*")):
+            if path.is_file():
+                yield path.relative_to(self.repository).as_posix()
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Golden:
+    """The copy. Git keeps no times of files, so the input's are set to what the plans say of them."""
+    shutil.copytree(make.FOLDER, tmp_path / "golden")
+    copy = Golden(tmp_path / "golden")
+    for number in (0, 1, 3):
+        for split in json.loads(copy.plan(number).read_bytes())["splits"]:
+            os.utime(copy.folder / "input" / split["path"], ns=(split["modified_ms"] * 1_000_000,) * 2)
+    return copy
+
+
+def cells(table: pa.Table) -> list[list[Any]]:
+    """Rows as `expected.json` has them: decimals as text, times as ISO text in UTC with milliseconds."""
+    return [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+    return value

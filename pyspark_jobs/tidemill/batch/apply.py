@@ -96,7 +96,6 @@ class _Range:
             for one, before, changed in zip(operator.maps, opened, after, strict=True)
         }
         self._deadline(operator.clock, after)
-        segments = [segment for found in self.state[operator.name].values() for segment in found]
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
             rows_updated=counters.get("rows_updated", 0),
@@ -104,7 +103,6 @@ class _Range:
             timed_out=counters.get("timed_out", 0),
             rows_total=sum(len(one) for one in after[:1]),
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
-            state_bytes=sum(segment.size for segment in segments),
             apply_ms=int((applied - started) * 1000),
             commit_ms=int((time.perf_counter() - applied) * 1000),
         )

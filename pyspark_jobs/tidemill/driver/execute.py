@@ -110,17 +110,19 @@ def assigned(batch: Batch) -> Batch:
 
 
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
-    """The receipts among what an engine returned; the first failure is raised instead."""
+    """The receipts among what an engine returned, by level and range; the first failure is raised instead."""
     messages = [wire.decode(data) for data in results]
     errors: list[TidemillError] = [wire.raised(m) for m in messages if m.head.kind == wire.FAILURE]
     if errors:
         raise errors[0]
-    return [records.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
+    receipts = [records.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
+    return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))
 
 
 def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: int, engine: Engine) -> Commit:
     plan, job = batch.plan, context.job
     base = [receipt for receipt in receipts if receipt.level == 0]
+    state = decide.merge_state(receipts)
     return Commit(
         version=plan.number,
         kind=plan.kind,
@@ -134,12 +136,12 @@ def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: 
             name: {**base[0].event_time.get(name, {}), "watermark": batch.watermarks.get(name, 0)}
             for name in job.watermarks
         },
-        state=decide.merge_state(receipts),
+        state=state,
         ledger=[],
         outputs=_outputs(receipts),
         quarantine=[file for receipt in receipts for file in receipt.quarantine],
         counts=_counts(plan, base),
-        operators=_metrics(receipts),
+        operators=_metrics(receipts, state),
         schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
         sinks={
             output.name: {
@@ -180,11 +182,15 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
 
 
-def _metrics(receipts: list[Receipt]) -> dict[str, OperatorMetrics]:
+def _metrics(receipts: list[Receipt], state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, OperatorMetrics]:
+    """The sums of all ranges; a segment that several ranges see is one."""
     found: dict[str, OperatorMetrics] = {}
     for receipt in receipts:
         for name, metrics in receipt.operators.items():
             found[name] = found[name].plus(metrics) if name in found else metrics
+    for name, metrics in found.items():
+        sizes = {segment.name: segment.size for segments in state[name].values() for segment in segments}
+        found[name] = dataclasses.replace(metrics, state_bytes=sum(sizes.values()))
     return found
 
 

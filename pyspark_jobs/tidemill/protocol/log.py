@@ -95,6 +95,11 @@ class Log:
         newest = self._newest
         for version in self._above(-1 if newest is None else newest.version):
             newest = self._commit(version)
+        if newest is None and self._read(names.plan(self._branch, 1)) is not None:
+            raise CorruptState(
+                f"read the head of branch `{self._branch}` in `{self._store.uri}`: there is a plan 1, and no commit 0",
+                hint=f"restore `{names.commits(self._branch)}` from a backup; nothing starts empty by accident",
+            )
         self._newest = newest
         return newest
 
@@ -104,15 +109,16 @@ class Log:
         if found is not None:
             return found
         head = self.head()
+        if head is not None and 0 <= version <= head.version:
+            return self._commit(version)
         there = "there is none yet" if head is None else f"versions go from 0 to {head.version}"
         raise InvalidInput(f"read version {version} of branch `{self._branch}` in `{self._store.uri}`: {there}")
 
     def commits(self, since: int = 0) -> Iterator[Commit]:
-        """Every commit from version `since` on, in order; those made meanwhile too."""
-        version = max(since, 0)
-        while (found := self._find(version)) is not None:
-            yield found
-            version += 1
+        """Every commit from version `since` up to the head, in order; `CorruptState` for one that is lost."""
+        head = self.head()
+        for version in range(max(since, 0), 0 if head is None else head.version + 1):
+            yield self._commit(version)
 
     def plan(self, number: int) -> Plan | None:
         """The plan of batch `number`; None if there is none."""

@@ -27,9 +27,12 @@ class Repository:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def init(self) -> Init:
-        """Makes the repository: the explicit first step. Done again, it changes nothing."""
-        return init(self.context)
+    def init(self, drop: Sequence[str] = ()) -> Init:
+        """Makes the repository: the explicit first step. Done again, it adds operators that are new.
+
+        `drop`: operators that the code no longer has and whose state ends; without it, one that is lacking is an error.
+        """
+        return init(self.context, drop)
 
     def run(
         self,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.operators.contract import Input, column, key_schema
+from tidemill.operators.contract import Defaults, Input, column, key_schema
 from tidemill.state.columns import MapColumns
 
 
@@ -29,18 +29,11 @@ class Latest:
 
 
 @dataclass(frozen=True)
-class BoundLatest:
+class BoundLatest(Defaults):
     name: str
     input: Input
     value: str
     kind: str = "test-latest"
-    clock: None = None
-    event_time: None = None
-    functions: tuple = ()
-
-    @property
-    def rules(self) -> dict[str, str]:
-        return {}
 
     @property
     def output_schema(self) -> pa.Schema:

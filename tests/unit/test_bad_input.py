@@ -126,6 +126,44 @@ def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folde
     assert {row["k"]: row for row in r.state("old").to_pylist()}.keys() == {"x", "y"}
 
 
+def test_an_operator_that_the_code_lacks_ends_only_where_it_is_named(folder, tmp_path):
+    def opened(*names):
+        p, grouped = counting(folder)
+        for name in names:
+            grouped.agg(n=tm.count(), name=name)
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    opened("one", "two").init()
+    opened("one", "two").run(engine="local")
+    refused(lambda: opened("one").init(), "lacks the operator `two`", "--drop two")
+    refused(lambda: opened("one", "three").init(), "lacks the operator `two`", "`three`", "renamed")
+    refused(lambda: opened("one", "two").init(drop=["two"]), "`two`", "still has it")
+    refused(lambda: opened("one").init(drop="two"), "drop='two'", "drop=['two']")
+    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
+    opened("one", "two").run(engine="local")
+    opened("one", "three").init(drop=["two"])
+    r = opened("one", "three")
+    assert r.state("three").num_rows == 0
+    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
+    r.run(engine="local")
+    assert {row["k"]: row["n"] for row in r.state("one").to_pylist()}["x"] == 3
+    assert r.state("three").column("n").to_pylist() == [1]
+    refused(lambda: r.state("two"), "`two`")
+
+
+def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "no branch `mian`", "`main`")
+
+
+def test_a_name_is_given_once_whoever_adds_the_operator(folder):
+    _, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="same")
+    refused(lambda: grouped.dropDuplicates(name="same"), "has an operator `same` already")
+    refused(lambda: grouped.dropDuplicates(name=""), "operator name ''")
+
+
 def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(folder, tmp_path):
     p, grouped = counting(folder, name="one")
     grouped.agg(n=tm.count())
@@ -283,7 +321,7 @@ def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp
     repository("a", "b").init()
     repository("a", "b").run(engine="local")
     refused(lambda: repository("a").run(engine="local"), "`b`", "miss")
-    repository("a").init()
+    repository("a").init(drop=["b"])
     (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
     repository("a").run(engine="local")
     refused(lambda: repository("a", "b").run(engine="local"), "`b`", "init")

@@ -61,9 +61,9 @@ class Inbox:
         return sorted(self._by_kind[wire.OUTPUT], key=order)
 
     def quarantined(self) -> list[Message]:
-        """Rows for quarantine, in plan order: unreadable ones, then late ones of the same block."""
+        """Rows for quarantine, in plan order: of a block the late ones, by operator, then the unreadable ones."""
         found = [*self._by_kind[wire.REJECTS], *self._by_kind[wire.LATE]]
-        return sorted(found, key=lambda m: (m.head.order, m.head.kind))
+        return sorted(found, key=lambda m: (m.head.order, m.head.kind, m.head.subject))
 
     @property
     def splits(self) -> dict[str, int]:

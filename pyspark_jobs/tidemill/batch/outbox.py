@@ -21,7 +21,7 @@ from ..store import Store
 from . import flow, wire
 from .batch import Batch
 from .inbox import Inbox
-from .scatter import pieces
+from .scatter import late_rejects, pieces
 from .wire import Head
 from .work import Item
 
@@ -42,6 +42,7 @@ class Outbox:
         self._parts: dict[str, int] = defaultdict(int)
         self._ends = [hi for _, hi in batch.bounds]
         self._handles: dict[str, Handle] = {}
+        self._late_rows: dict[str, int] = {}
 
     def to_output(self, output: Output, rows: pa.RecordBatch, number: int | None = None) -> None:
         """Rows for a sink; `number` is the pass, where it is not the one at work."""
@@ -58,7 +59,10 @@ class Outbox:
         self._handles[operator.name] = handle
         before = self.batch.watermark_before()
         pass_ = _native.Pass("data", self.batch.plan.batch_time_ms, before, before)
-        prepared = handle.prepare(flow.declared(rows, operator.input.schema), pass_, combine=False)
+        given = flow.declared(rows, operator.input.schema)
+        prepared = handle.prepare(given, pass_, combine=False)
+        if prepared.late is not None:
+            self._late(placed, given.filter(prepared.late))
         for target, part in enumerate(_native.partition(prepared.rows, list(operator.input.key), self._ends)):
             for piece in pieces(part, self.batch.settings.chunk_bytes):
                 self._parts[operator.name] += 1
@@ -72,11 +76,25 @@ class Outbox:
                 self._sent[target] += 1
                 self._chunks.append(Item(target, wire.encode(head, piece)))
 
+    def _late(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Rows of an operator before that are late for `placed`: counted as its own, and put aside where it says so.
+
+        They are no rows of the input, so the batch's `late_rows` does not have them.
+        """
+        name = placed.operator.name
+        self._late_rows[name] = self._late_rows.get(name, 0) + late.num_rows
+        if placed.operator.input.late == "quarantine":
+            rejects = late_rejects(placed, late, None, None)
+            self._parts[name] += 1
+            order = (self.sender, self._parts[name])
+            self._sent[self.sender] += 1
+            self._chunks.append(Item(self.sender, wire.encode(Head(wire.LATE, self.sender, name, 0, order), rejects)))
+
     def items(self, inbox: Inbox) -> Iterator[Item]:
         """Chunks and headers for the next level."""
         yield from self._chunks
         for target, sent in enumerate(self._sent):
-            fields: dict[str, Any] = {"sent": sent, "event_times": inbox.event_times}
+            fields: dict[str, Any] = {"sent": sent, "event_times": inbox.event_times, "late": self._late_rows}
             yield Item(target, wire.encode(Head(wire.HEADER, sender=self.sender, fields=fields)))
 
     def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:

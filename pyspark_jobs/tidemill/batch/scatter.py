@@ -111,6 +111,7 @@ class _Block:
         self.keyless = range_of(keyless, sender.batch.bounds)
         self.items: list[Item] = []
         self.late_ids: set[int] = set()
+        self.aside_ids: set[int] = set()
         self.late_uncounted = 0
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
@@ -150,37 +151,47 @@ class _Block:
         late = rows.filter(mask)
         observed.late[operator.name] = observed.late.get(operator.name, 0) + late.num_rows
         if ROW in late.schema.names:
-            ids = late.column(ROW).to_pylist()
-            fresh = [i for i, row in enumerate(ids) if row not in self.late_ids]
-            self.late_ids.update(ids)
-            late = late.take(pa.array(fresh, pa.int64()))
+            self.late_ids.update(late.column(ROW).to_pylist())
         else:  # a step that changed the number of rows: rows have lost their numbers
             self.late_uncounted = max(self.late_uncounted, late.num_rows)
-        if operator.input.late == "quarantine" and late.num_rows:
-            self._send(self.keyless, wire.LATE, operator.name, self._as_rejects(placed, late), 0)
+        if operator.input.late == "quarantine":
+            self._put_aside(placed, late)
 
-    def _as_rejects(self, placed: Placed, late: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
-        lines = late.column(ROW).to_pylist() if ROW in late.schema.names else [None] * late.num_rows
-        reason = f"late for operator `{placed.operator.name}`: at or before the watermark"
-        records = [
-            {
-                "source": self.split.source,
-                "file": self.split.path,
-                "line": None if line is None else line + 1,
-                "column": placed.operator.input.event_time,
-                "reason": reason,
-                "text": json.dumps(row, default=str, ensure_ascii=False),
-            }
-            for line, row in zip(lines, late.select(columns).to_pylist(), strict=True)
-        ]
-        return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
+    def _put_aside(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Late rows to quarantine, each once, however many operators it was late for."""
+        if ROW in late.schema.names:
+            ids = late.column(ROW).to_pylist()
+            fresh = [i for i, row in enumerate(ids) if row not in self.aside_ids]
+            self.aside_ids.update(ids)
+            late = late.take(pa.array(fresh, pa.int64()))
+        if late.num_rows:
+            rejects = late_rejects(placed, late, self.split.source, self.split.path)
+            self._send(self.keyless, wire.LATE, placed.operator.name, rejects, 0)
 
     def _send(self, target: int, kind: str, subject: str, rows: pa.RecordBatch | pa.Table, part: int) -> None:
         order = (self.split_number, self.block, part)
         fields = {"hash": self.hash} if kind == wire.OUTPUT else {}
-        head = Head(kind, self.sender.task, subject, 0, order, self.split_number, self.block, fields)
+        head = Head(kind, self.sender.task, subject, 0, order, self.split_number, fields)
         self.items.append(self.sender.item(target, head, rows))
+
+
+def late_rejects(placed: Placed, late: pa.RecordBatch, source: str | None, file: str | None) -> pa.RecordBatch:
+    """Late rows as rows for quarantine: what they were, and for which operator they came too late."""
+    columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
+    lines = late.column(ROW).to_pylist() if ROW in late.schema.names else [None] * late.num_rows
+    reason = f"late for operator `{placed.operator.name}`: at or before the watermark"
+    records = [
+        {
+            "source": source,
+            "file": file,
+            "line": None if line is None else line + 1,
+            "column": placed.operator.input.event_time,
+            "reason": reason,
+            "text": json.dumps(row, default=str, ensure_ascii=False),
+        }
+        for line, row in zip(lines, late.select(columns).to_pylist(), strict=True)
+    ]
+    return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
 
 
 def pieces(rows: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:

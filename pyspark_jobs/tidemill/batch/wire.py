@@ -29,7 +29,6 @@ class Head:
     pass_number: int = 0
     order: tuple[int, ...] = ()
     split: int | None = None
-    block: int | None = None
     fields: dict[str, Any] = field(default_factory=dict)
 
 

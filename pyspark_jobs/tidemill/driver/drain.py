@@ -1,6 +1,7 @@
 """The loop of a run: repair, then plan, execute, commit, publish, report, until nothing waits and nothing is due.
 
-Every step reads the log again; nothing is remembered between batches that the log does not say.
+Every batch begins by reading the log: what another run committed meanwhile is taken as it is, and published, before
+more is planned. Nothing is remembered between batches that the log does not say.
 """
 
 from __future__ import annotations
@@ -78,15 +79,23 @@ class Drain:
             batch = self._next(head)
             if batch is None:
                 break
-            head = self._one(head, batch)
+            head = self._caught_up(self._one(head, batch))
         return self.done
+
+    def _caught_up(self, ours: Commit) -> Commit:
+        """The head; where another run went on from `ours`, its versions are published too, before we plan on them."""
+        head = self.context.log.head()
+        if head is None or head.version <= ours.version:
+            return ours
+        self.done.published.extend(repair(self.context, head))
+        return head
 
     def sweep(self) -> Drained:
         """Fires what is due, without input. A batch that is planned already is run first."""
         head = self.open()
         planned = self._planned(head)
         if planned is not None:
-            head = self._one(head, planned)
+            head = self._caught_up(self._one(head, planned))
         swept = self._due(head, planning.waiting(self.context, head))
         if swept is not None:
             self._one(head, swept)
@@ -121,10 +130,15 @@ class Drain:
         return self.context.log.create_plan(plan)
 
     def _one(self, head: Commit | None, plan: Plan) -> Commit:
-        """One batch, from its plan to its report."""
+        """One batch, from its plan to its report; none where another run committed it before we began."""
         probe(self.context.store)  # once a process; also for a plan that another run left
         self.context.check_operators(head)  # again: somebody may have added or dropped one since this run began
         engine = self._engine()  # its start is not the batch's
+        overtaken = self.context.log.head()
+        if overtaken is not None and overtaken.version >= plan.number:
+            self.done.already.append(plan.number)
+            self.done.published.extend(repair(self.context, overtaken))
+            return overtaken
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1
         ours = execute(self.context, head, plan, engine, self.limits.tasks, published)

@@ -5,8 +5,11 @@ How settings are chosen is in `tuning`. INVARIANT: a session or context that is 
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG_FILE = Path(__file__).with_name("log4j2.properties")
+_LONGEST_FOLDER = 40
+"""A socket's path has at most 107 bytes, some 60 of them below this folder."""
 _LOG_NAMES = tuple(f"log4j2.{ending}" for ending in ("properties", "xml", "yaml", "yml", "json", "jsn"))
 
 
@@ -55,7 +60,7 @@ def start_context(conf: Mapping[str, str]) -> SparkContext:
             return _context(user | tuning.added_settings(user, os.environ, tuning.Machine(0)))
     runtime = java.find_java(os.environ, pyspark_version())
     user = _user_settings(own)
-    machine = tuning.Machine(runtime.version, _log_file(), archive.existing(runtime))
+    machine = tuning.Machine(runtime.version, _log_file(), archive.existing(runtime), _socket_folder())
     settings = own | tuning.added_settings(user, os.environ, machine)
     variables = tuning.added_environment(user, os.environ, sys.executable)
     with _environment(variables | {"JAVA_HOME": str(java.home_for_spark(runtime))}), _clear_errors():
@@ -115,6 +120,15 @@ def _log_file() -> Path | None:
     """Our logging, unless the user's configuration folder has its own."""
     folder = _conf_folder()
     return None if any((folder / name).exists() for name in _LOG_NAMES) else _LOG_FILE
+
+
+def _socket_folder() -> Path | None:
+    """A folder that goes with this process; None where a socket's path in it would be longer than systems allow."""
+    if len(tempfile.gettempdir()) > _LONGEST_FOLDER:
+        return None
+    folder = tempfile.mkdtemp(prefix="tidemill-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @contextmanager

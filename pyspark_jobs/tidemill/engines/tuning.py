@@ -42,6 +42,8 @@ class Machine:
     """The logging to use, where the user has none."""
     class_archive: Path | None = None
     """An archive that fits this Java and this Spark, if one was made."""
+    socket_folder: Path | None = None
+    """Where Python workers are met; Spark leaves its sockets lying there. None: where Spark likes."""
 
 
 def added_settings(user: Mapping[str, str], environment: Mapping[str, str], machine: Machine) -> dict[str, str]:
@@ -49,6 +51,8 @@ def added_settings(user: Mapping[str, str], environment: Mapping[str, str], mach
     settings = dict(_ALWAYS)
     if is_local(user):
         settings |= _LOCAL | {_DEFAULT_OPTIONS: " ".join(_java_options(user, environment, machine))}
+        if machine.socket_folder is not None:
+            settings["spark.python.unix.domain.socket.dir"] = str(machine.socket_folder)
     return {key: value for key, value in settings.items() if key not in user}
 
 

@@ -5,7 +5,7 @@ State of a key is one row of partials; what leaves is one row for each key that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
-from .contract import Clock, Handle, Input, column, key_schema
+from .contract import Defaults, Handle, Input, column, key_schema
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,13 @@ class AggregateOperator:
 
 
 @dataclass(frozen=True)
-class BoundAggregate:
+class BoundAggregate(Defaults):
     """Running aggregates over a known input."""
 
     name: str
     input: Input
     aggregates: tuple[tuple[str, Aggregate], ...]
     kind: str = "aggregate"
-    clock: Clock | None = None
-    event_time: str | None = None
 
     def open(self) -> Handle:
         """The Rust operator."""
@@ -142,11 +140,6 @@ class BoundAggregate:
     def rules(self) -> dict[str, str]:
         """Output column → function and column."""
         return {output: f"{a.function}({a.column or '*'})" for output, a in self.aggregates}
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """None of the user's."""
-        return ()
 
     def __str__(self) -> str:
         return f"{self.name}: {to_ddl(self.output_schema)}"

@@ -99,6 +99,30 @@ class BoundOperator(Protocol):
         """The operator at work, made in the task that uses it."""
 
 
+class Defaults:
+    """What a bound operator is unless it says otherwise: no deadlines, no event time, no function of the user's."""
+
+    @property
+    def clock(self) -> Clock | None:
+        """None."""
+        return None
+
+    @property
+    def event_time(self) -> str | None:
+        """None."""
+        return None
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """None."""
+        return ()
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+
 class Operator(Protocol):
     """What a user's call declared, before its input is known."""
 

@@ -6,23 +6,23 @@ Spark: `Dataset.dropDuplicates`, `dropDuplicatesWithinWatermark` (`StreamingDedu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
 from ..state.columns import MapColumns
-from .contract import Clock, Handle, Input, key_schema
+from .contract import Clock, Defaults, Handle, Input, key_schema
 
 SEEN = "seen"
+Forgets = Literal["never", "at_event_time", "after"]
 
 
 @dataclass(frozen=True)
 class DeduplicateOperator:
-    """Deduplication as declared; `within_watermark`: a key is forgotten when the delay has passed since its first row."""
+    """Deduplication as declared; `within_watermark`: a key is forgotten the delay after its first row."""
 
     name: str
     within_watermark: bool = False
@@ -37,24 +37,24 @@ class DeduplicateOperator:
             )
         if given.event_time is not None and given.late == "keep":
             raise InvalidInput(
-                f'operator `{self.name}`: {method} cannot keep late rows: their keys may be forgotten already; found '
+                f"operator `{self.name}`: {method} cannot keep late rows: their keys may be forgotten already; found "
                 'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return BoundDeduplicate(self.name, given, self._forgets(given))
 
-    def _forgets(self, given: Input) -> str:
+    def _forgets(self, given: Input) -> Forgets:
         if self.within_watermark:
             return "after"
         return "at_event_time" if given.event_time in given.key else "never"
 
 
 @dataclass(frozen=True)
-class BoundDeduplicate:
+class BoundDeduplicate(Defaults):
     """Deduplication over a known input. Its output has the columns of its input, event time too."""
 
     name: str
     input: Input
-    forgets: str
+    forgets: Forgets
     kind: str = "deduplicate"
 
     @property
@@ -81,11 +81,6 @@ class BoundDeduplicate:
     def rules(self) -> dict[str, str]:
         """When keys are forgotten: deadlines of one rule mean nothing to another. The delay may change."""
         return {"forgets": self.forgets}
-
-    @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
-        """None of the user's."""
-        return ()
 
     def open(self) -> Handle:
         """The Rust operator."""

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from ..settings import duration_ms
 from ..state.columns import MapColumns
-from .contract import Clock, Handle, Input, column, key_schema
+from .contract import Clock, Defaults, Handle, Input, column, key_schema
 
 STATE_MAP = "state"
 
@@ -125,7 +125,7 @@ class MapWithStateOperator:
 
 
 @dataclass(frozen=True)
-class BoundMapWithState:
+class BoundMapWithState(Defaults):
     """`mapWithState` over a known input."""
 
     name: str
@@ -138,7 +138,6 @@ class BoundMapWithState:
     output_schema: pa.Schema
     output_unnamed: bool
     kind: str = "map-with-state"
-    event_time: str | None = None
 
     @property
     def clock(self) -> Clock | None:

@@ -232,7 +232,7 @@ class GroupedStream:
         `value`: the column that the function is given, else the whole row.
         """
         return self.add(
-            MapWithStateOperator(self._named(name, "map-with-state"), spec, stateSchema, outputSchema, value)
+            MapWithStateOperator("map-with-state" if name is None else name, spec, stateSchema, outputSchema, value)
         )
 
     def dropDuplicates(self, *, name: str | None = None) -> Stream:
@@ -241,21 +241,26 @@ class GroupedStream:
         Under a watermark late rows are dropped, and where the event time is a key column, a key is forgotten when the
         watermark reaches it; else keys are kept for ever.
         """
-        return self.add(DeduplicateOperator(self._named(name, "drop-duplicates")))
+        return self.add(DeduplicateOperator("drop-duplicates" if name is None else name))
 
     def dropDuplicatesWithinWatermark(self, *, name: str | None = None) -> Stream:
         """The first row of each key; the key is forgotten when the watermark reaches that row's event time plus the
         delay, so duplicates at most so far apart are found. Spark: `dropDuplicatesWithinWatermark`."""
-        chosen = self._named(name, "drop-duplicates-within-watermark")
+        chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
     def agg(self, *, name: str | None = None, outputMode: str = "update", **functions: Aggregate) -> Stream:
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`."""
-        return self.add(AggregateOperator.declare(self._named(name, "agg"), functions, outputMode))
+        return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 
     def add(self, operator: Operator) -> Stream:
-        """The output of any operator that keeps to `tidemill.operators.contract`."""
+        """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""
         pipeline, node = self._stream._pipeline, self._stream._node
+        if check_name(operator.name, "operator") in pipeline.operators:
+            raise InvalidInput(
+                f"pipeline `{pipeline.name}` has an operator `{operator.name}` already",
+                hint="names identify state: give this one a name of its own, name=…",
+            )
         event = node.event_time
         bound = operator.bind(
             Input(
@@ -271,15 +276,6 @@ class GroupedStream:
         keyed = Keyed(bound.output_schema, passed_on, parent=node, operator=bound)
         pipeline.operators[bound.name] = keyed
         return Stream(pipeline, keyed)
-
-    def _named(self, name: str | None, default: str) -> str:
-        chosen = check_name(name if name is not None else default, "operator")
-        if chosen in self._stream._pipeline.operators:
-            raise InvalidInput(
-                f"pipeline `{self._stream._pipeline.name}` has an operator `{chosen}` already",
-                hint="names identify state: give this one a name of its own, name=…",
-            )
-        return chosen
 
 
 def _names(method: str, columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..driver.context import Context, open_folder
+from ..driver.publish import MAIN
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.job import compile_job
@@ -36,7 +37,11 @@ def open_context(
     for section in options:
         if section not in _SECTIONS:
             raise unknown("section of storage_options", section, _SECTIONS)
-    check_name(branch, "branch")
+    if check_name(branch, "branch") != MAIN:
+        raise InvalidInput(
+            f"open: there is no branch `{branch}`, only `{MAIN}`",
+            hint="branches are not there yet; a name that nobody made would start empty by accident",
+        )
     settings, spark_conf = resolve(conf or {})
     job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))

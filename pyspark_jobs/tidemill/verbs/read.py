@@ -62,6 +62,8 @@ def state(
     """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
     commit = resolve_version(context, version, as_of)
     recorded = context.schemas(commit)
+    if version is None and as_of is None and operator not in recorded:
+        recorded |= {name: schema for name, schema in context.declared().items() if name in context.job.operators}
     name = _operator(operator, recorded)
     map_name, described = next(iter(recorded[name]["maps"].items()))
     shape = MapColumns.described(map_name, described)

@@ -14,7 +14,7 @@ from ..clock import now_ms
 from ..driver.context import Context, version_of_tidemill
 from ..driver.publish import MAIN, repair
 from ..errors import InvalidInput
-from ..protocol.records import Commit, Counts, Plan
+from ..protocol.records import Commit, Counts, OperatorMetrics, Plan
 
 
 def replan(context: Context, reason: str) -> Commit:
@@ -55,7 +55,11 @@ def _void(context: Context, head: Commit | None, plan: Plan, reason: str) -> Com
         "engine": {},
     }
     if head is not None:
-        return dataclasses.replace(head, **changes)
+        totals = {
+            name: OperatorMetrics(rows_total=metrics.rows_total, state_bytes=metrics.state_bytes)
+            for name, metrics in head.operators.items()
+        }
+        return dataclasses.replace(head, **changes | {"operators": totals})
     return Commit(
         branch=context.branch,
         pipeline_uuid=init.uuid,

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,19 @@ def test_a_session_takes_the_users_settings_before_ours_and_keeps_stdout_clean(t
         "spark.driver.memory": "600m",
     }
     assert same_python
+
+
+def test_a_session_leaves_nothing_in_the_folder_for_temporary_files() -> None:
+    with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as folder:  # short: sockets' paths are
+        code = (
+            "from tidemill.engines.session import start_context\n"
+            "context = start_context({'spark.master': 'local[2]'})\n"
+            "print(context.parallelize([1, 2], 2).map(lambda value: value * 2).collect())\n"
+        )
+        environment = {**os.environ, "TMPDIR": folder, "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={folder}"}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "[2, 4]"
+        assert [name for name in os.listdir(folder) if not name.startswith("hsperfdata_")] == []
 
 
 def test_under_spark_submit_its_settings_stay(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """From the segments that a commit lists to state maps of a key range, and from changed maps to new segments.
 
-Reading opens the runs that a range sees; writing stores a delta, merged with the newest runs where the tier rule of
-the engine says so. INVARIANT: what `persist` returns shows exactly the hashes `lo..hi`, the old segments clipped to it.
+Reading opens the runs that a range sees; writing stores a delta, merged with older runs where `layers` says so.
+INVARIANT: what `persist` returns shows hashes of `lo..hi` alone, and all rows there, the old segments clipped to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._native import MapSchema, Run, StateMap, merge_count
+from .._native import MapSchema, Run, StateMap
 from ..errors import CorruptState
 from ..names import inside
 from ..protocol.decide import visible
@@ -18,15 +18,19 @@ from ..protocol.records import HASH_END, Segment
 from ..store import Store
 from ..store.contract import ObjectMissing
 from .cache import RunCache
+from .layers import Span, to_merge
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A state map of one key range, with the segments it was opened from (oldest first, clipped to the range)."""
+    """A state map of one key range, with the segments it was opened from (oldest first, clipped to the range).
+
+    `runs` are what the segments show, one each.
+    """
 
     map: StateMap
     segments: list[Segment]
-    schema: MapSchema
+    runs: list[Run]
     lo: int
     hi: int
 
@@ -34,8 +38,8 @@ class Opened:
 def open_map(store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int) -> Opened:
     """The state map that shows what `segments` hold of `lo..hi`; `CorruptState` for one that is missing or damaged."""
     seen = visible(segments, lo, hi)
-    runs = [_clipped(_load(store, cache, schema, segment), segment, lo, hi) for segment in seen]
-    return Opened(StateMap.open(schema, runs, lo, hi), seen, schema, lo, hi)
+    runs = [_load(store, cache, schema, segment).within(segment.lo, segment.hi) for segment in seen]
+    return Opened(StateMap.open(schema, runs, lo, hi), seen, runs, lo, hi)
 
 
 def persist(
@@ -53,15 +57,11 @@ def persist(
     delta = after.delta()
     if delta is None:
         return before.segments
-    count = merge_count([segment.rows for segment in before.segments] + [len(delta)])
-    kept = before.segments[: len(before.segments) - (count - 1)]
-    run = delta
-    if count > 1:
-        older = before.segments[len(kept) :]
-        runs = [_clipped(_load(store, cache, before.schema, s), s, before.lo, before.hi) for s in older]
-        run = Run.merge([*runs, delta], before.lo, before.hi, "nothing" if kept else "tombstones")
-    elif not kept:
-        run = Run.merge([delta], before.lo, before.hi, "tombstones")
+    shown = [(segment, run) for segment, run in zip(before.segments, before.runs, strict=True) if len(run)]
+    merged = to_merge([Span(segment.lo, segment.hi, len(run)) for segment, run in shown], len(delta))
+    kept = [segment for number, (segment, _) in enumerate(shown) if number not in merged]
+    runs = [*(shown[number][1] for number in merged), delta]
+    run = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones")
     return [*kept, *store_run(store, cache, run, version, name, before.lo, before.hi)]
 
 
@@ -111,10 +111,3 @@ def _load(store: Store, cache: RunCache, schema: MapSchema, segment: Segment) ->
         return Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
 
     return cache.get(segment.checksum, read)
-
-
-def _clipped(run: Run, segment: Segment, lo: int, hi: int) -> Run:
-    """The run without the rows that newer segments replaced: only what `segment` shows of `lo..hi`."""
-    if segment.lo <= lo and segment.hi >= hi:
-        return run
-    return run.within(segment.lo, segment.hi)

@@ -1,0 +1,169 @@
+"""When segments are merged: facts of layers, and random batches of any size cut into any number of tasks, played with
+uniform hashes, whose depth, number of segments and written rows stay bounded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemill.batch.ranges import cut
+from tidemill.protocol.decide import coalesce, visible
+from tidemill.protocol.records import HASH_END, Segment
+from tidemill.state.layers import MAX_SMALL, SMALL_ROWS, Span, layered, to_merge
+
+MAX_RUNS = 8
+SPACE = HASH_END + 1
+
+
+def tiles(count: int, rows: int) -> list[Span]:
+    return [Span(lo, hi, rows) for lo, hi in cut(count)]
+
+
+def test_disjoint_segments_are_one_layer_that_a_small_batch_leaves_alone() -> None:
+    """The state after a batch of eight tasks: 100,000 rows that one new row must not rewrite."""
+    assert to_merge(tiles(8, 12_500), 1) == []
+    assert to_merge(tiles(200, 12_500), 1) == []
+
+
+def test_a_layer_is_merged_as_a_whole_once_the_changes_have_grown_to_a_third_of_it() -> None:
+    assert to_merge(tiles(8, 12_500), 33_000) == []
+    assert to_merge(tiles(8, 12_500), 34_000) == list(range(8))
+
+
+def test_layers_above_are_merged_and_those_below_are_kept() -> None:
+    spans = [*tiles(4, 250_000), *tiles(2, 5000), Span(0, HASH_END, 100)]
+    assert layered(spans) == [[0, 1, 2, 3], [4, 5], [6]]
+    assert to_merge(spans, 1) == []
+    assert to_merge(spans, 100) == [6]
+    assert to_merge(spans, 2000) == [4, 5, 6]
+
+
+def test_a_segment_that_crosses_a_bound_lies_above_all_that_it_meets() -> None:
+    spans = [Span(0, 9, 1), Span(5, 14, 1), Span(10, 19, 1), Span(20, 29, 1), Span(0, 4, 1)]
+    assert layered(spans) == [[0, 3], [1, 4], [2]]
+
+
+def test_many_small_segments_are_merged_and_the_large_ones_beside_them_are_not() -> None:
+    small = [dataclasses.replace(span, rows=SMALL_ROWS - 1) for span in tiles(2 * MAX_SMALL, 0)]
+    large = [0, 17]
+    for number in large:
+        small[number] = dataclasses.replace(small[number], rows=100_000)
+    assert to_merge(small, 1) == [number for number in range(len(small)) if number not in large]
+    assert to_merge(small[: MAX_SMALL + 1], 1) == []  # the large one is no small one
+
+
+def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
+    spans = [*tiles(2 * MAX_SMALL, SMALL_ROWS - 1), Span(0, SPACE // 2 - 1, 5000)]
+    assert to_merge(spans, 1) == []  # 32 are left in the open, which is not too many
+    assert to_merge([*spans, Span(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
+
+
+def test_of_nothing_nothing_is_merged() -> None:
+    assert to_merge([], 1) == []
+
+
+spans_of_any_kind = st.lists(
+    st.builds(lambda a, b, rows: Span(min(a, b), max(a, b), rows), *[st.integers(0, 40)] * 2, st.integers(0, 5000)),
+    max_size=120,
+)
+
+
+@given(spans=spans_of_any_kind, changed=st.integers(0, 10_000))
+def test_no_segment_is_merged_past_a_newer_one_and_few_layers_are_left(spans: list[Span], changed: int) -> None:
+    merged = to_merge(spans, changed)
+    assert merged == sorted(set(merged))
+    kept = [span for number, span in enumerate(spans) if number not in merged]
+    for number in merged:
+        for newer in range(number + 1, len(spans)):
+            meets = spans[newer].lo <= spans[number].hi and spans[number].lo <= spans[newer].hi
+            assert newer in merged or not meets
+    assert len(layered(kept)) < MAX_RUNS
+    for layer in layered(kept):
+        bounds = sorted((kept[number].lo, kept[number].hi) for number in layer)
+        assert all(one[1] < other[0] for one, other in pairwise(bounds))
+
+
+class Store:
+    """The segments of one map under batches of uniform hashes, without rows: only how many there are."""
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+        self.version = 0
+        self.segments: list[Segment] = []
+        self.density: dict[str, float] = {}
+        self.written = 0.0
+        self.most_segments = 0
+
+    def batch(self, tasks: int, rows: int, touched: list[int]) -> None:
+        """`rows` spread over the ranges `touched` of `tasks`."""
+        kept: list[Segment] = []
+        for number, (lo, hi) in enumerate(cut(tasks)):
+            seen = visible(self.segments, lo, hi)
+            changed = min(rows / len(touched), self.keys * (hi - lo + 1) / SPACE) if number in touched else 0
+            kept.extend(self.persist(seen, changed, lo, hi) if changed else seen)
+        self.version += 1
+        self.segments = coalesce(kept)
+
+    def persist(self, seen: list[Segment], changed: float, lo: int, hi: int) -> list[Segment]:
+        spans = [Span(s.lo, s.hi, round(self.density[s.name] * (s.hi - s.lo + 1))) for s in seen]
+        merged = to_merge(spans, max(1, round(changed)))
+        rows = changed + sum(self.density[seen[n].name] * (seen[n].hi - seen[n].lo + 1) for n in merged)
+        rows = min(rows, self.keys * (hi - lo + 1) / SPACE)
+        name = f"{self.version}-{lo}"
+        self.density[name] = rows / (hi - lo + 1)
+        self.written += rows
+        kept = [segment for number, segment in enumerate(seen) if number not in merged]
+        self.most_segments = max(self.most_segments, len(kept) + 1)
+        return [*kept, Segment(name, name, 0, 0, lo, hi, self.version)]
+
+    def depth(self) -> int:
+        """The greatest number of segments that show one hash."""
+        ends = sorted([(s.lo, 1) for s in self.segments] + [(s.hi + 1, -1) for s in self.segments])
+        depth = most = 0
+        for _, step in ends:
+            depth += step
+            most = max(most, depth)
+        return most
+
+
+def play(store: Store, batches: list[tuple[int, int]], seed: int) -> float:
+    """Rows written for each row changed; depth and segments are checked on the way."""
+    chance, changed = random.Random(seed), 0
+    for tasks, rows in batches:
+        touched = chance.sample(range(tasks), min(tasks, max(1, rows)))
+        store.batch(tasks, rows, touched)
+        changed += min(rows, store.keys)
+        assert store.depth() <= MAX_RUNS
+        assert store.most_segments <= 3 * MAX_SMALL + store.keys // SMALL_ROWS
+    return store.written / changed
+
+
+@given(
+    keys=st.sampled_from([100, 10_000, 1_000_000]),
+    batches=st.lists(
+        st.tuples(st.sampled_from([1, 2, 3, 4, 7, 8, 13, 16]), st.sampled_from([1, 10, 1000, 100_000])),
+        min_size=1,
+        max_size=60,
+    ),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=60, deadline=None)
+def test_depth_segments_and_written_rows_are_bounded(keys: int, batches: list[tuple[int, int]], seed: int) -> None:
+    assert play(Store(keys), batches, seed) < 60
+
+
+@pytest.mark.parametrize("tasks", [[1, 8], [1, 16, 7], list(range(1, 20))], ids=str)
+def test_a_thousand_small_batches_over_a_large_state(tasks: list[int]) -> None:
+    """What a row costs on top of a base of a million rows, whatever the tasks."""
+    store, chance = Store(1_000_000), random.Random(7)
+    store.batch(8, 1_000_000, list(range(8)))
+    store.written = 0.0
+    amplification = play(store, [(chance.choice(tasks), 10) for _ in range(1000)], 7)
+    assert amplification < 60
+    assert len(store.segments) < 200

@@ -249,6 +249,22 @@ def test_the_head_is_found_whatever_the_hint_says(store: Store, versions: int, h
     assert (None if head is None else head.version) == (versions - 1 if versions else None)
 
 
+@pytest.mark.parametrize("hint", [None, b"garbage", b'{"version": -1}'])
+def test_a_plan_above_the_first_tells_that_all_commits_are_lost(store: Store, hint: bytes | None) -> None:
+    log_of(store).create_plan(make.plan(0))
+    assert log_of(store).head() is None  # a first plan waits, nothing is lost
+    log_of(store).create_plan(make.plan(1))
+    if hint is not None:
+        store.put(names.head_hint("main"), hint)
+    with pytest.raises(CorruptState) as caught:
+        log_of(store).head()
+    assert str(caught.value) == (
+        f"read the head of branch `main` in `{store.uri}`: there is a plan 1, and no commit 0\n"
+        "hint: restore `branches/main/commits/` from a backup; nothing starts empty by accident"
+    )
+    assert Log(store, "other").head() is None
+
+
 @given(st.integers(0, 60), st.none() | st.integers(-2, 80), st.lists(st.integers(0, 20), max_size=3))
 @settings(max_examples=60)
 def test_the_head_is_found_and_followed(versions: int, hint: int | None, more: list[int]) -> None:

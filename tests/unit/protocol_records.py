@@ -18,8 +18,21 @@ def init(**more: Any) -> Init:
     return dataclasses.replace(Init("retail", "uuid-1", 1_000), **more)
 
 
-def added(operator: str) -> Added:
-    return Added({operator: {"kind": "agg"}}, 2_000)
+def operator(*maps: str, **more: Any) -> dict[str, Any]:
+    """What a record says of an operator with these maps."""
+    columns = {"key": "k string", "sub_key": "", "value": "n bigint"}
+    made = {
+        "kind": "aggregate",
+        "key": ["k"],
+        "maps": dict.fromkeys(maps, columns),
+        "output": "k string",
+        "rules": {},
+    }
+    return {**made, **more}
+
+
+def added(name: str) -> Added:
+    return Added({name: operator("state")}, 2_000)
 
 
 def plan(number: int = 0, **more: Any) -> Plan:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from tidemill.errors import CorruptState
-from tidemill.protocol.records import OutputFile
+from tidemill.protocol.records import OutputFile, digest
 from tidemill.sinks.publish import Published, publish_files
 from tidemill.store import Store, open_store
 
 
 def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFile:
-    return OutputFile(name, "", 1, 1, 0, 0, 0, suffix, extension)
+    """A file whose content is its name."""
+    return OutputFile(name, digest(name.encode()), len(name), 1, 0, 0, 0, suffix, extension)
 
 
 FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
@@ -72,3 +74,33 @@ def test_a_committed_file_that_is_gone_is_corrupt_state(tmp_path: Path) -> None:
     with pytest.raises(CorruptState) as caught:
         publish_files(open_store(str(tmp_path / "root")), open_store(str(tmp_path / "out")), FILES, WHOSE)
     assert "publish `output/s/main/0-a.parquet` as " in caught.value.first_line
+
+
+@pytest.mark.parametrize("sink_kind", ["file", "memory"])
+@pytest.mark.parametrize("content", [b"output/s/main/0-b.jsoo", b"output/s/main/0-b.js", b""])
+def test_a_committed_file_that_is_another_is_not_published(tmp_path: Path, sink_kind: str, content: bytes) -> None:
+    store = committed(open_store(str(tmp_path / "root")))
+    store.put(FILES[1].name, content)
+    sink = open_store(str(tmp_path / "out") if sink_kind == "file" else f"memory://publish-{tmp_path.name}")
+    with pytest.raises(CorruptState) as caught:
+        publish_files(store, sink, FILES, WHOSE)
+    assert caught.value.first_line == (
+        f"publish `{FILES[1].name}` as {sink.uri}/{NAMES[0]}: its content has checksum {digest(content)}, "
+        f"the commit says {FILES[1].checksum}"
+    )
+    assert names(sink) == NAMES[1:]
+
+
+def test_a_size_that_is_not_the_files_is_corrupt_state(tmp_path: Path) -> None:
+    store, sink = committed(open_store(str(tmp_path / "root"))), open_store(str(tmp_path / "out"))
+    with pytest.raises(CorruptState, match="its content has size 25, the commit says 27"):
+        publish_files(store, sink, [dataclasses.replace(FILES[0], size=27)], WHOSE)
+    assert names(sink) == []
+
+
+def test_objects_that_are_no_files_are_copied_by_their_store(tmp_path: Path) -> None:
+    """Such a store checks what it holds, and the bytes need not come here."""
+    store, sink = committed(open_store(f"memory://root-{tmp_path.name}")), open_store(f"memory://out-{tmp_path.name}")
+    store.put(FILES[1].name, b"another")
+    assert publish_files(store, sink, FILES, WHOSE) == 2
+    assert sink.get(NAMES[0]) == b"another"

@@ -1,13 +1,15 @@
 """The records of the protocol as dataclasses: init, plan, receipt, commit, and their JSON.
 
-No I/O and no decisions here. INVARIANT: a record once written is never changed; a reader refuses a format
-version it does not know, and keeps nothing that it does not understand.
+No I/O and no decisions here. INVARIANT: a record once written is never changed; a reader refuses a format version
+it does not know, bytes that are not those written, and state that is described and not there; it keeps nothing that it
+does not understand.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import json
 import re
 import types
@@ -16,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from .. import names
-from ..errors import CorruptState
+from ..errors import CorruptState, InternalError
+from .described import Ddl, DescribedOperator, DescribedSink, ddl_fault
 
 FORMAT_VERSION = 1
 """Written into every record; a higher one is refused."""
@@ -233,11 +236,27 @@ _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSO
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
 _OBJECTS = (Segment, OutputFile, QuarantineFile)
+_DESCRIBED = {"schemas": dict[str, DescribedOperator], "sinks": dict[str, DescribedSink]}
+_SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
+_SUFFIX_BYTES = 47
+
+
+def digest(data: bytes) -> str:
+    """The checksum of records, and of every object that one names: BLAKE2b, 128 bits, hex."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def encode(record: Init | Added | Plan | Receipt | Commit) -> bytes:
-    """The record as UTF-8 JSON, one stable byte string for one record."""
-    return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()
+    """The record as UTF-8 JSON, one stable byte string for one record; its last field is the checksum of the rest.
+
+    `InternalError` for a record that `decode` would refuse for what it describes: written, it would be corrupt forever.
+    """
+    try:
+        _check_described(record)
+    except ValueError as error:
+        raise InternalError(f"write {type(record).__name__.lower()}: {error}; nothing was written") from error
+    body = json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+    return body + f',"checksum":"{digest(body)}"}}'.encode()
 
 
 def decode(kind: type[Record], data: bytes, name: str) -> Record:
@@ -245,7 +264,9 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
     expected = kind.__name__.lower()
     raw = _parsed(data, expected, name)
     try:
-        return typing.cast(Record, _typed(kind, raw, ""))
+        record = typing.cast(Record, _typed(kind, raw, ""))
+        _check_described(record)
+        return record
     except (TypeError, ValueError) as error:
         raise CorruptState(f"read {expected} `{name}`: {error}", hint="restore the object from a backup") from error
     except CorruptState as error:  # a name that leaves the repository
@@ -265,7 +286,7 @@ def decode_entry(data: bytes, name: str) -> Added:
 
 
 def _parsed(data: bytes, expected: str, name: str) -> Any:
-    """The JSON of a record whose format version this code knows."""
+    """The JSON of a record whose format version this code knows, and whose checksum, if it has one, is right."""
     try:
         raw = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -278,7 +299,41 @@ def _parsed(data: bytes, expected: str, name: str) -> Any:
             f"read {expected} `{name}`: format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
             hint="upgrade tidemill" if isinstance(version, int) and version > FORMAT_VERSION else None,
         )
+    fault = _checksum_fault(data) if isinstance(raw, dict) and "checksum" in raw else None
+    if fault is not None:
+        raise CorruptState(
+            f"read {expected} `{name}`: {fault}",
+            hint="restore the object from a backup; nothing is repaired silently",
+        )
     return raw
+
+
+def _checksum_fault(data: bytes) -> str | None:
+    """What is wrong with the checksum of a record that has one; None: nothing."""
+    suffix = _SUFFIX.fullmatch(data[-_SUFFIX_BYTES:])
+    if suffix is None:
+        return "it has a checksum, and does not end with it"
+    expected, found = suffix[1].decode(), digest(data[:-_SUFFIX_BYTES])
+    return None if found == expected else f"its content has checksum {found}, it says {expected}"
+
+
+def _check_described(record: Any) -> None:
+    """ValueError where operators or sinks are not described as they should be, or an operator has no state.
+
+    INVARIANT: what a commit describes it has state of, if only an empty list; else an operator would start empty. Only
+    void commits before the first batch have none at all.
+    """
+    for name, shape in _DESCRIBED.items():
+        _typed(shape, getattr(record, name, {}), name)
+    if not isinstance(record, Commit) or (record.kind == "void" and not record.state):
+        return
+    for operator, description in record.schemas.items():
+        maps = record.state.get(operator)
+        if maps is None:
+            raise ValueError(f"the operator `{operator}` stands in `schemas`, and `state` lacks it")
+        for name in description["maps"]:
+            if name not in maps:
+                raise ValueError(f"the map `{name}` of operator `{operator}` stands in `schemas`, and `state` lacks it")
 
 
 def _plain(value: Any) -> Any:
@@ -299,6 +354,8 @@ def _typed(kind: Any, raw: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if kind is Any:
         return raw
+    if kind is Ddl:
+        return _ddl(raw, where)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _record(kind, raw, where)
     if origin in (list, tuple):
@@ -346,7 +403,18 @@ def _record(kind: type, raw: Any, where: str) -> Any:
             raise ValueError(f"field `{at}` is missing")
     if kind in _OBJECTS:
         names.inside(values["name"])
+    if kind is Segment:
+        shown = f"`lo` {values['lo']:016x}, `hi` {values['hi']:016x}"
+        _check(values["lo"] <= values["hi"], where, "`lo` not above `hi`", shown)
     return kind(**values)
+
+
+def _ddl(raw: Any, where: str) -> str:
+    _check(isinstance(raw, str), where, "a string", raw)
+    fault = ddl_fault(raw)
+    if fault is not None:
+        raise ValueError(f"field `{where}`: {fault}")
+    return str(raw)
 
 
 def _hash(raw: Any, where: str) -> int:

@@ -1,6 +1,7 @@
 """Publishing: committed files are copied into the sink's own folder, under names made of version and part.
 
-Idempotent: a name that is there is whole (the store's writes are), so it is left alone.
+Idempotent: a name that is there is whole (the store's writes are), so it is left alone. What a disk of this machine
+gives is compared with the commit before it is published; an object store checks its own copies.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import CorruptState
-from ..protocol.records import OutputFile
+from ..protocol.records import OutputFile, digest
 from ..store import ObjectMissing, Store
 
 
@@ -40,10 +41,24 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
 
 
 def _copy(store: Store, folder: Store, file: OutputFile, target: str) -> None:
+    what = f"publish `{file.name}` as {folder.uri}/{target}"
     try:
-        folder.copy_from(store, file.name, target)
+        if store.local_path(file.name) is None:
+            folder.copy_from(store, file.name, target)
+        else:
+            folder.put(target, _checked(store.get(file.name), file, what))
     except ObjectMissing as error:
         raise CorruptState(
-            f"publish `{file.name}` as {folder.uri}/{target}: a commit names it, and it is not there",
-            hint="restore the object from a backup",
+            f"{what}: a commit names it, and it is not there", hint="restore the object from a backup"
         ) from error
+
+
+def _checked(data: bytes, file: OutputFile, what: str) -> bytes:
+    """`data` if it is what the commit says of `file`, else `CorruptState`: readers of the folder would not notice."""
+    for word, found, expected in (("checksum", digest(data), file.checksum), ("size", len(data), file.size)):
+        if found != expected:
+            raise CorruptState(
+                f"{what}: its content has {word} {found}, the commit says {expected}",
+                hint="restore the object from a backup; nothing is repaired silently",
+            )
+    return data

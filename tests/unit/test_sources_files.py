@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+import tidemill as tm
 from tests.servers.s3 import S3Server
 from tests.unit.sources_reading import blocks, file, rejects, rows, values
-from tidemill.errors import InvalidInput
+from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.sources import stream
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 from tidemill.sources.listing import matches
-from tidemill.store import open_store
+from tidemill.store import folder_store, open_store
 
 
 def paths(source: Files, **options: Any) -> list[str]:
@@ -90,6 +92,61 @@ def test_a_single_file_is_a_source(tmp_path: Path) -> None:
     file(tmp_path, "b.csv", "y\n")
     assert values(blocks(one_column(tmp_path / "a.csv"))) == [("x",)]
     assert values(blocks(one_column(f"file://{tmp_path}/b.csv"))) == [("y",)]
+
+
+def test_a_file_uri_is_unquoted(tmp_path: Path) -> None:
+    file(tmp_path / "a b", "x%20y.csv", "x\n")
+    assert values(blocks(one_column(f"file://{tmp_path}/a%20b"))) == [("x",)]
+    assert values(blocks(one_column(f"file://{tmp_path}/a%20b/x%2520y.csv"))) == [("x",)]
+    assert values(blocks(one_column(tmp_path / "a b" / "x%20y.csv"))) == [("x",)]
+
+
+def test_a_local_folder_may_begin_with_s3_and_takes_no_options_of_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file(tmp_path, "s3-exports/in/a.csv", "x\n")
+    pipeline = tm.Pipeline("p")
+    counted = pipeline.read(one_column("s3-exports/in")).groupBy("v").agg(n=tm.count(), name="n")
+    counted.write(tm.Json("s3-exports/out"))
+    options = {"region_name": "nowhere"}
+    repository = tm.open(pipeline, str(tmp_path / "root"), storage_options={"source": options, "sink": options})
+    repository.init()
+    repository.run(engine="local")
+    assert len(list((tmp_path / "s3-exports/out").rglob("*.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"), [("s3-x/y", "file://{here}/s3-x/y"), ("file:///a%20b", "file:///a b"), ("/a b", "file:///a b"),
+                      ("memory://x", "memory://x"), ("s3://bucket/x", "s3://bucket/x")]
+)  # fmt: skip
+def test_the_options_of_folders_are_for_s3_alone(
+    path: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert folder_store(path, {"region_name": "nowhere"}).uri == uri.format(here=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_store_that_does_not_answer_is_no_reject(kind: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store("memory://does-not-answer")
+    store.put(f"a.{kind}", b"x" * 100)
+    source = Files(
+        "memory://does-not-answer", format=kind.split(".")[0], schema="v string", mode=mode, pathGlobFilter=f"*.{kind}"
+    )
+    [split] = source.splits(source.discover("source"))
+
+    def silent(*_: object) -> bytes:
+        raise StoreUnavailable("the store does not answer")
+
+    monkeypatch.setattr(stream, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(type(store), "get_range", silent)
+    with pytest.raises(StoreUnavailable):
+        list(source.read(split, 10, ReadContext()))
+    if kind == "parquet":
+        with pytest.raises(StoreUnavailable):
+            source.splits(source.discover("source"), split_bytes=10)
 
 
 def test_a_missing_folder_is_an_error_and_an_empty_one_is_not(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Parquet: columns by name, types widened where nothing is lost, a file that does not fit is one reject."""
+"""Parquet: columns by name, types widened where nothing is lost; what does not fit or is damaged is one reject."""
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +14,8 @@ import pytest
 
 from tests.unit.sources_reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.sources.contract import ReadContext
+from tidemill.sources import parquet
+from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
 
 
@@ -90,6 +93,130 @@ def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str) -> None:
     [reject] = rejects(found)
     assert (reject["file"], len(rows(found))) == ("a.parquet", 1000)
     assert reject["reason"].startswith("not a sound Parquet file: ")
+    assert reject["reason"].endswith("; how many rows it has is not known")
+
+
+LARGE_ROWS = 400_000
+
+
+@pytest.fixture(params=["kept", "decoded twice"])
+def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows fit into the memory for them, or do not."""
+    if request.param == "decoded twice":
+        monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+
+
+def large(folder: Path) -> Path:
+    """A file of more than one read batch, of four row groups of as many rows each."""
+    path = folder / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array(range(LARGE_ROWS), pa.int64())}), path, row_group_size=LARGE_ROWS // 4)
+    return path
+
+
+def damage(path: Path, row_group: int) -> None:
+    """Overwrites where a row group begins, in place."""
+    column = pq.ParquetFile(path).metadata.row_group(row_group).column(0)
+    with open(path, "r+b") as opened:
+        opened.seek(column.dictionary_page_offset or column.data_page_offset)
+        opened.write(b"\xff" * 64)
+
+
+def read_in_four(source: Files, block_rows: int = 50_000) -> list[list[Block]]:
+    """The blocks of each of the four splits of the one file."""
+    splits = source.splits(source.discover("source"), split_bytes=1)
+    assert [split.first_row for split in splits] == [i * LARGE_ROWS // 4 for i in range(4)]
+    return [list(source.read(split, block_rows, ReadContext())) for split in splits]
+
+
+def values_of(found: list[Block]) -> list[int]:
+    return [value for block in found for value in block.rows.column("v").to_pylist()]
+
+
+@pytest.mark.usefixtures("passes")
+def test_a_file_that_is_damaged_late_gives_one_reject_that_counts_its_rows_and_no_row(tmp_path: Path) -> None:
+    damage(large(tmp_path), row_group=3)
+    found = blocks(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert values_of(found) == []
+    assert reject["reason"].startswith("not a sound Parquet file: ")
+    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
+    with pytest.raises(InvalidInput, match="not a sound Parquet file"):
+        blocks(Files(tmp_path, schema="v bigint"))
+
+
+@pytest.mark.usefixtures("passes")
+def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_path: Path) -> None:
+    times = pa.array([1000] * (LARGE_ROWS - 1) + [1001], pa.timestamp("ns"))
+    pq.write_table(pa.table({"v": times}), tmp_path / "a.parquet")
+    found = blocks(Files(tmp_path, schema="v timestamp_ntz", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert values_of(found) == []
+    assert "would lose data" in reject["reason"]
+    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
+
+
+@pytest.mark.usefixtures("passes")
+def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> None:
+    damage(large(tmp_path), row_group=2)
+    found = read_in_four(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
+    assert [values_of(split) for split in found] == [
+        list(range(100_000)), list(range(100_000, 200_000)), [], list(range(300_000, 400_000))
+    ]  # fmt: skip
+    assert [len(rejects(split)) for split in found] == [0, 0, 1, 0]
+    reason = rejects(found[2])[0]["reason"]
+    assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be used")
+
+
+def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+    large(tmp_path)
+    found = read_in_four(Files(tmp_path, schema="v string", mode="PERMISSIVE"))
+    assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
+    assert [values_of(split) for split in found] == [[]] * 4
+    reason = "column `v` is bigint, expected string; none of its 400,000 rows could be used"
+    assert rejects(found[0])[0]["reason"] == reason
+    source = Files(tmp_path, schema="v string")
+    for split in source.splits(source.discover("source"), split_bytes=1):
+        with pytest.raises(InvalidInput, match="column `v` is bigint, expected string"):
+            list(source.read(split, 1000, ReadContext()))
+
+
+def test_a_file_in_splits_whose_folder_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+    (tmp_path / "dt=yesterday").mkdir()
+    large(tmp_path / "dt=yesterday")
+    found = read_in_four(Files(tmp_path, schema="v bigint, dt date", mode="PERMISSIVE"))
+    assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
+    assert [values_of(split) for split in found] == [[]] * 4
+    reason = rejects(found[0])[0]["reason"]
+    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows could be used")
+
+
+@pytest.mark.usefixtures("passes")
+def test_blocks_are_the_same_in_both_modes(tmp_path: Path) -> None:
+    large(tmp_path)
+    strict, permissive = (blocks(Files(tmp_path, schema="v bigint", mode=m)) for m in ("FAILFAST", "PERMISSIVE"))
+    assert len(strict) == 400
+    assert [(block.number, block.rows) for block in strict] == [(block.number, block.rows) for block in permissive]
+
+
+def test_damage_that_was_not_there_when_a_split_was_checked_fails_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+    large(tmp_path)
+    source = Files(tmp_path, schema="v bigint", mode="PERMISSIVE")
+    [split] = source.splits(source.discover("source"))
+    conform, batches = parquet.conform, itertools.count()
+
+    def failing_in_the_second_pass(*arguments: Any) -> pa.Table:
+        if next(batches) == 6:
+            raise OSError("Couldn't deserialize thrift")
+        return conform(*arguments)
+
+    monkeypatch.setattr(parquet, "conform", failing_in_the_second_pass)
+    reading = source.read(split, 1000, ReadContext())
+    assert next(reading).rows.num_rows == 1000
+    with pytest.raises(InvalidInput, match="it was sound when it was checked, now it is not: not a sound Parquet"):
+        list(reading)
 
 
 def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A split's bytes to blocks: chooses the reader of the format, turns rejects into errors or tables, cuts blocks.
+"""What a format's reader decodes, to blocks: turns rejects into errors or tables, cuts rows into blocks.
 
 INVARIANT: every block but the last of a split has exactly `block_rows` rows, in the file's order.
 """

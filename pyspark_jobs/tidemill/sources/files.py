@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import unknown
-from ..store import Entry, ObjectMissing, Store, open_store
+from ..store import Entry, ObjectMissing, Store, folder_store
 from . import duck
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, ReadContext, SourceFile
 from .convert import Formats, text_value
@@ -39,12 +39,14 @@ class Files:
     `format` is `"parquet"`, `"csv"` or `"json"` (lines); `schema` is DDL, a `pyarrow.Schema`, a Spark `StructType` or
     a dataclass. `header`: a CSV file's first line names its columns, and must name the schema's. Options have Spark's
     names and meaning: `maxFilesPerTrigger`, `maxBytesPerTrigger`, `pathGlobFilter`, `recursiveFileLookup`,
-    `modifiedAfter` (UTC), `mode` (`"FAILFAST"`, or `"PERMISSIVE"`: what cannot be read goes to quarantine),
+    `modifiedAfter` (UTC), `mode` (`"FAILFAST"`, or `"PERMISSIVE"`: what cannot be read goes to quarantine, of Parquet
+    a whole file, or a whole range of row groups where a large file is cut, as one row that counts its rows),
     `multiLine`, `dateFormat`, `timestampFormat`, `sep` or `delimiter`, `quote`, `escape`, `nullValue`; and ours:
-    `start` (`"earliest"`, `"latest"` or a time), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or
-    `"new"`). As in Spark, decimals with more digits than the schema are rounded half up. Differences from Spark:
-    `escape` is `"` (doubled quotes), quoted line ends are always read, a record with too few cells cannot be read, a
-    time in an hour that a zone has twice is the later one, and a header must name the schema's columns in order.
+    `start` (`"earliest"`, a time, or `"latest"`: what arrived since `init`, and in the very second of it, since some
+    stores tell times by the second), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or `"new"`). As in
+    Spark, decimals with more digits than the schema are rounded half up, and a time in an hour that a zone has twice
+    is the earlier one. Differences from Spark: `escape` is `"` (doubled quotes), quoted line ends are always read, a
+    record with too few cells cannot be read, and a header must name the schema's columns in order.
 
     Names beginning with `_` or `.` are not data; files ending in `.gz` and `.zst` are decompressed; columns of the
     schema may come from partition folders `dt=2020-01-01/`. Text without an offset is in the pipeline's time zone.
@@ -158,11 +160,13 @@ class Files:
 
     def _decoded(self, split: Split, content: Content, columns: _Columns, time_zone: str) -> Iterator[Decoded]:
         what = f"read file `{split.path}` of source `{split.source}`"
-        columns.resolve(time_zone)
+        misfit = columns.resolve(time_zone)
         if self.format == "parquet":
             with content.open() as file:
-                yield from read_parquet(file, columns.in_file, split.row_groups, split.first_row, what)
+                yield from read_parquet(file, columns.in_file, split, self.mode, misfit)
             return
+        if misfit is not None:
+            raise Unreadable(misfit)
         with content.open_text() as stream:
             if self.format == "csv":
                 yield from read_csv(stream, columns.in_file, self._csv, time_zone, what)
@@ -171,13 +175,12 @@ class Files:
 
     def _open(self, storage_options: Mapping[str, Any] | None) -> tuple[Store, str | None]:
         """The store of the folder; where `path` is one local file, its folder and its name."""
-        local = self.path.removeprefix("file://") if self.path.startswith("file:///") else self.path
-        if "://" not in local:
-            local = os.path.abspath(os.path.expanduser(local))
-            if os.path.isfile(local):
-                return open_store(os.path.dirname(local)), os.path.basename(local)
-            return open_store(local), None
-        return open_store(self.path, storage_options), None
+        store = folder_store(self.path, storage_options)
+        inside = store.local_path("x")
+        folder = None if inside is None else os.path.dirname(inside)
+        if folder is not None and os.path.isfile(folder):
+            return folder_store(os.path.dirname(folder)), os.path.basename(folder)
+        return store, None
 
     def _entries(self, store: Store, only: str | None, name: str) -> list[Entry]:
         if only is not None:
@@ -224,8 +227,8 @@ class _Columns:
         hidden = [pa.field(METADATA, METADATA_TYPE)] if metadata is not None else []
         self.schema = pa.schema([*schema, *hidden, pa.field(ROW, pa.int64())])
 
-    def resolve(self, time_zone: str) -> None:
-        """Reads the values of the folders; `Unreadable` where one does not fit its column."""
+    def resolve(self, time_zone: str) -> str | None:
+        """Reads the values of the folders; why one does not fit its column, None where all do."""
         for name, text in self._folders.items():
             field = self._schema.field(name)
             table = pa.table({"text": pa.array([text], pa.string())})
@@ -233,7 +236,8 @@ class _Columns:
             found = duck.query(duck.reader(time_zone), f"SELECT {value} AS value FROM folder", folder=table)
             self._constants[name] = found.column(0).cast(field.type)[0]
             if text is not None and not self._constants[name].is_valid:
-                raise Unreadable(f"folder `{name}={text}`: {misfit_reason(text, field)}")
+                return f"folder `{name}={text}`: {misfit_reason(text, field)}"
+        return None
 
     def finish(self, rows: pa.Table) -> pa.Table:
         """The columns of a block for rows in the columns of the file and `_row`."""
@@ -269,6 +273,8 @@ def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int,
     try:
         with Content(store, file.path, file.size).open() as opened:
             return row_group_ranges(opened, file.size, split_bytes)
+    except StoreUnavailable:
+        raise
     except (pa.ArrowException, ObjectMissing, OSError):
         return []
 

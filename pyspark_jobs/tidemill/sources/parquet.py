@@ -1,6 +1,7 @@
 """Parquet: row groups by pyarrow, columns by name, types checked and widened where nothing can be lost.
 
-INVARIANT: a file is read whole or not at all: one that does not fit the schema is one reject.
+INVARIANT: with PERMISSIVE a split (a file, or a range of its row groups) is read whole or not at all: a damaged one is
+one reject that counts its rows, and gives none. With FAILFAST the batch fails, so damage may be met after some rows.
 """
 
 from __future__ import annotations
@@ -13,39 +14,109 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
+from ..protocol.records import Split
 from ..schema import normalise, type_ddl
 from ..schema.arrow import conform, listed
 from .ahead import ahead
 from .contract import ROW
 from .delimited import Decoded, sequence
-from .stream import Unreadable
+from .rejects import FAILFAST
+from .stream import Unreadable, is_damage
 
+KEPT_BYTES = 128 * 1024**2
+"""With PERMISSIVE, rows of up to this size wait in memory until all are decoded; a larger split is read twice."""
 _WIDTHS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 _BATCH_ROWS = 131_072
 
 
 def read_parquet(
-    file: IO[bytes], schema: pa.Schema, row_groups: tuple[int, int] | None, first_row: int, what: str
+    file: IO[bytes], schema: pa.Schema, split: Split, mode: str, misfit: str | None = None
 ) -> Iterator[Decoded]:
-    """The rows of a Parquet file, or of its row groups `first..last`; `Unreadable` where it does not fit `schema`."""
+    """The rows of a split of a Parquet file. `Unreadable` where they cannot be read, with PERMISSIVE before the first.
+
+    A file that does not fit `schema`, or does not fit otherwise (`misfit`), is told of by its first split alone; with
+    PERMISSIVE the others give nothing.
+    """
+    parquet = _opened(file)
+    misfit = misfit or _misfit(schema, parquet.schema_arrow)
+    if misfit is not None:
+        if mode != FAILFAST and split.row_groups is not None and split.row_groups[0] > 0:
+            return
+        raise Unreadable(f"{misfit}; {_unused(parquet.metadata, None)}")
+    if mode == FAILFAST:
+        yield from _decoded(parquet, schema, split)
+        return
+    kept = _sound(_decoded(parquet, schema, split))
     try:
-        parquet = pq.ParquetFile(file)
-        misfit = _misfit(schema, parquet.schema_arrow)
-        if misfit is not None:
-            raise Unreadable(misfit)
-        groups = None if row_groups is None else list(range(row_groups[0], row_groups[1] + 1))
-        row = first_row
+        yield from _decoded(parquet, schema, split) if kept is None else kept
+    except Unreadable as end:
+        # INVARIANT: rows are out already, so this is no reject: the batch fails and is run again.
+        raise InvalidInput(
+            f"read file `{split.path}` of source `{split.source}`: it was sound when it was checked, now it is not: "
+            f"{end.reason}",
+            hint="was it written meanwhile, or does the disk fail? Run it again",
+        ) from end
+
+
+def _opened(file: IO[bytes]) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        if not is_damage(error):
+            raise
+        raise Unreadable(f"{_unsound(error)}; how many rows it has is not known") from error
+
+
+def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterator[Decoded]:
+    """The rows of a split in batches as they are decoded; `Unreadable` where one cannot be."""
+    what = f"read file `{split.path}` of source `{split.source}`"
+    groups = _groups(parquet.metadata, split.row_groups)
+    row = split.first_row
+    try:
         decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
-        for batch in ahead(decoded) if parquet.metadata.num_rows > _BATCH_ROWS else decoded:
+        for batch in ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:
             rows = conform(pa.Table.from_batches([batch]), schema, what)
             yield Decoded(rows.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows)))
             row += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        if not is_damage(error):
             raise
-        raise Unreadable(f"not a sound Parquet file: {error}") from error
+        raise Unreadable(f"{_unsound(error)}; {_unused(parquet.metadata, split.row_groups)}") from error
     except InvalidInput as error:  # a value that its column's type cannot hold, such as a timestamp[ns] beyond 1 µs
-        raise Unreadable(error.message) from error
+        raise Unreadable(f"{error.message}; {_unused(parquet.metadata, split.row_groups)}") from error
+
+
+def _sound(parts: Iterator[Decoded]) -> list[Decoded] | None:
+    """All of `parts`; None, once they have been decoded to their end, where they are more than is kept."""
+    kept: list[Decoded] = []
+    size = 0
+    for part in parts:
+        size += 0 if part.rows is None else part.rows.nbytes
+        kept.append(part)
+        if size > KEPT_BYTES:
+            kept.clear()
+    return kept if size <= KEPT_BYTES else None
+
+
+def _groups(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> list[int]:
+    first, last = row_groups or (0, footer.num_row_groups - 1)
+    return list(range(first, last + 1))
+
+
+def _rows(footer: pq.FileMetaData, groups: list[int]) -> int:
+    return sum(footer.row_group(group).num_rows for group in groups)
+
+
+def _unused(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
+    """What is lost with a split, or with the whole file: the footer counts it."""
+    count = _rows(footer, _groups(footer, row_groups))
+    if row_groups is None:
+        return f"none of its {count:,} rows could be used"
+    return f"none of the {count:,} rows of row groups {row_groups[0]} to {row_groups[1]} could be used"
+
+
+def _unsound(error: Exception) -> str:
+    return f"not a sound Parquet file: {str(error).rstrip('.')}"
 
 
 def row_group_ranges(file: IO[bytes], size: int, split_bytes: int) -> list[tuple[int, int, int]]:

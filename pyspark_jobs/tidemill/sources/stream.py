@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
+from ..errors import TidemillError
 from ..store import ObjectMissing, Store
 
 PIECE_BYTES = 32 * 1024**2
@@ -140,6 +141,14 @@ class Unreadable(Exception):
         self.line = line
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether an error of Arrow or of a file speaks of the data, and not of the disk or the store that has it.
+
+    INVARIANT: what goes away by itself is never a reject: the batch fails, and is run again.
+    """
+    return not isinstance(error, TidemillError) and getattr(error, "errno", None) is None
+
+
 def pieces(stream: Any, quoting: Quoting) -> Iterator[bytes]:
     """The content of `stream` in pieces of whole records, of about `PIECE_BYTES`; the last may lack its line end."""
     rest = b""
@@ -159,9 +168,7 @@ def _read(stream: Any) -> bytes:
     """The next bytes; zlib, zstd and Arrow say in different ways that compressed data is damaged."""
     try:
         return bytes(stream.read(PIECE_BYTES))
-    except (pa.ArrowException, EOFError) as error:
-        raise Unreadable(f"the compressed data is damaged: {error}") from error
-    except OSError as error:
-        if error.errno is not None:
+    except (pa.ArrowException, EOFError, OSError) as error:
+        if not is_damage(error):
             raise
         raise Unreadable(f"the compressed data is damaged: {error}") from error

@@ -16,7 +16,9 @@ from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
-__all__ = ["Entry", "ObjectMissing", "Store", "open_store", "probe"]
+__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "open_store", "probe"]
+
+_S3 = ("s3", "s3a")
 
 
 def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
@@ -29,7 +31,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     if not separator:
         scheme, rest = "file", os.path.expanduser(str(uri).removeprefix("file:"))
         return _without(options, uri, _local(uri, rest))
-    if scheme in ("s3", "s3a"):
+    if scheme in _S3:
         from .s3 import open_s3  # boto3 takes a fifth of a second to import
 
         return open_s3(rest, options or {})
@@ -47,6 +49,15 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
         f"open the store `{uri}`: scheme `{scheme}` is not known; "
         "expected `s3://bucket/prefix`, `file:///dir` or a path"
     )
+
+
+def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Store:
+    """The store of a folder that a user names, of a source or a sink: what `open_store` takes; touches nothing yet.
+
+    `s3_options` are for `s3://…` alone: one set is given for all sources (or sinks), some of which may lie elsewhere.
+    """
+    scheme, separator, _ = str(path).partition("://")
+    return open_store(path, s3_options if separator and scheme in _S3 else None)
 
 
 def _local(uri: str, path: str) -> LocalStore:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -68,12 +69,9 @@ def _file(place: str, reference: str) -> ModuleType:
         sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except TidemillError:
-        raise
     except Exception as error:
-        raise InvalidInput(
-            f"pipeline reference {reference!r}: running {path} raised `{type(error).__name__}: {error}`"
-        ) from error
+        sys.modules.pop(name, None)
+        raise _raised(error, str(path), reference) from error
     return module
 
 
@@ -82,8 +80,27 @@ def _module(place: str, reference: str) -> ModuleType:
         sys.path.insert(0, "")
     try:
         return importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"pipeline reference {reference!r}: no module named `{error.name}`",
-            hint="give a file instead (path.py:name), or install the module",
-        ) from error
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{place}.".startswith(f"{error.name}."):
+            raise InvalidInput(
+                f"pipeline reference {reference!r}: no module named `{error.name}`",
+                hint="give a file instead (path.py:name), or install the module",
+            ) from error
+        raise _raised(error, f"module `{place}`", reference) from error
+
+
+def _raised(error: Exception, what: str, reference: str) -> TidemillError:
+    """The error for what the user's code raised while it was loaded: with its traceback, unless it is one of ours."""
+    if isinstance(error, TidemillError):
+        return error
+    frames = error.__traceback__
+    while frames is not None and _is_loading(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    trace = "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+    return InvalidInput(
+        f"pipeline reference {reference!r}: running {what} raised `{type(error).__name__}: {error}`\n{trace}"
+    )
+
+
+def _is_loading(path: str) -> bool:
+    return path in (__file__, importlib.__file__) or path.startswith("<frozen importlib")

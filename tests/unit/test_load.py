@@ -1,0 +1,61 @@
+"""References: what the user's code raises while it is loaded, alike for a file and for a module."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidemill.errors import Fenced, InvalidInput
+from tidemill.pipeline.load import load
+
+PLACES = ("file", "module")
+
+
+@pytest.fixture
+def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Makes a reference of `place` to the pipeline `p` of a module with `code`."""
+
+    def make(place: str, code: str) -> str:
+        name = f"loaded_{tmp_path.name}".replace("-", "_")
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        return f"{tmp_path / name}.py:p" if place == "file" else f"{name}:p"
+
+    return make
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_the_users_code_raises_is_invalid_input_with_its_traceback(place: str, reference) -> None:
+    named = reference(place, "def half():\n    return 1 / 0\n\np = half()\n")
+    with pytest.raises(InvalidInput) as caught:
+        load(named)
+    first, *rest = caught.value.message.splitlines()
+    assert first.startswith(f"pipeline reference {named!r}: running ")
+    assert first.endswith("raised `ZeroDivisionError: division by zero`")
+    assert rest[0] == "Traceback (most recent call last):"
+    assert rest[1].endswith(", line 4, in <module>")
+    assert rest[-1] == "ZeroDivisionError: division by zero"
+    assert "tidemill/pipeline" not in caught.value.message and "importlib" not in caught.value.message
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("code", ["import no_such_module_at_all\n", "p = (\n"])
+def test_a_module_that_is_missing_inside_and_bad_syntax_are_told_alike(place: str, code: str, reference) -> None:
+    with pytest.raises(InvalidInput, match=r"running .* raised `(ModuleNotFoundError: No module named|SyntaxError: )"):
+        load(reference(place, code))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_one_of_the_five_kinds_stays_what_it_is(place: str, reference) -> None:
+    with pytest.raises(Fenced, match="^somebody else$"):
+        load(reference(place, "from tidemill.errors import Fenced\nraise Fenced('somebody else')\n"))
+
+
+@pytest.mark.parametrize("place", ["nowhere_at_all", "nowhere_at_all.pipeline", "tests.nowhere_at_all"])
+def test_a_module_that_is_not_there_is_named(place: str) -> None:
+    with pytest.raises(InvalidInput, match="no module named `(tests.)?nowhere_at_all`") as caught:
+        load(f"{place}:p")
+    assert caught.value.hint == "give a file instead (path.py:name), or install the module"

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..clock import now_ms
@@ -50,9 +50,17 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     for name, source in context.job.sources.items():
         files = source.discover(name, options)
         if getattr(source, "start", None) == "latest":
-            files = [file for file in files if file.modified_ms > created_ms]
+            files = arrived_since_init(files, created_ms)
         found[name] = unseen(files, ledger, getattr(source, "overwritten", "error"))
     return Waiting(listed_ms, found)
+
+
+def arrived_since_init(files: Sequence[SourceFile], created_ms: int) -> list[SourceFile]:
+    """What a source with `start="latest"` takes of `files`: those since `init`, and those of the very second of it.
+
+    S3 tells times by the second: a file that arrived just after `init` seems to be older. It is not lost for that.
+    """
+    return [file for file in files if file.modified_ms >= created_ms - created_ms % 1000]
 
 
 def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> Plan | None:

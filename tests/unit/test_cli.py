@@ -53,7 +53,7 @@ def test_help_imports_nothing_that_is_slow():
         (["xyzzy"], "known: demo, init, outputs"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
-        (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'spark', 'local'"),
+        (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),
         (["run", "m:p", "--root", "x", "--tasks", "many"], "--tasks expects `auto` or a number from 1, found `many`"),
         (["run", "m:p", "--root", "x", "--max-batches", "0"], "0 is not in the range"),
         (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects a name, `=` and a value"),

@@ -10,9 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import tidemill as tm
 from tidemill.cli import render
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.pipeline.load import load
 
 PIPELINE = """
 import tidemill as tm
@@ -197,3 +199,25 @@ def test_a_table_outside_a_terminal_is_never_cut(capsys):
     header, _, row = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert "column_19" in header
     assert row.split() == ["x" * 40] * 20
+
+
+def test_as_of_is_in_the_zone_of_the_pipeline_as_batch_time_and_python_are(tmp_path, capfd):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("Bonn\n")
+    (tmp_path / "zone.py").write_text(
+        "import tidemill as tm\nfrom pathlib import Path\n"
+        "p = tm.Pipeline('zone', timeZone='America/New_York')\n"
+        "p.read(tm.Files(str(Path(__file__).parent / 'in'), format='csv', schema='shop string'))"
+        ".groupBy('shop').agg(n=tm.count(), name='n')\n"
+    )
+    target = [f"{tmp_path / 'zone.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local", "--batch-time", "2013-01-01T12:00:00"]) == Exit.DONE
+    found = {}
+    for as_of in ("2013-01-01T12:00:00", "2013-01-01T17:00:00Z", "1357059600000", "2013-01-01T16:59:59Z"):
+        capfd.readouterr()
+        status = main(["state", *target, "--json", "--as-of", as_of])
+        found[as_of] = (status, len(capfd.readouterr().out.splitlines()))
+    assert list(found.values()) == [(Exit.DONE, 1)] * 3 + [(Exit.DONE, 0)]
+    loaded = tm.open(load(target[0]), target[2])
+    assert loaded.state(as_of="2013-01-01T12:00:00").num_rows == 1

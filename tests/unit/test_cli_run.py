@@ -135,6 +135,45 @@ def test_with_json_what_user_code_and_its_children_print_goes_to_stderr(home):
     assert "noise of a child" in found.stderr
 
 
+@pytest.mark.parametrize("voice", ["--json on stdout", "lines on stderr"])
+def test_a_run_whose_reader_has_gone_goes_on_to_its_end(home, voice):
+    for number in range(12):
+        (home / "in" / f"f{number:02}.csv").write_text("word,n\nx,1\n")
+    target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
+    command = [sys.executable, "-m", "tidemill"]
+    subprocess.run([*command, "init", *target], check=True, capture_output=True)
+    json_events = voice.startswith("--json")
+    unread, other = ("stdout", "stderr") if json_events else ("stderr", "stdout")
+    with subprocess.Popen(
+        [*command, "run", *target, "--engine", "local", *(["--json"] if json_events else [])],
+        text=True,
+        **{unread: subprocess.PIPE, other: subprocess.PIPE},
+    ) as process:
+        pipe = getattr(process, unread)
+        assert "version" in pipe.readline()
+        pipe.close()
+        said = getattr(process, other).read()
+    assert process.returncode == Exit.DONE
+    found = subprocess.run([*command, "status", *target, "--json"], check=True, capture_output=True, text=True)
+    assert objects(found.stdout)[0]["head"] == 13
+    if json_events:
+        assert said == ""
+    else:
+        assert said.startswith("committed versions 0–13: ")
+
+
+def test_a_table_whose_reader_has_gone_ends_with_0(home):
+    target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    reader, writer = os.pipe()
+    os.close(reader)
+    found = subprocess.run(
+        [sys.executable, "-m", "tidemill", "status", *target], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (found.returncode, found.stderr) == (Exit.DONE, "")
+
+
 def test_an_error_of_a_user_function_shows_its_traceback_and_what_was_committed_before(call, home):
     (home / "in" / "b.csv").write_text("word,n\ny,13\n")
     call("init")

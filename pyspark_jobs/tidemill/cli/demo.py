@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .exits import Exit
-from .options import pairs
+from .options import engine_option, pairs
 from .output import Output, output_options, result_file_option
 from .progress import counted, watched
 from .run import result_fields
@@ -42,8 +42,7 @@ class Ran:
 @click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
               type=click.Path(file_okay=False, path_type=Path), help="Where everything goes.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="How many days of 2013.")
-@click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True,
-              help="`local` needs no Java.")  # fmt: skip
+@engine_option
 @click.option("--max-batches", type=click.IntRange(min=1), help="Stop after so many batches of a week each.")
 @click.option("--conf", multiple=True, metavar="K=V", help="A setting, `tidemill.…` or `spark.…`; may be repeated.")
 @result_file_option

@@ -5,8 +5,6 @@ INVARIANT: every call ends with a status of `exits.Exit`, whatever happened.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 import click
@@ -14,6 +12,7 @@ import click
 from . import demo, read, run
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
+from .streams import patient_streams
 
 
 class Commands(click.Group):
@@ -52,6 +51,11 @@ for command in (run.init, run.run, run.sweep, run.replan, read.status, read.stat
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status. Errors are told on stderr, never as a traceback of ours."""
+    with patient_streams():
+        return _status(arguments)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
     out = Output()
     try:
         status = tidemill.main(
@@ -64,10 +68,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo(f"\n{INTERRUPTED}", err=True)
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone (`tidemill state … | head`): nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.DONE
     except Exception as error:  # noqa: BLE001 — the last place that can say what happened
         out.error(error)
         return exit_status(as_tidemill_error(error))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from ..engines import _NAMES as ENGINES
+
 if TYPE_CHECKING:
     from ..driver.drain import Limits
     from ..repository import Repository
@@ -66,6 +68,11 @@ class Drive:
         return Limits(self.max_batches, self.time_budget_s, self.batch_time, self.tasks)
 
 
+engine_option = click.option(
+    "--engine", type=click.Choice(ENGINES), default="spark", show_default=True, help="`local` needs no Java."
+)
+
+
 def target_options(command: Command) -> Command:
     """The argument PIPELINE and what says where its repository lies; the command is given a `Target`."""
 
@@ -88,8 +95,7 @@ def target_options(command: Command) -> Command:
 def drive_options(command: Command) -> Command:
     """What says how batches run; the command is given a `Drive`."""
 
-    @click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True,
-                  help="`local` needs no Java.")  # fmt: skip
+    @engine_option
     @click.option(
         "--batch-time", metavar="MS|ISO", help="What `now` is in these batches; default: the pipeline's rule."
     )

@@ -20,6 +20,7 @@ import click
 
 from . import result_file
 from .exits import as_tidemill_error, told, trace
+from .streams import patient
 
 if TYPE_CHECKING:
     from ..protocol.progress import BatchProgress
@@ -126,8 +127,8 @@ def own_stdout() -> Iterator[TextIO]:
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as ours, contextlib.redirect_stdout(sys.stderr):
-            yield ours
+        with os.fdopen(os.dup(kept), "w", encoding="utf-8") as own, contextlib.redirect_stdout(sys.stderr):
+            yield patient(own)
     finally:
         os.dup2(kept, 1)
         os.close(kept)

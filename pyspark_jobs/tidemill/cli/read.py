@@ -40,7 +40,7 @@ def status(target: Target, out: Output) -> int:
 @target_options
 @click.option("--operator", help="Which operator's; needed where there are several.")
 @click.option("--version", type=int, help="Of this version; default: the newest. −1 is what `init` made.")
-@click.option("--as-of", metavar="MS|ISO", help="Of the newest version at this batch time.")
+@click.option("--as-of", metavar="MS|ISO", help="Of the newest version at this batch time, ISO in the pipeline's zone.")
 @click.option("--key", "keys", multiple=True, metavar="KEY",
               help="Only this key; may be repeated. Several key columns: JSON such as '[\"UA\", 7]'.")  # fmt: skip
 @click.option("--where", metavar="SQL", help="A condition over the columns (DuckDB).")
@@ -62,13 +62,11 @@ def state(
 
     The columns are the key's, the state's, `updated_at` and `deadline`. With --json: one JSON line a row.
     """
-    from ..settings import time_ms
-
     repository = target.open()
     found = repository.state(
         operator,
         version,
-        None if as_of is None else time_ms(point_in_time(as_of)),
+        None if as_of is None else point_in_time(as_of),
         _keys(repository, operator, keys) if keys else None,
         where,
         [name.strip() for name in columns.split(",")] if columns else None,

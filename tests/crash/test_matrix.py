@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tidemill.driver import publish as publishing
+from tidemill.sinks import files as publishing
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 def drain(folder, store, monkeypatch):
     """One run with root and sink inside `store`."""
-    monkeypatch.setattr(publishing, "open_folder", lambda context, path: store.at("published"))
+    monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
     repository = tm.open(pipeline(folder), root=store.at("root").uri)
     repository.init()
     repository.run(engine="local", tasks=TASKS)

@@ -11,8 +11,8 @@ import tidemill as tm
 from tests.oracle.case import ORIGIN, Case
 
 SCHEMA = (
-    "k string, x double, i int, g bigint, small tinyint, f float, d decimal(10,2), wide decimal(30,4), s string, b boolean, "
-    "day date, t timestamp"
+    "k string, x double, i int, g bigint, small tinyint, f float, d decimal(10,2), wide decimal(30,4), s string, "
+    "b boolean, day date, t timestamp"
 )
 NUMBERS = ("x", "i", "g", "small", "f", "d", "wide")
 COLUMNS = (*NUMBERS, "s", "b", "day", "t")
@@ -47,9 +47,10 @@ def at_random(seed: int, keys: list[str | None], rows: int) -> list[list[tuple[A
 
 def case(name: str, function: str, columns: tuple[str, ...], batches: list[list[tuple[Any, ...]]]) -> Case:
     def spark(df: Any) -> Any:
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions
 
-        return df.groupBy("k").agg(*(getattr(F, function)(column).alias(f"r_{column}") for column in columns))
+        made = getattr(functions, function)
+        return df.groupBy("k").agg(*(made(column).alias(f"r_{column}") for column in columns))
 
     def tidemill(stream: tm.Stream) -> tm.Stream:
         made = {f"r_{column}": getattr(tm, function)(column) for column in columns}

@@ -9,7 +9,8 @@ import pytest
 
 from tidemill.errors import CorruptState
 from tidemill.protocol.records import OutputFile, digest
-from tidemill.sinks.publish import Published, publish_files
+from tidemill.sinks.contract import Published
+from tidemill.sinks.publish import public_name, publish_files
 from tidemill.store import Store, open_store
 
 
@@ -34,20 +35,22 @@ def names(store: Store) -> list[str]:
 
 
 def test_names_are_made_of_pipeline_sink_version_part_and_repository() -> None:
-    name = WHOSE.name(1, FILES[1])
+    name = public_name(WHOSE, 1, FILES[1])
     assert name.startswith("country=UK/")
     assert name.endswith(".json")
     for part in ("p", "s", "0000000007", "00001"):
         assert part in name
     others = [
-        Published("q", "0123456789abcdef", "s", 7).name(1, FILES[1]),
-        Published("p", "fedcba9876543210", "s", 7).name(1, FILES[1]),
-        Published("p", "0123456789abcdef", "t", 7).name(1, FILES[1]),
-        Published("p", "0123456789abcdef", "s", 8).name(1, FILES[1]),
-        WHOSE.name(2, FILES[1]),
+        public_name(Published("q", "0123456789abcdef", "s", 7), 1, FILES[1]),
+        public_name(Published("p", "fedcba9876543210", "s", 7), 1, FILES[1]),
+        public_name(Published("p", "0123456789abcdef", "t", 7), 1, FILES[1]),
+        public_name(Published("p", "0123456789abcdef", "s", 8), 1, FILES[1]),
+        public_name(WHOSE, 2, FILES[1]),
     ]
     assert len({name, *others}) == 6
-    assert Published("a-b", "u", "c", 7).name(0, FILES[0]) != Published("a", "u", "b-c", 7).name(0, FILES[0])
+    assert public_name(Published("a-b", "u", "c", 7), 0, FILES[0]) != public_name(
+        Published("a", "u", "b-c", 7), 0, FILES[0]
+    )
 
 
 @pytest.mark.parametrize("sink_kind", ["file", "memory"])

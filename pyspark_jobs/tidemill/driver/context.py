@@ -23,7 +23,7 @@ from ..settings import Settings
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map
-from ..store import Store, open_store
+from ..store import Store
 from ..store.contract import ObjectMissing
 
 Options = Mapping[str, Mapping[str, Any]]
@@ -120,13 +120,9 @@ class Context:
                 raise InvalidInput(
                     f"operator `{name}` has state in this repository, and this code does not have it: it would miss "
                     "batches",
-                    hint="keep it; if it is to end, run init once more: it drops the operator from the next version on",
+                    hint="keep it; if its state is to end, say so: "
+                    f"r.init(drop=[{name!r}]) or tidemill init --drop {name}",
                 )
-
-
-def open_folder(context: Context, path: str) -> Store:
-    """A sink's folder. The options for sinks are those of S3: a local folder takes none."""
-    return open_store(path, context.storage_options.get("sink") if path.startswith("s3") else None)
 
 
 def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:

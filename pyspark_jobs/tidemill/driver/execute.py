@@ -145,8 +145,8 @@ def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: 
         schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
         sinks={
             output.name: {
-                "kind": getattr(output.sink, "kind", None),
-                "path": getattr(output.sink, "path", None),
+                "kind": None if output.sink is None else output.sink.kind,
+                "path": None if output.sink is None else output.sink.path,
                 "schema": to_ddl(output.schema),
             }
             for output in job.outputs.values()

@@ -7,33 +7,26 @@ than `main` do not publish.
 from __future__ import annotations
 
 from ..protocol.records import Commit
-from ..sinks.publish import Published, publish_files
-from .context import Context, open_folder
+from ..sinks import recorded
+from ..sinks.contract import Published
+from .context import Context
 
 MAIN = "main"
 
 
 def publish(context: Context, commit: Commit) -> int:
-    """Makes one version visible; how many files were copied. Files that are there already are left alone."""
+    """Makes one version visible, where this code's sinks say, or, for one that it no longer has, where the commit does;
+    how many files were not there yet."""
     copied = 0
     if context.branch != MAIN:
         return copied
     for name, files in commit.outputs.items():
-        path = sink_path(context, commit, name)
-        if path is not None:
-            folder = open_folder(context, path)
+        output = context.job.outputs.get(name)
+        sink = output.sink if output is not None else recorded(commit.sinks.get(name, {}), name)
+        if sink is not None:
             whose = Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
-            copied += publish_files(context.store, folder, files, whose)
+            copied += sink.publish(context.store, files, whose, context.storage_options.get("sink"))
     return copied
-
-
-def sink_path(context: Context, commit: Commit, name: str) -> str | None:
-    """Where a sink's files go: as this code says, or, where it has no such sink, as the commit does."""
-    output = context.job.outputs.get(name)
-    if output is not None:
-        return getattr(output.sink, "path", None)
-    path = commit.sinks.get(name, {}).get("path")
-    return None if path is None else str(path)
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:

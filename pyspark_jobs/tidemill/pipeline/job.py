@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
+from ..sinks.contract import Sink
 from .nodes import Keyed, Node, Read, Stateless, Watermark, parent_of
 from .stream import Pipeline
 
@@ -55,7 +56,7 @@ class Output:
 
     name: str
     node: int
-    sink: Any
+    sink: Sink | None
     schema: pa.Schema
 
 

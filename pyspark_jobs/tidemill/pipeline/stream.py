@@ -194,14 +194,13 @@ class Stream:
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")
         check_name(chosen, "sink")
-        if not hasattr(sink, "encode"):
+        if not (hasattr(sink, "encode") and hasattr(sink, "publish")):
             raise InvalidInput(f"write: expected a sink such as tm.Parquet(path), found {sink!r}")
         if chosen in self._pipeline.sinks:
             raise InvalidInput(f"pipeline `{self._pipeline.name}` has a sink `{chosen}` already: give this one a name")
         if "_batch_id" in self.schema.names:
             raise InvalidInput(f"sink `{chosen}`: the stream has a column `_batch_id`, which Tidemill adds itself")
-        if hasattr(sink, "check"):
-            sink.check(self.schema)
+        sink.check(self.schema)
         self._pipeline.sinks[chosen] = Write(chosen, self._node, sink)
         return self
 

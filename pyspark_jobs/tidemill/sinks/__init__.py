@@ -1,1 +1,42 @@
-"""Where rows go: how a sink writes them (`files`), and how committed files become visible (`publish`)."""
+"""Where rows go: how a sink writes them (`files`), and how committed files become visible (`publish`).
+
+Here: the kinds there are, for what commits record. A new sink is a file and its line in `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CorruptState
+from .contract import Sink
+from .files import Json, Parquet
+
+KINDS: dict[str, type[Parquet]] = {sink.kind: sink for sink in (Parquet, Json)}
+_FORMS = {sink.extension: sink("kept") for sink in (Parquet, Json)}
+
+
+def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
+    """The sink that a commit describes, which code may no longer have; None for outputs that are only kept."""
+    kind = described.get("kind")
+    if kind is None:
+        return None
+    if kind not in KINDS:
+        raise CorruptState(
+            f"sink `{name}`: a commit records the kind `{kind}`, this Tidemill knows {', '.join(KINDS)}",
+            hint="a newer Tidemill may have written it: upgrade",
+        )
+    return KINDS[kind](described["path"])
+
+
+def reader(extension: str, name: str) -> Sink:
+    """What reads a kept file, by its extension; `CorruptState` for a form that is not known."""
+    if extension not in _FORMS:
+        raise CorruptState(
+            f"read `{name}`: a file of the form `{extension}`, expected one of {', '.join(_FORMS)}",
+            hint="a newer Tidemill may have written it: upgrade",
+        )
+    return _FORMS[extension]
+
+
+__all__ = ["KINDS", "reader", "recorded"]

@@ -1,12 +1,21 @@
-"""The seam of a sink: rows to files and back, exactly. Publishing is the same for all of them."""
+"""The seam of a sink: rows to files and back, exactly, and how committed files become visible where readers look.
+
+A sink that is new is one file with a class of this shape, and one line in `sinks/__init__.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
+
+from ..protocol.records import OutputFile
+from ..store import Store
+
+Options = Mapping[str, Any] | None
+"""`storage_options["sink"]`."""
 
 
 @dataclass(frozen=True)
@@ -19,16 +28,26 @@ class Encoded:
     rows: int
 
 
+@dataclass(frozen=True)
+class Published:
+    """Whose files a sink is given: pipeline, its repository's uuid, sink and version."""
+
+    pipeline: str
+    uuid: str
+    sink: str
+    version: int
+
+
 class Sink(Protocol):
-    """A folder of files of one form. Travels to the workers."""
+    """A place for rows. Travels to the workers."""
 
     @property
     def kind(self) -> str:
-        """The form: `parquet` or `json`."""
+        """What it is, as commits record it: `parquet`, `json`."""
 
     @property
     def path(self) -> str:
-        """The folder that plain readers read."""
+        """The place that plain readers read: a folder, or what else the kind makes of it. Holds no secret."""
 
     def check(self, schema: pa.Schema) -> None:
         """`InvalidInput` where rows of this schema cannot be written."""
@@ -38,3 +57,12 @@ class Sink(Protocol):
 
     def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
         """The rows of files (content, suffix), in their order, exactly as they were encoded."""
+
+    def check_place(self, options: Options) -> None:
+        """`InvalidInput` where `path` can be no such place. Touches nothing."""
+
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+        """Makes one version's files (in canonical order, in `store`) visible at `path`; how many were not yet.
+
+        Idempotent, and called in the order of versions. CRASH: what is visible then is a prefix; it is called again.
+        """

@@ -13,11 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
+from ..protocol.records import OutputFile
 from ..schema import conform, type_ddl
 from ..settings import unknown
+from ..store import Store, folder_store
 from . import json_text
-from .contract import Encoded
+from .contract import Encoded, Options, Published
 from .partitions import folder_values, parts, with_folders
+from .publish import publish_files
 
 
 class Parquet:
@@ -68,6 +71,14 @@ class Parquet:
             tables.append(with_folders(self._rows(data, in_file), suffix, schema))
         return pa.concat_tables(tables)
 
+    def check_place(self, options: Options) -> None:
+        """`InvalidInput` where the path can be no folder."""
+        folder_store(self.path, options)
+
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+        """Copies the files that are not there yet into the folder."""
+        return publish_files(store, folder_store(self.path, options), files, whose)
+
     def _bytes(self, rows: pa.Table) -> bytes:
         """Chunks are put together first: where they end must not show in the file."""
         sink = pa.BufferOutputStream()
@@ -111,7 +122,4 @@ class Json(Parquet):
         return json_text.decode(data, schema)
 
 
-FORMS: dict[str, Parquet] = {form.extension: form("kept") for form in (Parquet, Json)}
-"""How a file that a commit names is read, by its extension: a sink that is no more is read as well."""
-
-__all__ = ["FORMS", "Json", "Parquet"]
+__all__ = ["Json", "Parquet"]

@@ -7,37 +7,28 @@ gives is compared with the commit before it is published; an object store checks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, digest
 from ..store import ObjectMissing, Store
-
-
-@dataclass(frozen=True)
-class Published:
-    """Whose files a sink's folder is given: pipeline, its repository's uuid, sink and version."""
-
-    pipeline: str
-    uuid: str
-    sink: str
-    version: int
-
-    def name(self, part: int, file: OutputFile) -> str:
-        """The name that plain readers see: the same for the same file, and no other repository's."""
-        whose = f"{self.pipeline}.{self.sink}"
-        return f"{file.suffix}{whose}-{self.version:010d}-{part:05d}-{self.uuid[:8]}{file.extension}"
+from .contract import Published
 
 
 def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Published) -> int:
     """Copies those of a version's files that are not there yet; how many were copied. `files` in canonical order."""
     copied = 0
     for part, file in enumerate(files):
-        target = whose.name(part, file)
+        target = public_name(whose, part, file)
         if folder.stat(target) is None:
             _copy(store, folder, file, target)
             copied += 1
     return copied
+
+
+def public_name(whose: Published, part: int, file: OutputFile) -> str:
+    """The name that plain readers see: the same for the same file, and no other repository's."""
+    name = f"{whose.pipeline}.{whose.sink}-{whose.version:010d}-{part:05d}-{whose.uuid[:8]}"
+    return f"{file.suffix}{name}{file.extension}"
 
 
 def _copy(store: Store, folder: Store, file: OutputFile, target: str) -> None:

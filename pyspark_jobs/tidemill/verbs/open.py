@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..driver.context import Context, open_folder
+from ..driver.context import Context
 from ..driver.publish import MAIN
 from ..errors import InvalidInput
 from ..names import check_name
@@ -68,10 +68,9 @@ def open_context(
 def _check_sinks(context: Context) -> None:
     """`InvalidInput` for a sink whose folder cannot be one, before anything is committed for it."""
     for output in context.job.outputs.values():
-        path = getattr(output.sink, "path", None)
-        if path is not None:
-            _without_secrets(path, f"sink `{output.name}`")
-            open_folder(context, path)
+        if output.sink is not None:
+            _without_secrets(output.sink.path, f"sink `{output.name}`")
+            output.sink.check_place(context.storage_options.get("sink"))
 
 
 def _without_secrets(uri: str, what: str) -> None:

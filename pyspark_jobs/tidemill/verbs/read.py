@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..driver.context import Context
-from ..errors import CorruptState, InvalidInput
+from ..errors import InvalidInput
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
-from ..sinks.files import FORMS, Parquet
+from ..sinks import reader
 from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
 from ..state.columns import MapColumns
@@ -166,17 +166,7 @@ def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
         return None
     schema = _with_batch_id(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
-    return _form(files[0]).decode(data, schema)
-
-
-def _form(file: OutputFile) -> Parquet:
-    """What reads a file: a sink's files of one version are all of one form."""
-    if file.extension not in FORMS:
-        raise CorruptState(
-            f"read `{file.name}`: a file of the form `{file.extension}`, expected one of {', '.join(FORMS)}",
-            hint="a newer Tidemill may have written it: upgrade",
-        )
-    return FORMS[file.extension]
+    return reader(files[0].extension, files[0].name).decode(data, schema)
 
 
 def quarantine(context: Context, version: int | None) -> pa.Table:
@@ -188,7 +178,9 @@ def quarantine(context: Context, version: int | None) -> pa.Table:
     tables = [_with_version(REJECT_SCHEMA.empty_table(), -1)]
     for commit in commits:
         for file in commit.quarantine:
-            found = FORMS[".parquet"].decode([(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA)
+            found = reader(".parquet", file.name).decode(
+                [(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA
+            )
             tables.append(_with_version(found, commit.version))
     return pa.concat_tables(tables)
 

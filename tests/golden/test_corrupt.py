@@ -18,7 +18,8 @@ import pytest
 import tidemill as tm
 from tests.golden import make
 from tests.golden.conftest import EXPECTED, Golden, cells, without_checksum
-from tidemill.protocol.records import Plan, decode, encode
+from tidemill.protocol.codec import decode, encode
+from tidemill.protocol.records import Plan
 
 CORRUPT = Path(__file__).parent / "corrupt-1"
 HEAD = "branches/main/commits/0000000004.json"

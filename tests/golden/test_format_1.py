@@ -16,6 +16,7 @@ import pytest
 
 from tests.golden import make
 from tests.golden.conftest import EXPECTED, Golden, cells
+from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.records import (
     Added,
     Commit,
@@ -27,8 +28,6 @@ from tidemill.protocol.records import (
     QuarantineFile,
     Segment,
     Split,
-    decode,
-    encode,
 )
 from tidemill.sources.contract import REJECT_SCHEMA
 from tidemill.sources.ledger import LEDGER_SCHEMA

@@ -81,6 +81,20 @@ def test_a_run_before_init_fails_with_a_hint_and_makes_nothing(call, home):
     assert not (home / "root").exists()
 
 
+def test_init_ends_an_operator_only_where_drop_names_it(call, home):
+    assert call("init")[0] == Exit.DONE
+    assert call("run")[0] == Exit.DONE
+    without = PIPELINE.replace('words.groupBy("word", "n").agg', 'if False: words.groupBy("word", "n").agg')
+    (home / "words.py").write_text(without)
+    status, _, err = call("init")
+    assert status == Exit.FAILED
+    assert "lacks the operator `times`" in err
+    assert "tidemill init --drop times" in err
+    assert call("init", "--drop", "times")[0] == Exit.DONE
+    (home / "in" / "c.csv").write_text("word,n\nx,1\n")
+    assert call("run")[0] == Exit.DONE
+
+
 def test_init_run_and_run_again_end_with_0_0_and_3(call):
     status, out, _ = call("init")
     assert status == Exit.DONE

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.unit import protocol_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, Fenced, InternalError, InvalidInput
+from tidemill.protocol.codec import encode
 from tidemill.protocol.log import Committed, Log
-from tidemill.protocol.records import encode
 from tidemill.store import Store, open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 

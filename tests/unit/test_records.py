@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit import protocol_records as make
 from tidemill.errors import CorruptState, InternalError
+from tidemill.protocol.codec import decode, decode_entry, encode
 from tidemill.protocol.records import (
     FORMAT_VERSION,
     HASH_END,
@@ -27,10 +28,7 @@ from tidemill.protocol.records import (
     Receipt,
     Segment,
     Split,
-    decode,
-    decode_entry,
     digest,
-    encode,
 )
 
 integers = st.integers(-(2**63), 2**63 - 1)

@@ -17,10 +17,10 @@ from .. import _native, names
 from ..errors import InternalError, InvalidInput
 from ..operators.contract import Handle
 from ..pipeline.job import Output, Placed
-from ..protocol import records
-from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment
+from ..protocol import codec
+from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
 from ..state.cache import RunCache, process_cache
-from ..state.versions import Opened, digest, open_map, persist
+from ..state.versions import Opened, open_map, persist
 from ..store import Store
 from . import flow, wire
 from .batch import Batch, task_attempt
@@ -159,7 +159,7 @@ class _Range:
         if not last:
             yield from self.out.items(self.inbox)
         target = 0 if last else self.index
-        yield Item(target, wire.receipt(records.encode(receipt)))
+        yield Item(target, wire.receipt(codec.encode(receipt)))
         for message in self.inbox.receipts:
             yield Item(target, wire.receipt(message.body.to_pybytes()))
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 from .. import _native, names
 from ..operators.contract import Handle
 from ..pipeline.job import Output, Placed
-from ..protocol.records import OutputFile
+from ..protocol.records import OutputFile, digest
 from ..sinks.files import Parquet
-from ..state.versions import digest
 from ..store import Store
 from . import flow, wire
 from .batch import Batch

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
+@click.option("--drop", multiple=True, metavar="NAME", help="An operator that the code no longer has: its state ends.")
 @result_file_option
 @output_options
-def init(target: Target, out: Output) -> int:
+def init(target: Target, drop: tuple[str, ...], out: Output) -> int:
     """Make the repository of PIPELINE: the explicit first step.
 
-    Done again it adds new operators, or ends ones that are gone. Tidemill never starts empty by accident:
-    without it, `run` refuses.
+    Done again it adds new operators; one that is gone ends only where --drop names it. Tidemill never starts
+    empty by accident: without it, `run` refuses.
     """
     repository = target.open()
-    made = repository.init()
+    made = repository.init(drop)
     out.result(
         result_fields("init", Exit.DONE, repository),
         [f"the repository of `{made.pipeline}` is {repository.context.store.uri}", f"head: {_head_name(repository)}"],

@@ -22,7 +22,7 @@ from ..batch.work import Engine
 from ..clock import now_ms
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import describe
-from ..protocol import decide, records
+from ..protocol import codec, decide
 from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
 from ..protocol.time import START_MS
 from ..schema import to_ddl
@@ -115,7 +115,7 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     errors: list[TidemillError] = [wire.raised(m) for m in messages if m.head.kind == wire.FAILURE]
     if errors:
         raise errors[0]
-    receipts = [records.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
+    receipts = [codec.decode(Receipt, m.body.to_pybytes(), "a receipt") for m in messages]
     return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))
 
 

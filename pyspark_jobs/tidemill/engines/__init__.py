@@ -15,7 +15,7 @@ from ..settings import unknown
 
 __all__ = ["engine_for"]
 
-_NAMES = ("local", "spark")
+NAMES = ("local", "spark")
 _MOST_LOCAL_TASKS = 4
 _CONNECT = "pyspark.sql.connect"
 
@@ -32,8 +32,8 @@ def engine_for(
     it. `InvalidInput`: another name, `local` with a session, no Java or no pyspark.
     """
     count = _task_count(tasks)
-    if name not in _NAMES:
-        raise unknown("engine", name, _NAMES)
+    if name not in NAMES:
+        raise unknown("engine", name, NAMES)
     if name == "local":
         if spark is not None:
             raise InvalidInput("engine `local` runs without Spark, but a Spark session was given: pass one of them")

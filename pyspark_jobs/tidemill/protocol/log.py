@@ -18,7 +18,8 @@ from .. import names
 from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
 from . import decide
-from .records import Added, Commit, Init, Plan, decode, decode_entry, encode
+from .codec import decode, decode_entry, encode
+from .records import Added, Commit, Init, Plan
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 """How long to wait before each further try of a create whose outcome could not be read back."""

@@ -6,7 +6,6 @@ INVARIANT: what `persist` returns shows hashes of `lo..hi` alone, and all rows t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from .._native import MapSchema, Run, StateMap
 from ..errors import CorruptState
 from ..names import inside
 from ..protocol.decide import visible
-from ..protocol.records import HASH_END, Segment
+from ..protocol.records import HASH_END, Segment, digest
 from ..store import Store
 from ..store.contract import ObjectMissing
 from .cache import RunCache
@@ -76,11 +75,6 @@ def store_run(
     store.put(name, data)
     cache.put(checksum, run)
     return [Segment(name, checksum, len(data), len(run), lo, hi, version, run.min_deadline_ms)]
-
-
-def digest(data: bytes) -> str:
-    """The checksum by which commits name an object's content: BLAKE2b, 128 bits, hex."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def checked(data: bytes, name: str, checksum: str) -> bytes:

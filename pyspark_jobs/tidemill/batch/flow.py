@@ -12,7 +12,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
-from ..pipeline.job import Action, Job, Output, Placed
+from ..pipeline.job import Job, Output, Placed
+from ..sources.contract import Step
 
 
 class Receiver(Protocol):
@@ -38,8 +39,8 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
         elif action.watermark is not None:
             receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
             run(job, action.number, rows, receiver, origin)
-        else:
-            run(job, action.number, _step(action, rows, job.time_zone, origin), receiver, origin)
+        elif action.step is not None:
+            run(job, action.number, _made(action.step, rows, job.time_zone, origin), receiver, origin)
 
 
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -47,9 +48,9 @@ def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return rows if rows.schema.names == schema.names else rows.select(schema.names)
 
 
-def _step(action: Action, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
+def _made(step: Step, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
     try:
-        result: pa.RecordBatch = action.step.apply(rows, time_zone)
+        return step.apply(rows, time_zone)
     except TidemillError as error:
         raise type(error)(f"{error.message.rstrip()} (rows of {origin})", hint=error.hint) from error
     except Exception as error:  # what a user's function raises
@@ -57,4 +58,3 @@ def _step(action: Action, rows: pa.RecordBatch, time_zone: str, origin: str) -> 
             f"a function given to map_batches raised `{type(error).__name__}: {error}` on rows of {origin}\n"
             + traceback.format_exc()
         ) from error
-    return result

@@ -49,9 +49,9 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     found = {}
     for name, source in context.job.sources.items():
         files = source.discover(name, options)
-        if getattr(source, "start", None) == "latest":
+        if source.intake.start == "latest":
             files = arrived_since_init(files, created_ms)
-        found[name] = unseen(files, ledger, getattr(source, "overwritten", "error"))
+        found[name] = unseen(files, ledger, source.intake.overwritten)
     return Waiting(listed_ms, found)
 
 
@@ -70,9 +70,7 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int |
     splits: list[Split] = []
     for name, files in seen.files.items():
         source = context.job.sources[name]
-        taken = decide.choose(
-            files, getattr(source, "maxFilesPerTrigger", None), getattr(source, "maxBytesPerTrigger", None)
-        )
+        taken = decide.choose(files, source.intake.max_files, source.intake.max_bytes)
         chosen.extend(taken)
         splits.extend(source.splits(taken, options, context.settings.split_bytes))
     if not chosen:

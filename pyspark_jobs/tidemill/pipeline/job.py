@@ -6,7 +6,7 @@ INVARIANT: a job is a pure function of the pipeline; the same code gives the sam
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
 from ..sinks.contract import Sink
+from ..sources.contract import Source, Step
 from .nodes import Keyed, Node, Read, Stateless, Watermark, parent_of
 from .stream import Pipeline
 
@@ -27,7 +28,7 @@ class Action:
     parent: int | None
     schema: pa.Schema
     source: str | None = None
-    step: Any = None
+    step: Step | None = None
     watermark: str | None = None
     operator: str | None = None
 
@@ -66,7 +67,7 @@ class Job:
 
     pipeline: str
     time_zone: str
-    sources: dict[str, Any]
+    sources: Mapping[str, Source]
     actions: tuple[Action, ...]
     watermarks: dict[str, WatermarkRule]
     operators: dict[str, Placed]
@@ -100,8 +101,8 @@ class Job:
         """The user's functions: by operator, and `step <n>` for the steps that have one."""
         found = {name: placed.operator.functions for name, placed in self.operators.items()}
         for action in self.actions:
-            if action.step is not None and hasattr(action.step, "fn"):
-                found[f"step {action.number}"] = (action.step.fn,)
+            if action.step is not None:
+                found[f"step {action.number}"] = action.step.functions
         return {name: functions for name, functions in found.items() if functions}
 
 
@@ -121,7 +122,7 @@ def compile_job(pipeline: Pipeline) -> Job:
         watermarks={n: WatermarkRule(n, w.column, w.delay_ms) for n, w in pipeline.watermarks.items() if w in numbers},
         operators=_placed(pipeline, numbers),
         outputs=_outputs(pipeline, numbers),
-        metadata=any("_metadata" in str(getattr(a.step, "text", getattr(a.step, "columns", ""))) for a in actions),
+        metadata=any(action.step is not None and action.step.needs_metadata for action in actions),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..operators.contract import BoundOperator, Late
+from ..sources.contract import Step
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Stateless(Node):
     """A stateless step over its parent."""
 
     parent: Node = field(kw_only=True)
-    step: Any = field(kw_only=True)
+    step: Step = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

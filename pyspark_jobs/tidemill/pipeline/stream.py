@@ -21,6 +21,7 @@ from ..operators.contract import Input, Operator, column
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..settings import duration_ms
+from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
 from .nodes import EventTime, Keyed, Node, Read, Stateless, Watermark, Write, nearest_operator
 
@@ -204,7 +205,7 @@ class Stream:
         self._pipeline.sinks[chosen] = Write(chosen, self._node, sink)
         return self
 
-    def _stateless(self, step: Any) -> Stream:
+    def _stateless(self, step: Step) -> Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
         if event_time is not None and event_time.column not in schema.names:

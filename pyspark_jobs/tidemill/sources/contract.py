@@ -5,9 +5,9 @@ Values only. INVARIANT: blocks depend on the file's bytes and `block_rows` alone
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -72,12 +72,28 @@ class ReadContext:
     metadata: bool = False
 
 
+@dataclass(frozen=True)
+class Intake:
+    """What the planner does with the files that a source shows, and how much of them one batch takes."""
+
+    start: Literal["earliest", "latest"] = "earliest"
+    """"latest": files that were there before `init` are passed over."""
+    overwritten: Literal["error", "new"] = "error"
+    """What a taken file with another content is."""
+    max_files: int | None = None
+    max_bytes: int | None = None
+
+
 class Source(Protocol):
     """Where rows come from. Travels to the workers by pickle."""
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of its rows."""
+
+    @property
+    def intake(self) -> Intake:
+        """Which of its files wait, and how many a batch takes."""
 
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
         """Every file that is there now, in the order in which batches take them."""
@@ -92,3 +108,21 @@ class Source(Protocol):
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter."""
+
+
+class Step(Protocol):
+    """A stateless step over rows. Travels to the workers by pickle."""
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's functions, for the code reference in commits."""
+
+    @property
+    def needs_metadata(self) -> bool:
+        """Whether it asks for `_metadata`."""
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that it makes of rows with `schema`; `InvalidInput` where it cannot."""
+
+    def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
+        """What it makes of `rows`, hidden columns last as they came."""

@@ -18,7 +18,7 @@ from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store
 from . import duck
-from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, ReadContext, SourceFile
+from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
@@ -96,6 +96,16 @@ class Files:
     def schema(self) -> pa.Schema:
         """The columns of its rows."""
         return self._schema
+
+    @property
+    def intake(self) -> Intake:
+        """As the options say."""
+        return Intake(
+            start="latest" if self.start == "latest" else "earliest",
+            overwritten="new" if self.overwritten == "new" else "error",
+            max_files=self.maxFilesPerTrigger,
+            max_bytes=self.maxBytesPerTrigger,
+        )
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self._given.items())

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import conform, to_ddl, type_ddl
 from ..store import open_store
-from .contract import SPLIT_BYTES, Block, ReadContext, SourceFile
+from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .files import Files
 
 
@@ -38,6 +38,11 @@ class Rows:
     def schema(self) -> pa.Schema:
         """The columns of its rows."""
         return self._files.schema
+
+    @property
+    def intake(self) -> Intake:
+        """All that is there."""
+        return Intake()
 
     def __repr__(self) -> str:
         return f"Rows({to_ddl(self.schema)!r})"

@@ -22,11 +22,30 @@ from . import duck, sql
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
 
 
+class _Plain:
+    """What a step is unless it says otherwise."""
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """None of the user's."""
+        return ()
+
+    @property
+    def needs_metadata(self) -> bool:
+        """No."""
+        return False
+
+
 @dataclass(frozen=True)
-class Select:
+class Select(_Plain):
     """Only these columns, in this order; `_metadata.file_path` gives the column `file_path`."""
 
     columns: tuple[str, ...]
+
+    @property
+    def needs_metadata(self) -> bool:
+        """Where a column of it is chosen."""
+        return any(str(name).startswith(METADATA) for name in self.columns)
 
     def output(self, schema: pa.Schema) -> pa.Schema:
         """The chosen columns; `InvalidInput` names the nearest one to a name that is not there."""
@@ -61,7 +80,7 @@ class Select:
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(_Plain):
     """Without these columns."""
 
     columns: tuple[str, ...]
@@ -82,16 +101,21 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Sql:
+class Sql(_Plain):
     """One row-wise SELECT of DuckDB's SQL over the stream, which is called `rows` (see `sources/sql.py`)."""
 
     text: str
+
+    @property
+    def needs_metadata(self) -> bool:
+        """Where the statement speaks of it."""
+        return METADATA in self.text
 
     def output(self, schema: pa.Schema) -> pa.Schema:
         """The columns that the statement makes of none; `InvalidInput` for what is not row-wise, or DuckDB refuses."""
         sql.check_row_wise(self.text, [*schema.names, *HIDDEN])
         hidden = [pa.field(ROW, pa.int64())]
-        if METADATA in self.text:
+        if self.needs_metadata:
             hidden.insert(0, pa.field(METADATA, METADATA_TYPE))
         made = self._run(pa.schema([*schema, *hidden]).empty_table(), "UTC").schema
         visible = [field for field in made if not field.name.startswith(sql.ALIAS)]
@@ -128,12 +152,17 @@ class Sql:
 
 
 @dataclass(frozen=True)
-class MapBatches:
+class MapBatches(_Plain):
     """A user's function on each block; `schema` declares what it gives back."""
 
     fn: Callable[[pa.RecordBatch], pa.RecordBatch]
     schema: Any
     _made: pa.Schema = dataclasses.field(init=False, repr=False, compare=False)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The function."""
+        return (self.fn,)
 
     def __post_init__(self) -> None:
         if not callable(self.fn):

@@ -8,7 +8,7 @@ Errors are the classes of `tidemill.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, final
+from typing import Any, Literal, Self, final
 
 import pyarrow as pa
 
@@ -92,8 +92,10 @@ class StateMap:
         """A lower bound of the deadlines of live rows, exact where nothing newer hides a row; None: there is none."""
     def delta(self) -> Run | None:
         """What was changed since `open`, tombstones included; None if nothing was."""
+    def live_change(self) -> int:
+        """Live rows now less live rows at `open`. Looks up the changed keys alone: the cost follows the changes."""
     def __len__(self) -> int:
-        """Live rows."""
+        """Live rows, counted: the cost grows with the map."""
 
 @final
 class Pass:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -355,3 +356,34 @@ def test_threads_may_share_a_map() -> None:
 
     run_all(*(put(user) for user in "abcd"))
     assert len(state) == 200
+
+
+def test_the_live_change_is_what_the_length_changed_by_and_does_not_walk_the_map() -> None:
+    def keys(first: int, count: int) -> pa.RecordBatch:
+        users = pa.array([f"u{number}" for number in range(first, first + count)])
+        return pa.record_batch([users, pa.array([0] * count, pa.int32())], schema=KEY)
+
+    def opened(count: int) -> StateMap:
+        whole = StateMap.open(spend(), [], 0, END)
+        values = pa.record_batch([pa.nulls(count, f.type) for f in VALUE], schema=VALUE)
+        whole.put_many(keys(0, count), values, 1)
+        run = whole.delta()
+        assert run is not None
+        return StateMap.open(spend(), [run], 0, END)
+
+    def least_ms(state: StateMap) -> float:
+        times = []
+        for _ in range(20):
+            started = time.perf_counter()
+            state.live_change()
+            times.append(time.perf_counter() - started)
+        return min(times) * 1000
+
+    small, large = opened(1000), opened(300_000)
+    for state in (small, large):
+        before = len(state)
+        state.remove_many(keys(990, 5))
+        state.remove_many(keys(10**6, 3))
+        state.put_many(keys(994, 1), rows(VALUE, (1.0, None)), 2)
+        assert state.live_change() == len(state) - before == -4
+    assert least_ms(large) < 20 * max(least_ms(small), 0.001)

@@ -131,6 +131,10 @@ impl PyStateMap {
         Ok(py.detach(|| self.fork().delta()).raise(py)?.map(|run| PyRun { run }))
     }
 
+    fn live_change(&self, py: Python<'_>) -> i64 {
+        py.detach(|| self.fork().live_change())
+    }
+
     fn __len__(&self, py: Python<'_>) -> usize {
         py.detach(|| self.fork().len())
     }

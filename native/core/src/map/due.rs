@@ -23,25 +23,32 @@ impl StateMap {
 
     /// The least deadline of a live row; `None` if no live row has one.
     ///
-    /// Exact: a stale one would make a sweep run for ever. Rows that newer runs hide are skipped one by one, so the
-    /// cost grows with the changes above the oldest run, not with the map.
+    /// Exact: a stale one would make a sweep run for ever. Parts of a run are looked into in the order of their least
+    /// deadlines, and rows that newer runs hide are skipped one by one. So the cost grows with the rows that are hidden
+    /// below the answer, and with the logarithm of the map.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
-        let mut blocks: BinaryHeap<_> = BinaryHeap::new();
+        let mut parts: BinaryHeap<_> = BinaryHeap::new();
         for (source, run) in self.runs.iter().enumerate() {
-            blocks.extend(run.due_blocks().map(|(least, rows)| Reverse((least, source, rows.start, rows.end))));
+            parts.extend(run.due_parts().map(|(least, part)| Reverse((least, source, part))));
         }
         let mut best: Option<i64> = None;
-        while let Some(Reverse((least, source, start, end))) = blocks.pop() {
+        while let Some(Reverse((least, source, part))) = parts.pop() {
             if best.is_some_and(|best| best <= least) {
                 break;
             }
-            best = best.into_iter().chain(self.least_visible(source, start..end, best)).min();
+            match part.rows() {
+                Some(rows) => best = self.least_visible(source, rows, best),
+                None => {
+                    let smaller = self.runs[source].due_parts_of(part);
+                    parts.extend(smaller.map(|(least, part)| Reverse((least, source, part))));
+                }
+            }
         }
         best
     }
 
-    /// The least deadline below `best` among `rows` of run `source` that no newer run hides.
+    /// `best`, or a lesser deadline of one of `rows` of run `source` that no newer run hides.
     fn least_visible(&self, source: usize, rows: std::ops::Range<usize>, best: Option<i64>) -> Option<i64> {
         let run = &self.runs[source];
         let mut least = best;

@@ -6,6 +6,7 @@
 mod change;
 mod due;
 mod get;
+mod live;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -84,25 +85,6 @@ impl StateMap {
             }
         });
         self.rows(&picks)
-    }
-
-    /// Live rows.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        if let [only] = self.runs.as_slice()
-            && only.has_no_tombstones()
-        {
-            return only.len();
-        }
-        let mut live = 0;
-        newest(&self.runs, |source, row| live += usize::from(!self.runs[source].is_tombstone(row)));
-        live
-    }
-
-    /// Whether there is no live row.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The rows at `picks` (run, row).

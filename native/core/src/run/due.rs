@@ -1,24 +1,46 @@
-//! The least deadline of each block of 64 rows, so that a search for what is due skips what is not.
+//! The least deadline of each block of 64 rows, of each 64 blocks, and so on: a search for what is due skips what is not.
+
+use std::ops::Range;
 
 use super::{Body, SortedRun};
 
-const BLOCK_ROWS: usize = 64;
+/// Rows of a block; blocks of a part of level 1; parts of a level that make one of the next.
+const FAN: usize = 64;
 const NEVER: i64 = i64::MAX;
 
-/// Minima a block; empty if no row has a deadline.
+/// The minima of the parts of each level, blocks first; no level if no row has a deadline.
 #[derive(Debug, Default)]
 pub(super) struct DueBlocks {
-    minima: Vec<i64>,
+    levels: Vec<Vec<i64>>,
 }
 
 impl DueBlocks {
     /// The minima of `rows` rows of which `deadline` tells the deadline.
     pub(super) fn new(rows: usize, deadline: impl Fn(usize) -> Option<i64>) -> Self {
         let least = |block: usize| {
-            let end = rows.min((block + 1) * BLOCK_ROWS);
-            (block * BLOCK_ROWS..end).filter_map(&deadline).min().unwrap_or(NEVER)
+            let end = rows.min((block + 1) * FAN);
+            (block * FAN..end).filter_map(&deadline).min().unwrap_or(NEVER)
         };
-        Self { minima: (0..rows.div_ceil(BLOCK_ROWS)).map(least).collect() }
+        let mut levels: Vec<Vec<i64>> = vec![(0..rows.div_ceil(FAN)).map(least).collect()];
+        while let Some(top) = levels.last().filter(|top| top.len() > FAN) {
+            levels.push(top.chunks(FAN).map(|part| part.iter().copied().min().unwrap_or(NEVER)).collect());
+        }
+        Self { levels }
+    }
+}
+
+/// Some consecutive rows of a run, of which the least deadline is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DuePart {
+    level: usize,
+    start: usize,
+    end: usize,
+}
+
+impl DuePart {
+    /// The rows of a block; `None` for what consists of smaller parts.
+    pub(crate) fn rows(self) -> Option<Range<usize>> {
+        (self.level == 0).then_some(self.start..self.end)
     }
 }
 
@@ -29,44 +51,52 @@ impl Body {
     }
 
     pub(super) fn min_deadline(&self, start: usize, end: usize) -> Option<i64> {
-        blocks(start, end)
-            .filter_map(|(block, rows)| {
-                let whole = rows.len() == BLOCK_ROWS;
-                match self.due.minima.get(block) {
-                    None | Some(&NEVER) => None,
-                    Some(&least) if whole => Some(least),
-                    Some(_) => rows.filter_map(|row| self.deadline_of(row)).min(),
-                }
-            })
-            .min()
+        let least_of = |(least, part): (i64, DuePart)| match part.end - part.start {
+            FAN => (least != NEVER).then_some(least),
+            _ => (part.start..part.end).filter_map(|row| self.deadline_of(row)).min(),
+        };
+        self.parts(0, start, end).filter_map(least_of).min()
+    }
+
+    /// The parts of a level that the rows `start..end` touch, each with the rows of it that they contain. The least
+    /// deadline of a part that is shown in part is a lower bound.
+    fn parts(&self, level: usize, start: usize, end: usize) -> impl Iterator<Item = (i64, DuePart)> + '_ {
+        let size = FAN.pow(level as u32 + 1);
+        let minima = self.due.levels.get(level).map_or(&[][..], Vec::as_slice);
+        let (first, past) = (start / size, if start < end { end.div_ceil(size) } else { start / size });
+        let shown = minima.iter().enumerate().take(past).skip(first);
+        shown.map(move |(index, &least)| {
+            (least, DuePart { level, start: start.max(index * size), end: end.min((index + 1) * size) })
+        })
     }
 }
 
 impl SortedRun {
     /// Calls `visit` with the rows that have a deadline <= `now_ms`, in order.
     pub(crate) fn for_each_due(&self, now_ms: i64, mut visit: impl FnMut(usize)) {
-        if self.body.due.minima.is_empty() {
-            return;
-        }
-        for (block, rows) in blocks(self.start, self.end) {
-            if self.body.due.minima[block] <= now_ms {
-                rows.filter(|&row| self.deadline(row).is_some_and(|due| due <= now_ms)).for_each(&mut visit);
-            }
+        let top = self.body.due.levels.len().saturating_sub(1);
+        self.visit_due(self.body.parts(top, self.start, self.end), now_ms, &mut visit);
+    }
+
+    fn visit_due(&self, parts: impl Iterator<Item = (i64, DuePart)>, now_ms: i64, visit: &mut impl FnMut(usize)) {
+        for (_, part) in parts.filter(|&(least, _)| least <= now_ms) {
+            let Some(rows) = part.rows() else {
+                self.visit_due(self.body.parts(part.level - 1, part.start, part.end), now_ms, visit);
+                continue;
+            };
+            rows.filter(|&row| self.deadline(row).is_some_and(|due| due <= now_ms)).for_each(&mut *visit);
         }
     }
 
-    /// (least deadline, row numbers) of each block that has a deadline. The least one of a block that is shown in
-    /// part is a lower bound.
-    pub(crate) fn due_blocks(&self) -> impl Iterator<Item = (i64, std::ops::Range<usize>)> + '_ {
-        blocks(self.start, self.end)
-            .filter_map(|(block, rows)| self.body.due.minima.get(block).map(|&least| (least, rows)))
-            .filter(|&(least, _)| least != NEVER)
+    /// (least deadline, part) of the few largest parts, those without deadlines left out. The least one of a part that
+    /// is shown in part is a lower bound.
+    pub(crate) fn due_parts(&self) -> impl Iterator<Item = (i64, DuePart)> + '_ {
+        let top = self.body.due.levels.len().saturating_sub(1);
+        self.body.parts(top, self.start, self.end).filter(|&(least, _)| least != NEVER)
     }
-}
 
-/// The blocks that the rows `start..end` touch, each with the rows of it that they contain.
-fn blocks(start: usize, end: usize) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
-    let first = start / BLOCK_ROWS;
-    let past = if start < end { end.div_ceil(BLOCK_ROWS) } else { first };
-    (first..past).map(move |block| (block, start.max(block * BLOCK_ROWS)..end.min((block + 1) * BLOCK_ROWS)))
+    /// The same of the parts that `part`, which is no block, consists of.
+    pub(crate) fn due_parts_of(&self, part: DuePart) -> impl Iterator<Item = (i64, DuePart)> + '_ {
+        self.body.parts(part.level - 1, part.start, part.end).filter(|&(least, _)| least != NEVER)
+    }
 }

@@ -108,6 +108,43 @@ fn the_next_deadline_is_exact_where_newer_rows_hide_many_blocks() {
     }
 }
 
+/// Enough rows for three levels of blocks; the least deadlines lie anywhere, and most are hidden in turn.
+#[test]
+fn deadlines_are_found_through_all_levels_of_blocks() {
+    const ROWS: i64 = 64 * 64 * 66;
+    let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
+    let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
+    let mut base = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
+    base.change(&armed((0..ROWS).map(|key| (key, (key % 1000 == 0).then_some(key))))).unwrap();
+    let base = base.delta().unwrap().unwrap();
+    let middle = base.hashes()[base.len() / 2 + 7];
+    for (range, refreshed) in [(KeyRange::ALL, 0), (KeyRange::ALL, 200_000), (KeyRange { lo: 99, hi: middle }, 0)] {
+        let mut map = StateMap::open(Arc::clone(&schema), std::slice::from_ref(&base), range).unwrap();
+        map.change(&armed((0..refreshed).map(|key| (key, None)))).unwrap();
+        let live = map.scan().unwrap();
+        let mut deadlines: Vec<i64> = live.deadline.iter().copied().flatten().collect();
+        deadlines.sort_unstable();
+        assert_eq!(map.next_deadline(), deadlines.first().copied());
+        for now in [-1, 0, 199_999, 200_000, 230_000, i64::MAX] {
+            let mut due: Vec<i64> = map.due(now).unwrap().deadline.into_iter().flatten().collect();
+            due.sort_unstable();
+            assert_eq!(due, deadlines[..deadlines.partition_point(|&deadline| deadline <= now)]);
+        }
+    }
+}
+
+#[test]
+fn the_live_change_counts_rows_that_came_and_went_and_no_others() {
+    let mut map = committed(&with(&[put(1, 1, None), put(2, 2, None), put(3, 3, None)]));
+    map.change(&changes(&[remove(1)])).unwrap();
+    map = committed(&map);
+    assert_eq!(map.live_change(), 0);
+    map.change(&changes(&[put(1, 9, None), put(2, 9, None), remove(9)])).unwrap();
+    assert_eq!(map.live_change(), 1);
+    map.change(&changes(&[remove(1), remove(2), remove(3), remove(3), put(4, 1, None)])).unwrap();
+    assert_eq!(map.live_change(), -1);
+}
+
 #[test]
 fn a_deadline_is_due_at_its_own_millisecond() {
     let map = with(&[put(1, 1, Some(10)), put(2, 1, Some(i64::MAX)), put(3, 1, Some(i64::MIN))]);

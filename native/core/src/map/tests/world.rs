@@ -75,16 +75,18 @@ pub(super) struct World {
     segments: Vec<SortedRun>,
     map: StateMap,
     model: Model,
+    /// Rows at the time of opening.
+    opened: usize,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         let map = StateMap::open(map_schema(), &[], KeyRange::ALL).unwrap();
-        Self { segments: Vec::new(), map, model: Model::new() }
+        Self { segments: Vec::new(), map, model: Model::new(), opened: 0 }
     }
 
     pub(super) fn fork(&self) -> Self {
-        Self { segments: self.segments.clone(), map: self.map.copy(), model: self.model.clone() }
+        Self { segments: self.segments.clone(), map: self.map.copy(), model: self.model.clone(), opened: self.opened }
     }
 
     pub(super) fn change(&mut self, rows: &[Change]) {
@@ -115,6 +117,7 @@ impl World {
     pub(super) fn look(&self) {
         self.compare(&self.map.scan().unwrap(), &self.model);
         assert_eq!(self.map.len(), self.model.len());
+        assert_eq!(self.map.live_change(), self.model.len() as i64 - self.opened as i64);
         assert_eq!(self.map.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
     }
 
@@ -165,6 +168,7 @@ impl World {
 
     fn reopen(&mut self) {
         self.map = StateMap::open(map_schema(), &self.segments, KeyRange::ALL).unwrap();
+        self.opened = self.model.len();
     }
 
     /// `rows` are those of `expected`, in order.

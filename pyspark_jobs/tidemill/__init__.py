@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from .operators.aggregate import count, first, last, max, mean, min, sum
     from .operators.map_with_state import StateSpec
+    from .operators.window import window
     from .pipeline.load import load
     from .pipeline.stream import GroupedStream, Pipeline, Stream
     from .protocol.progress import BatchProgress
@@ -59,6 +60,7 @@ _HOME = {
     "min": "operators.aggregate",
     "open": "repository",
     "sum": "operators.aggregate",
+    "window": "operators.window",
 }
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "open",
     "sum",
     "testing",
+    "window",
 ]
 
 

@@ -147,6 +147,7 @@ def aggregate(
     key: Sequence[str],
     input_schema: pa.Schema,
     functions: Sequence[tuple[str, str, str | None]],
+    window: Any = None,
 ) -> Operator:
     """Running aggregates. `functions`: (output column, function, input column or None for count of rows).
 
@@ -155,6 +156,11 @@ def aggregate(
     decimal(p, s) decimal(min(38, p+4), min(38, s+4)). Output: key columns, then one column a function, one row for
     each key that the pass touched ("update" mode). Input columns may be of any supported type for count, first, last,
     min, max. Partials are combined within a block, then folded state first, in block order.
+
+    `window`: an object with `column` (a timestamp), `size_ms`, `slide_ms`, `start_ms`, `key` (the name of the key
+    column that holds a window's start), `place` (where that stands among the key columns), `ends`: "never" (there is no
+    watermark over the column), "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into
+    no open window, and rows without a time, are late. The output then has `window struct<start, end>` at that place.
 
     One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, and
     `x` and `x.set` (bool) for first and last.

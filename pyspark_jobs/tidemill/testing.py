@@ -126,7 +126,7 @@ class Tester:
 
     def _state(self, operator: str) -> dict[Any, Any]:
         placed = self.repository.context.job.operators[operator].operator
-        key, value = placed.input.key, placed.maps[0].value.names
+        key, value = placed.maps[0].key.names, placed.maps[0].value.names
         table = self.repository.state(operator)
         scalar = bool(getattr(placed, "state_unnamed", False))
         make = row_type(value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.operators.contract import Defaults, Input, column, key_schema
+from tidemill.operators.contract import Declared, Defaults, Input, column, key_schema
 from tidemill.state.columns import MapColumns
 
 
@@ -17,7 +17,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Latest:
+class Latest(Declared):
     """Declared: `grouped.latest("column")`."""
 
     name: str

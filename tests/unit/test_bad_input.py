@@ -157,6 +157,43 @@ def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):
     refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "no branch `mian`", "`main`")
 
 
+def test_windows_that_cannot_be_are_told_when_they_are_declared():
+    def stream(name, late="drop"):
+        rows = tm.Pipeline(name).read(tm.Rows("k string, ts timestamp, d date"))
+        return rows.withWatermark("ts", "1 minute", late=late)
+
+    refused(lambda: tm.window("ts", "5 minutes", "10 minutes"), "tm.window", "not longer")
+    refused(lambda: tm.window("ts", "0 seconds"), "tm.window")
+    refused(lambda: tm.window("ts", "1 hour", startTime="-1 hour"), "startTime", "less than the slide")
+    refused(lambda: tm.window("ts", "1 month"), "1 month")
+    refused(lambda: stream("a").groupBy(tm.window("t", "1 hour")), "`t`", "did you mean `ts`?")
+    refused(lambda: stream("a").groupBy(tm.window("d", "1 hour")), "`d`", "expected a timestamp")
+    refused(lambda: stream("a").groupBy(tm.window("ts", "1 hour"), tm.window("ts", "2 hours")), "2 windows")
+    hourly = tm.window("ts", "1 hour")
+    grouped = stream("a").groupBy(hourly, "k")
+    refused(lambda: grouped.agg(n=tm.count(), outputMode="complete"), "'complete'", "'update' or 'append'")
+    refused(lambda: grouped.dropDuplicates(), "tm.window", ".agg")
+    kept = stream("b", late="keep").groupBy(hourly)
+    refused(lambda: kept.agg(n=tm.count()), 'late="keep"')
+    plain = tm.Pipeline("c").read(tm.Rows("k string, ts timestamp")).groupBy(hourly)
+    refused(lambda: plain.agg(n=tm.count(), outputMode="append"), "'append'", "a watermark on `ts`")
+    refused(lambda: stream("d").groupBy("k").agg(n=tm.count(), outputMode="append"), "'append'", "a window")
+
+
+def test_state_of_one_window_is_not_read_by_another(tmp_path):
+    def opened(**options):
+        p = tm.Pipeline("windows")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="ts timestamp")).withWatermark("ts", "1 day")
+        rows.groupBy(tm.window("ts", **options)).agg(n=tm.count())
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    opened(windowDuration="1 hour").init()
+    refused(
+        lambda: opened(windowDuration="2 hours").run(engine="local"),
+        "`window` = 3600000 ms by 3600000 ms from 0 ms over ts",
+    )
+
+
 def test_a_name_is_given_once_whoever_adds_the_operator(folder):
     _, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="same")

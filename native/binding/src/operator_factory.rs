@@ -8,8 +8,8 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
-    AggregateOperator, AggregateSpec, DeduplicateOperator, DeduplicateSpec, Forget, KeyedFunctionOperator,
-    KeyedFunctionSpec, LateRows, Timeout,
+    AggregateOperator, AggregateSpec, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyedFunctionOperator,
+    KeyedFunctionSpec, LateRows, Timeout, WindowSpec,
 };
 
 use crate::arrow::schema_in;
@@ -19,14 +19,56 @@ use crate::operator_function::{Arguments, PythonFunction};
 use crate::state::StateKind;
 use crate::value::{Field, Shape, Zone};
 
+/// Windows as Python declares them; times are milliseconds.
+#[derive(FromPyObject)]
+pub(crate) struct DeclaredWindow {
+    column: String,
+    size_ms: i64,
+    slide_ms: i64,
+    start_ms: i64,
+    key: String,
+    place: usize,
+    ends: String,
+}
+
+impl DeclaredWindow {
+    fn spec(self, py: Python<'_>) -> PyResult<WindowSpec> {
+        let ends = match self.ends.as_str() {
+            "never" => Ends::Never,
+            "forgotten" => Ends::Forgotten,
+            "emitted" => Ends::Emitted,
+            other => {
+                let text = format!("windows end \"never\", \"forgotten\" or \"emitted\", found {other:?}");
+                return Err(invalid(py, &text));
+            }
+        };
+        let us = |ms: i64| ms.saturating_mul(1_000);
+        if self.slide_ms < 1 || self.size_ms < self.slide_ms {
+            let text = format!("a window of {} ms by {} ms is none", self.size_ms, self.slide_ms);
+            return Err(invalid(py, &text));
+        }
+        Ok(WindowSpec {
+            column: self.column,
+            size_us: us(self.size_ms),
+            slide_us: us(self.slide_ms),
+            start_us: us(self.start_ms),
+            key: (self.key, self.place),
+            output: "window".to_owned(),
+            ends,
+        })
+    }
+}
+
 /// Running aggregates.
 #[pyfunction]
+#[pyo3(signature = (name, key, input_schema, functions, window=None))]
 pub(crate) fn aggregate(
     py: Python<'_>,
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
     functions: Vec<(String, String, Option<String>)>,
+    window: Option<DeclaredWindow>,
 ) -> PyResult<PyOperator> {
     let functions =
         functions.into_iter().map(|(output, function, column)| Ok((output, Function::named(&function)?, column)));
@@ -35,6 +77,7 @@ pub(crate) fn aggregate(
         key,
         input: Arc::new(schema_in(input_schema)?),
         functions: functions.collect::<Result<_>>().raise(py)?,
+        window: window.map(|window| window.spec(py)).transpose()?,
     };
     Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))
 }

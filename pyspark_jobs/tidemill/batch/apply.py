@@ -101,7 +101,7 @@ class _Range:
             rows_updated=counters.get("rows_updated", 0),
             rows_removed=counters.get("rows_removed", 0),
             timed_out=counters.get("timed_out", 0),
-            rows_total=sum(len(one) for one in after[:1]),
+            rows_total=sum(one.live_change() for one in after[:1]),  # the driver adds those of the version below
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied - started) * 1000),
             commit_ms=int((time.perf_counter() - applied) * 1000),

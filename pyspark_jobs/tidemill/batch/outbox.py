@@ -62,7 +62,7 @@ class Outbox:
         prepared = handle.prepare(given, pass_, combine=False)
         if prepared.late is not None:
             self._late(placed, given.filter(prepared.late))
-        for target, part in enumerate(_native.partition(prepared.rows, list(operator.input.key), self._ends)):
+        for target, part in enumerate(_native.partition(prepared.rows, operator.maps[0].key.names, self._ends)):
             for piece in pieces(part, self.batch.settings.chunk_bytes):
                 self._parts[operator.name] += 1
                 head = Head(

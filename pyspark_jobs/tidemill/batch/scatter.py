@@ -121,7 +121,7 @@ class _Block:
         prepared = self.sender.handles[operator.name].prepare(given, self.sender.pass_)
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)
-        parts = _native.partition(prepared.rows, list(operator.input.key), self.sender.ends)
+        parts = _native.partition(prepared.rows, operator.maps[0].key.names, self.sender.ends)
         for target, part in enumerate(parts):
             for number, piece in enumerate(pieces(part, self.sender.batch.settings.chunk_bytes)):
                 self._send(target, wire.ROWS, operator.name, piece, number)
@@ -179,17 +179,24 @@ def late_rejects(placed: Placed, late: pa.RecordBatch, source: str | None, file:
     """Late rows as rows for quarantine: what they were, and for which operator they came too late."""
     columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
     lines = late.column(ROW).to_pylist() if ROW in late.schema.names else [None] * late.num_rows
-    reason = f"late for operator `{placed.operator.name}`: at or before the watermark"
+    time = placed.operator.input.event_time
+    missing = [False] * late.num_rows if time is None else late.column(time).is_null().to_pylist()
+    reasons = [
+        f"operator `{placed.operator.name}`: without an event time, in no window"
+        if is_missing
+        else f"late for operator `{placed.operator.name}`: at or before the watermark"
+        for is_missing in missing
+    ]
     records = [
         {
             "source": source,
             "file": file,
             "line": None if line is None else line + 1,
-            "column": placed.operator.input.event_time,
+            "column": time,
             "reason": reason,
             "text": json.dumps(row, default=str, ensure_ascii=False),
         }
-        for line, row in zip(lines, late.select(columns).to_pylist(), strict=True)
+        for line, row, reason in zip(lines, late.select(columns).to_pylist(), reasons, strict=True)
     ]
     return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
 

@@ -54,7 +54,7 @@ def execute(
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
-    commit = _commit(context, batch, receipts, published, engine)
+    commit = _commit(context, batch, receipts, published, engine, _rows_before(head, batch))
     ledger = _ledger(context, head, batch)
     durations = {
         "addBatch": int((executed - started) * 1000),
@@ -119,7 +119,14 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     return sorted(receipts, key=lambda receipt: (receipt.level, receipt.lo))
 
 
-def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: int, engine: Engine) -> Commit:
+def _commit(
+    context: Context,
+    batch: Batch,
+    receipts: list[Receipt],
+    published: int,
+    engine: Engine,
+    rows_before: Mapping[str, int],
+) -> Commit:
     plan, job = batch.plan, context.job
     base = [receipt for receipt in receipts if receipt.level == 0]
     state = decide.merge_state(receipts)
@@ -141,7 +148,7 @@ def _commit(context: Context, batch: Batch, receipts: list[Receipt], published: 
         outputs=_outputs(receipts),
         quarantine=[file for receipt in receipts for file in receipt.quarantine],
         counts=_counts(plan, base),
-        operators=_metrics(receipts, state),
+        operators=_metrics(receipts, state, rows_before),
         schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
         sinks={
             output.name: {
@@ -182,15 +189,24 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
 
 
-def _metrics(receipts: list[Receipt], state: Mapping[str, Mapping[str, list[Segment]]]) -> dict[str, OperatorMetrics]:
-    """The sums of all ranges; a segment that several ranges see is one."""
+def _rows_before(head: Commit | None, batch: Batch) -> dict[str, int]:
+    """Live rows of the operators in the version below; none of one that begins."""
+    known = head.operators if head is not None else {}
+    return {name: known[name].rows_total for name, maps in batch.state.items() if name in known and any(maps.values())}
+
+
+def _metrics(
+    receipts: list[Receipt], state: Mapping[str, Mapping[str, list[Segment]]], rows_before: Mapping[str, int]
+) -> dict[str, OperatorMetrics]:
+    """The sums of all ranges: they tell by how many rows the state has grown. A segment that several see is one."""
     found: dict[str, OperatorMetrics] = {}
     for receipt in receipts:
         for name, metrics in receipt.operators.items():
             found[name] = found[name].plus(metrics) if name in found else metrics
     for name, metrics in found.items():
         sizes = {segment.name: segment.size for segments in state[name].values() for segment in segments}
-        found[name] = dataclasses.replace(metrics, state_bytes=sum(sizes.values()))
+        total = rows_before.get(name, 0) + metrics.rows_total
+        found[name] = dataclasses.replace(metrics, rows_total=total, state_bytes=sum(sizes.values()))
     return found
 
 

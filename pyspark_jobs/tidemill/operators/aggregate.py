@@ -1,6 +1,7 @@
-"""`.agg(…)`: running aggregates by key. Here: which functions there are, and their checks. They are computed in Rust.
+"""`.agg(…)`: running aggregates by key and window. Here: which functions there are, and their checks.
 
-State of a key is one row of partials; what leaves is one row for each key that a batch touched ("update" mode).
+They are computed in Rust. State of a key is one row of partials; what leaves is one row for each key that a batch
+touched ("update" mode), or for each window that is over ("append").
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -16,7 +17,10 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
-from .contract import Defaults, Handle, Input, column, key_schema
+from .contract import Clock, Declared, Defaults, Handle, Input, column
+from .window import START
+
+Ends = Literal["never", "forgotten", "emitted"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,12 @@ def last(column: str) -> Aggregate:
 
 
 @dataclass(frozen=True)
-class AggregateOperator:
+class AggregateOperator(Declared):
     """`.agg(total=tm.sum("x"), …)` as declared."""
 
     name: str
     functions: tuple[tuple[str, Aggregate], ...]
+    output_mode: str = "update"
 
     @staticmethod
     def declare(name: str, functions: Mapping[str, Any], output_mode: str) -> AggregateOperator:
@@ -87,11 +92,14 @@ class AggregateOperator:
                 raise InvalidInput(
                     f"operator `{name}`: `{output}` is {function!r}, expected an aggregate such as `tm.count()`"
                 )
-        if output_mode != "update":
-            raise InvalidInput(
-                f"operator `{name}`: outputMode {output_mode!r} is not allowed without a window: expected 'update'"
-            )
-        return AggregateOperator(name, tuple(functions.items()))
+        if output_mode not in ("update", "append"):
+            raise InvalidInput(f"operator `{name}`: outputMode {output_mode!r}, expected 'update' or 'append'")
+        return AggregateOperator(name, tuple(functions.items()), output_mode)
+
+    @property
+    def takes_windows(self) -> bool:
+        """Yes."""
+        return True
 
     def bind(self, given: Input) -> BoundAggregate:
         """Checks columns and types; the Rust engine says which types a function takes."""
@@ -100,9 +108,40 @@ class AggregateOperator:
                 raise InvalidInput(f"operator `{self.name}`: the output column `{output}` is also a key column")
             if aggregate.column is not None:
                 column(given.schema, aggregate.column, f"operator `{self.name}`: `{output}`")
-        bound = BoundAggregate(self.name, given, self.functions)
+        bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
         _ = bound.output_schema
         return bound
+
+    def _ends(self, given: Input) -> Ends:
+        """What the end of a window is: it needs a watermark over the windows' own column."""
+        ending = given.window is not None and given.event_time == given.window[0].column
+        if self.output_mode == "append" and not ending:
+            what = "a window" if given.window is None else f"a watermark on `{given.window[0].column}`"
+            raise InvalidInput(
+                f"operator `{self.name}`: outputMode 'append' is not allowed without {what}: no row would be final",
+                hint='group by tm.window(…) over the column of .withWatermark(…), or use outputMode="update"',
+            )
+        if ending and given.late == "keep":
+            raise InvalidInput(
+                f"operator `{self.name}`: windows cannot keep late rows: theirs are over; found "
+                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+            )
+        if not ending:
+            return "never"
+        return "emitted" if self.output_mode == "append" else "forgotten"
+
+
+@dataclass(frozen=True)
+class _Window:
+    """The windows as the engine is told of them."""
+
+    column: str
+    size_ms: int
+    slide_ms: int
+    start_ms: int
+    key: str
+    place: int
+    ends: str
 
 
 @dataclass(frozen=True)
@@ -112,19 +151,33 @@ class BoundAggregate(Defaults):
     name: str
     input: Input
     aggregates: tuple[tuple[str, Aggregate], ...]
+    ends: Ends = "never"
     kind: str = "aggregate"
 
     def open(self) -> Handle:
         """The Rust operator."""
         functions = [(output, a.function, a.column) for output, a in self.aggregates]
-        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions)
+        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window())
+
+    def _window(self) -> _Window | None:
+        if self.input.window is None:
+            return None
+        window, place = self.input.window
+        return _Window(window.column, window.size_ms, window.slide_ms, window.start_ms, START, place, self.ends)
+
+    @property
+    def clock(self) -> Clock | None:
+        """Event time, where windows end."""
+        return None if self.ends == "never" else "event"
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         handle: Any = self.open()
         (partials,) = handle.map_schemas()
-        value = pa.schema(list(partials.columns)[len(self.input.key) : -len(SYSTEM_COLUMNS)])
-        return handle.output_schema(), (MapColumns(partials.name, key_schema(self.input), pa.schema([]), value),)
+        columns = list(partials.columns)
+        width = len(self.input.key) + (self.input.window is not None)
+        key, value = pa.schema(columns[:width]), pa.schema(columns[width : -len(SYSTEM_COLUMNS)])
+        return handle.output_schema(), (MapColumns(partials.name, key, pa.schema([]), value),)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -138,8 +191,11 @@ class BoundAggregate(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """Output column → function and column."""
-        return {output: f"{a.function}({a.column or '*'})" for output, a in self.aggregates}
+        """Output column → function and column; the windows, and what their end is."""
+        rules = {output: f"{a.function}({a.column or '*'})" for output, a in self.aggregates}
+        if self.input.window is not None:
+            rules |= {"window": str(self.input.window[0]), "window ends": self.ends}
+        return rules
 
     def __str__(self) -> str:
         return f"{self.name}: {to_ddl(self.output_schema)}"

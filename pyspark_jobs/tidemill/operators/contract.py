@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..settings import nearest
 from ..state.columns import MapColumns
+from .window import Window
 
 Late = Literal["drop", "quarantine", "keep"]
 Clock = Literal["batch", "event"]
@@ -32,6 +33,8 @@ class Input:
     time_zone: str
     delay_ms: int = 0
     """How far the watermark stays behind the greatest event time; 0 where there is none."""
+    window: tuple[Window, int] | None = None
+    """The windows that rows are grouped by beside `key`, and where they stand among its columns."""
 
 
 class Handle(Protocol):
@@ -123,12 +126,25 @@ class Defaults:
         return {}
 
 
+class Declared:
+    """What an operator is unless it says otherwise, before its input is known: one that knows no windows."""
+
+    @property
+    def takes_windows(self) -> bool:
+        """No."""
+        return False
+
+
 class Operator(Protocol):
     """What a user's call declared, before its input is known."""
 
     @property
     def name(self) -> str:
         """The name that identifies its state."""
+
+    @property
+    def takes_windows(self) -> bool:
+        """Whether it heeds `Input.window`."""
 
     def bind(self, given: Input) -> BoundOperator:
         """Checks the declaration against the input; `InvalidInput` for what does not fit."""
@@ -138,7 +154,7 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
     """The operator as a commit records it, and as later code is compared with."""
     return {
         "kind": operator.kind,
-        "key": list(operator.input.key),
+        "key": list(operator.maps[0].key.names),
         "maps": {columns.name: columns.describe() for columns in operator.maps},
         "output": to_ddl(operator.output_schema),
         "rules": operator.rules,

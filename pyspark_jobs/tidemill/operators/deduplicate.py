@@ -14,14 +14,14 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..state.columns import MapColumns
-from .contract import Clock, Defaults, Handle, Input, key_schema
+from .contract import Clock, Declared, Defaults, Handle, Input, key_schema
 
 SEEN = "seen"
 Forgets = Literal["never", "at_event_time", "after"]
 
 
 @dataclass(frozen=True)
-class DeduplicateOperator:
+class DeduplicateOperator(Declared):
     """Deduplication as declared; `within_watermark`: a key is forgotten the delay after its first row."""
 
     name: str

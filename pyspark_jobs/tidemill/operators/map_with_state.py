@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from ..settings import duration_ms
 from ..state.columns import MapColumns
-from .contract import Clock, Defaults, Handle, Input, column, key_schema
+from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
 
 STATE_MAP = "state"
 
@@ -88,7 +88,7 @@ def _arguments(function: Callable[..., Any]) -> int:
 
 
 @dataclass(frozen=True)
-class MapWithStateOperator:
+class MapWithStateOperator(Declared):
     """`.mapWithState(…)` as declared."""
 
     name: str

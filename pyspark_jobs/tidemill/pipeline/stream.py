@@ -20,6 +20,7 @@ from ..operators.aggregate import Aggregate, AggregateOperator
 from ..operators.contract import Input, Operator, column
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
+from ..operators.window import START, Window
 from ..settings import duration_ms
 from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
@@ -164,19 +165,32 @@ class Stream:
         self._pipeline.watermarks[key] = node
         return node
 
-    def groupBy(self, *columns: str) -> GroupedStream:
-        """The stream by key: one or more columns. A null is a key of its own. Spark: `groupBy`."""
+    def groupBy(self, *columns: str | Window) -> GroupedStream:
+        """The stream by key: columns, and at most one `tm.window(…)`. A null is a key of its own. Spark: `groupBy`."""
         if not columns:
             raise InvalidInput("groupBy needs at least one column")
-        for name in columns:
+        places = [place for place, one in enumerate(columns) if isinstance(one, Window)]
+        if len(places) > 1:
+            raise InvalidInput(f"groupBy: found {len(places)} windows, expected at most one")
+        names = [name for name in columns if not isinstance(name, Window)]
+        for name in names:
             if not isinstance(name, str):
-                raise InvalidInput(f"groupBy: expected column names, found {name!r} (windows are not there yet)")
+                raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
             found = column(self.schema, name, "groupBy")
             if pa.types.is_nested(found.type):
                 raise InvalidInput(f"groupBy: column `{name}` is {found.type}, which cannot be a key yet")
-        if len(set(columns)) < len(columns):
-            raise InvalidInput(f"groupBy names a column twice: {', '.join(columns)}")
-        return GroupedStream(self, columns)
+        if len(set(names)) < len(names):
+            raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
+        return GroupedStream(self, names, self._windows(columns[places[0]], places[0]) if places else None)
+
+    def _windows(self, window: Any, place: int) -> tuple[Window, int]:
+        found = column(self.schema, window.column, "tm.window")
+        if not pa.types.is_timestamp(found.type):
+            raise InvalidInput(f"tm.window: column `{window.column}` is {found.type}, expected a timestamp")
+        for name in (START, "window"):
+            if name in self.schema.names:
+                raise InvalidInput(f"tm.window: the stream has a column `{name}` already", hint="rename it with .sql")
+        return window, place
 
     def dropDuplicates(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:
         """The first row of each combination of `columns`; without them, of all columns. See `GroupedStream`."""
@@ -219,9 +233,10 @@ class Stream:
 class GroupedStream:
     """A stream by key: each method is a keyed operator with its own state, and returns its output as a stream."""
 
-    def __init__(self, stream: Stream, key: Sequence[str]) -> None:
+    def __init__(self, stream: Stream, key: Sequence[str], window: tuple[Window, int] | None = None) -> None:
         self._stream = stream
         self._key = tuple(key)
+        self._window = window
 
     def mapWithState(
         self, spec: StateSpec, stateSchema: Any, outputSchema: Any, value: str | None = None, name: str | None = None
@@ -250,7 +265,11 @@ class GroupedStream:
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
     def agg(self, *, name: str | None = None, outputMode: str = "update", **functions: Aggregate) -> Stream:
-        """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`."""
+        """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
+
+        By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
+        window that a batch changed; either forgets it then. Without a window there is only "update".
+        """
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 
     def add(self, operator: Operator) -> Stream:
@@ -261,6 +280,10 @@ class GroupedStream:
                 f"pipeline `{pipeline.name}` has an operator `{operator.name}` already",
                 hint="names identify state: give this one a name of its own, name=…",
             )
+        if self._window is not None and not operator.takes_windows:
+            raise InvalidInput(
+                f"operator `{operator.name}` cannot be grouped by tm.window(…)", hint="windows are for .agg(…)"
+            )
         event = node.event_time
         bound = operator.bind(
             Input(
@@ -270,6 +293,7 @@ class GroupedStream:
                 late=event.late if event else "drop",
                 time_zone=pipeline.timeZone,
                 delay_ms=pipeline.watermarks[event.watermark].delay_ms if event else 0,
+                window=self._window,
             )
         )
         passed_on = dataclasses.replace(event, column=bound.event_time) if event and bound.event_time else None

@@ -1,14 +1,17 @@
-//! Running aggregates by key. State of a key is one row of partials; each pass emits a row for every key it touched.
+//! Running aggregates by key, and by window. State of a key is one row of partials; each pass emits a row for every key
+//! it touched, or, for windows that are emitted at their end, for every window that is over.
 //!
 //! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
 
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Field, Fields, Schema, SchemaRef};
 
 use super::columns::{InputColumn, check_chunk, keys_of, map_of};
 use super::groups::Groups;
+use super::window::{Assigned, Ends, WindowSpec, Windows};
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
 use crate::aggregate::{Accumulator, Aggregate, Function};
 use crate::error::{Error, Result};
@@ -30,6 +33,8 @@ pub struct AggregateSpec {
     pub input: SchemaRef,
     /// (output column, function, input column or `None` for a count of rows).
     pub functions: Vec<(String, Function, Option<String>)>,
+    /// The windows by which rows are grouped beside their key.
+    pub window: Option<WindowSpec>,
 }
 
 /// Running aggregates at work.
@@ -37,11 +42,18 @@ pub struct AggregateSpec {
 pub struct AggregateOperator {
     name: String,
     key: Vec<InputColumn>,
+    windows: Option<Windows>,
     aggregates: Vec<Part>,
     maps: [MapSchema; 1],
     prepared: SchemaRef,
     output: SchemaRef,
     metrics: Metrics,
+}
+
+/// What a pass made of the keys that it touched.
+struct Folded {
+    keys: Keys,
+    accumulators: Vec<Box<dyn Accumulator>>,
 }
 
 /// One aggregate, its input, and where its partial stands among all partial columns.
@@ -57,18 +69,100 @@ impl AggregateOperator {
     /// columns of one name.
     pub fn new(spec: &AggregateSpec) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
-        let key_fields: Fields = key.iter().map(InputColumn::field).collect();
+        let windows = spec.window.as_ref().map(|window| Windows::new(&spec.name, &spec.input, window)).transpose()?;
+        let (mut key_fields, mut shown_fields): (Vec<_>, Vec<_>) =
+            key.iter().map(|column| (column.field(), column.field())).unzip();
+        if let Some(windows) = &windows {
+            key_fields.insert(windows.place(), windows.key_field());
+            shown_fields.insert(windows.place(), windows.output_field());
+        }
+        let (key_fields, shown_fields) = (Fields::from(key_fields), Fields::from(shown_fields));
         let (aggregates, partial_fields) = parts(spec)?;
         let value = Fields::from(partial_fields);
         let results = aggregates
             .iter()
             .map(|part| Ok(Arc::new(Field::new(&part.aggregate.output, part.aggregate.result_type()?, true))));
         let results = results.collect::<Result<Vec<_>>>()?;
-        let output = joined(&spec.name, &key_fields, &results)?;
+        let output = joined(&spec.name, &shown_fields, &results)?;
         let prepared = joined(&spec.name, &key_fields, &value)?;
         let map = map_of(&spec.name, MAP, &key_fields, &value)?;
         let name = spec.name.clone();
-        Ok(Self { name, key, aggregates, maps: [map], prepared, output, metrics: Metrics::default() })
+        Ok(Self { name, key, windows, aggregates, maps: [map], prepared, output, metrics: Metrics::default() })
+    }
+
+    /// How many columns a key has, a window's start too.
+    fn key_width(&self) -> usize {
+        self.maps[0].key.len()
+    }
+
+    /// Rows with their windows, without those that fall into none that is open.
+    fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<(RecordBatch, Keys, Option<BooleanBuffer>)> {
+        let Some(windows) = &self.windows else {
+            let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, rows)?, rows.num_rows())?;
+            return Ok((rows.clone(), keys, None));
+        };
+        let Assigned { rows, starts, outside } = windows.assign(&self.name, rows, pass.late_ms)?;
+        let mut columns = InputColumn::all_of(&self.key, &self.name, &rows)?;
+        columns.insert(windows.place(), starts);
+        let keys = keys_of(&columns, rows.num_rows())?;
+        Ok((rows, keys, outside))
+    }
+
+    fn emit(&self, keys: Keys, accumulators: &[Box<dyn Accumulator>], out: &mut Output) -> Result<()> {
+        let mut columns = keys.columns().to_vec();
+        if let Some(windows) = &self.windows {
+            columns[windows.place()] = windows.shown(&columns[windows.place()])?;
+        }
+        for accumulator in accumulators {
+            columns.push(accumulator.result()?);
+        }
+        out.emit(keys, RecordBatch::try_new(self.output.clone(), columns)?)
+    }
+
+    fn update(&mut self, groups: Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<Folded> {
+        let accumulators = self.fold(&groups, chunks, map)?;
+        let rows = groups.len();
+        let keys = groups.keys.columns().to_vec();
+        let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
+        let deadline = match &self.windows {
+            None => vec![None; rows],
+            Some(windows) => windows.deadlines(&keys[windows.place()])?,
+        };
+        map.change(&Changes {
+            keys,
+            sub_keys: Vec::new(),
+            values: partials.concat(),
+            updated_at: vec![at_ms; rows],
+            deadline,
+            deleted: vec![false; rows],
+        })?;
+        self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
+        self.metrics.rows_updated += rows as u64;
+        Ok(Folded { keys: groups.keys, accumulators })
+    }
+
+    /// Forgets the windows that are over, and emits them where that is when they are.
+    fn close(&mut self, ends: Ends, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
+        let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
+        let due = map.due(now_ms)?;
+        let rows = due.updated_at.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        if ends == Ends::Emitted {
+            let mut accumulators = self.accumulators(rows)?;
+            self.merge(&mut accumulators, &due.values, &one_by_one(rows))?;
+            self.emit(keys_of(&due.keys, rows)?, &accumulators, out)?;
+        }
+        self.metrics.rows_removed += rows as u64;
+        map.change(&Changes {
+            keys: due.keys,
+            sub_keys: Vec::new(),
+            values: due.values,
+            updated_at: vec![pass.batch_time_ms; rows],
+            deadline: vec![None; rows],
+            deleted: vec![true; rows],
+        })
     }
 
     fn accumulators(&self, groups: usize) -> Result<Vec<Box<dyn Accumulator>>> {
@@ -88,7 +182,7 @@ impl AggregateOperator {
         let state = map.get(&groups.keys)?;
         self.merge(&mut accumulators, &state.values, &one_by_one(groups.len()))?;
         for (chunk, numbers) in chunks.iter().zip(&groups.of) {
-            self.merge(&mut accumulators, &chunk.columns()[self.key.len()..], numbers)?;
+            self.merge(&mut accumulators, &chunk.columns()[self.key_width()..], numbers)?;
         }
         Ok(accumulators)
     }
@@ -96,7 +190,7 @@ impl AggregateOperator {
     fn chunk_keys(&self, chunks: &[RecordBatch]) -> Result<Vec<Keys>> {
         let keys = chunks.iter().map(|chunk| {
             check_chunk(&self.name, &self.prepared, chunk)?;
-            keys_of(&chunk.columns()[..self.key.len()], chunk.num_rows())
+            keys_of(&chunk.columns()[..self.key_width()], chunk.num_rows())
         });
         keys.collect()
     }
@@ -115,8 +209,8 @@ impl Operator for AggregateOperator {
         self.prepared.clone()
     }
 
-    fn prepare(&mut self, rows: &RecordBatch, _pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let given = keys_of(&InputColumn::all_of(&self.key, &self.name, rows)?, rows.num_rows())?;
+    fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
+        let (rows, given, late) = self.assign(rows, pass)?;
         let (keys, numbers) = match combine {
             Combine::Nothing => (given, one_by_one(rows.num_rows())),
             Combine::Block => {
@@ -126,12 +220,12 @@ impl Operator for AggregateOperator {
         };
         let mut columns = keys.columns().to_vec();
         for (mut accumulator, part) in self.accumulators(keys.len())?.into_iter().zip(&self.aggregates) {
-            let values = part.column.as_ref().map(|column| column.of(&self.name, rows)).transpose()?;
+            let values = part.column.as_ref().map(|column| column.of(&self.name, &rows)).transpose()?;
             accumulator.update(values.as_ref(), &numbers)?;
             columns.extend(accumulator.partials()?);
         }
         self.metrics.rows += rows.num_rows() as u64;
-        Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late: None })
+        Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late })
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
@@ -139,26 +233,14 @@ impl Operator for AggregateOperator {
             return Err(Error::InternalError(format!("operator `{}` keeps one map, not {}", self.name, maps.len())));
         };
         let groups = Groups::new(&self.chunk_keys(chunks)?)?;
-        if groups.is_empty() {
-            return Ok(());
+        let ends = self.windows.as_ref().map_or(Ends::Never, Windows::ends);
+        if !groups.is_empty() {
+            let folded = self.update(groups, chunks, map, pass.batch_time_ms)?;
+            if ends != Ends::Emitted {
+                self.emit(folded.keys, &folded.accumulators, out)?;
+            }
         }
-        let accumulators = self.fold(&groups, chunks, map)?;
-        let rows = groups.len();
-        let keys = groups.keys.columns().to_vec();
-        let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
-        let results = accumulators.iter().map(|accumulator| accumulator.result()).collect::<Result<Vec<_>>>()?;
-        map.change(&Changes {
-            keys: keys.clone(),
-            sub_keys: Vec::new(),
-            values: partials.concat(),
-            updated_at: vec![pass.batch_time_ms; rows],
-            deadline: vec![None; rows],
-            deleted: vec![false; rows],
-        })?;
-        self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
-        self.metrics.rows_updated += rows as u64;
-        let columns = [keys, results].concat();
-        out.emit(groups.keys, RecordBatch::try_new(self.output.clone(), columns)?)
+        if ends == Ends::Never { Ok(()) } else { self.close(ends, map, pass, out) }
     }
 
     fn metrics(&self) -> Metrics {

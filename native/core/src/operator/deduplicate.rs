@@ -12,9 +12,8 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave;
 
 use super::columns::{InputColumn, check_chunk, keys_of, map_of};
-use super::event_time::{expiry_ms, is_event_time, late_rows};
+use super::event_time::{event_time_column, expiry_ms, without_late};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
-use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::{Changes, StateMap};
@@ -68,7 +67,7 @@ pub struct DeduplicateOperator {
 impl DeduplicateOperator {
     /// The operator; `InvalidInput` for a column that is not there, and for an event time that is none.
     pub fn new(spec: DeduplicateSpec) -> Result<Self> {
-        let event_time = event_time_column(&spec)?;
+        let event_time = needed_event_time(&spec)?;
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
         let key_columns = key.len();
@@ -174,14 +173,8 @@ impl Operator for DeduplicateOperator {
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let mut kept = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
-        let late = match (self.event_time, pass.late_ms) {
-            (Some(column), Some(late_ms)) => late_rows(kept.column(column).as_ref(), late_ms)?,
-            _ => None,
-        };
-        if let Some(late) = &late {
-            kept = filter_record_batch(&kept, &BooleanArray::new(!late, None))?;
-        }
+        let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
+        let (mut kept, late) = without_late(sent, self.event_time, pass.late_ms)?;
         self.metrics.rows += kept.num_rows() as u64;
         if combine == Combine::Block {
             kept = filter_record_batch(&kept, &BooleanArray::new(first_of_each(&self.keys(&kept)?)?, None))?;
@@ -205,7 +198,7 @@ impl Operator for DeduplicateOperator {
 }
 
 /// The event time column; `InvalidInput` where it is no time, or is missing and needed.
-fn event_time_column(spec: &DeduplicateSpec) -> Result<Option<InputColumn>> {
+fn needed_event_time(spec: &DeduplicateSpec) -> Result<Option<InputColumn>> {
     let Some(name) = &spec.event_time else {
         if spec.forget == Forget::Never {
             return Ok(None);
@@ -216,15 +209,7 @@ fn event_time_column(spec: &DeduplicateSpec) -> Result<Option<InputColumn>> {
             spec.name
         )));
     };
-    let column = InputColumn::find(&spec.name, &spec.input, name)?;
-    if is_event_time(&column.data_type) {
-        return Ok(Some(column));
-    }
-    Err(Error::InvalidInput(format!(
-        "operator `{}` takes event time from column `{name}`, which is {}, expected a timestamp or a date",
-        spec.name,
-        ddl(&column.data_type)
-    )))
+    event_time_column(&spec.name, &spec.input, name).map(Some)
 }
 
 /// Which rows are the first of their key.

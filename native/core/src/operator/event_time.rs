@@ -2,16 +2,19 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType, TimestampMillisecondType};
-use arrow_array::{Array, Int64Array};
+use arrow_array::{Array, BooleanArray, Int64Array, RecordBatch};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_select::filter::filter_record_batch;
 
+use super::columns::InputColumn;
+use crate::ddl::ddl;
 use crate::error::{Error, Result};
 
 const DAY_MS: i64 = 86_400_000;
 
 /// Whether a column of this type can be an event time.
-pub(super) fn is_event_time(data_type: &DataType) -> bool {
+fn is_event_time(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Millisecond, _))
 }
 
@@ -32,16 +35,43 @@ pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
 /// The first ms that is not before a column's time plus `after_ms`; null for a null.
 pub(super) fn expiry_ms(column: &dyn Array, after_ms: i64) -> Result<Int64Array> {
     let times_ms = match column.data_type() {
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            column.as_primitive::<TimestampMicrosecondType>().unary(|us| us.div_euclid(1_000) + i64::from(us % 1_000 != 0))
-        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => column
+            .as_primitive::<TimestampMicrosecondType>()
+            .unary(|us| us.div_euclid(1_000) + i64::from(us % 1_000 != 0)),
         _ => event_times_ms(column)?,
     };
     Ok(times_ms.unary(|ms: i64| ms.saturating_add(after_ms)))
 }
 
+/// The event time column `name` of an operator's input; `InvalidInput` where it is missing, or no time.
+pub(super) fn event_time_column(operator: &str, input: &Schema, name: &str) -> Result<InputColumn> {
+    let column = InputColumn::find(operator, input, name)?;
+    if is_event_time(&column.data_type) {
+        return Ok(column);
+    }
+    Err(Error::InvalidInput(format!(
+        "operator `{operator}` takes event time from column `{name}`, which is {}, expected a timestamp or a date",
+        ddl(&column.data_type)
+    )))
+}
+
+/// The rows that are not late, and which of those given were; `column` is the place of the event time.
+pub(super) fn without_late(
+    rows: RecordBatch,
+    column: Option<usize>,
+    late_ms: Option<i64>,
+) -> Result<(RecordBatch, Option<BooleanBuffer>)> {
+    let (Some(column), Some(late_ms)) = (column, late_ms) else { return Ok((rows, None)) };
+    let late = late_rows(rows.column(column).as_ref(), late_ms)?;
+    let kept = match &late {
+        None => rows,
+        Some(late) => filter_record_batch(&rows, &BooleanArray::new(!late, None))?,
+    };
+    Ok((kept, late))
+}
+
 /// Which rows are at or before `late_ms`, to the microsecond; `None`: none is.
-pub(super) fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
+fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
     let times_ms = expiry_ms(column, 0)?;
     let values = times_ms.values();
     let late = BooleanBuffer::collect_bool(values.len(), |row| values[row] <= late_ms);

@@ -12,6 +12,7 @@ mod keyed_function;
 mod output;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
@@ -24,6 +25,7 @@ pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
 pub use output::Output;
+pub use window::{Ends, WindowSpec};
 
 use crate::error::Result;
 use crate::map::StateMap;

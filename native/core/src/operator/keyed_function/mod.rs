@@ -10,16 +10,15 @@ mod visit;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{Fields, Schema, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
 use super::columns::{InputColumn, check_chunk, keys_of, map_of};
-use super::event_time::{event_times_ms, late_rows};
+use super::event_time::{event_times_ms, without_late};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -200,16 +199,8 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
         let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
-        let late = match (self.event_time, self.late, pass.late_ms) {
-            (Some(column), LateRows::TakeOut, Some(late_ms)) => {
-                late_rows(sent.column(column).as_ref(), late_ms)?
-            }
-            _ => None,
-        };
-        let rows = match &late {
-            None => sent,
-            Some(late) => filter_record_batch(&sent, &BooleanArray::new(!late, None))?,
-        };
+        let late_ms = if self.late == LateRows::TakeOut { pass.late_ms } else { None };
+        let (rows, late) = without_late(sent, self.event_time, late_ms)?;
         self.metrics.rows += rows.num_rows() as u64;
         Ok(Prepared { rows, late })
     }

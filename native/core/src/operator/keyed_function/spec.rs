@@ -2,10 +2,9 @@
 
 use arrow_schema::{Field, Fields, SchemaRef};
 
-use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::operator::columns::InputColumn;
-use crate::operator::event_time::is_event_time;
+use crate::operator::event_time::event_time_column;
 
 /// Columns that travel along hidden and are not shown to functions.
 const HIDDEN: [&str; 2] = ["_row", "_metadata"];
@@ -78,15 +77,7 @@ impl KeyedFunctionSpec {
                 self.name
             )));
         };
-        let column = InputColumn::find(&self.name, &self.input, name)?;
-        if is_event_time(&column.data_type) {
-            return Ok(Some(column));
-        }
-        Err(Error::InvalidInput(format!(
-            "operator `{}` takes event time from column `{name}`, which is {}, expected a timestamp or a date",
-            self.name,
-            ddl(&column.data_type)
-        )))
+        event_time_column(&self.name, &self.input, name).map(Some)
     }
 
     /// What is sent: key columns, then the event time, then the columns that the function is given, each once.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         TidemillError,
     )
-    from .operators.aggregate import count, first, last, max, mean, min, sum
+    from .operators.aggregate import count, first, last, max, max_by, mean, min, min_by, stddev, sum, var
     from .operators.map_with_state import StateSpec
     from .operators.window import window
     from .pipeline.load import load
@@ -56,10 +56,14 @@ _HOME = {
     "last": "operators.aggregate",
     "load": "pipeline.load",
     "max": "operators.aggregate",
+    "max_by": "operators.aggregate",
     "mean": "operators.aggregate",
     "min": "operators.aggregate",
+    "min_by": "operators.aggregate",
     "open": "repository",
+    "stddev": "operators.aggregate",
     "sum": "operators.aggregate",
+    "var": "operators.aggregate",
     "window": "operators.window",
 }
 
@@ -87,11 +91,15 @@ __all__ = [
     "last",
     "load",
     "max",
+    "max_by",
     "mean",
     "min",
+    "min_by",
     "open",
+    "stddev",
     "sum",
     "testing",
+    "var",
     "window",
 ]
 

@@ -146,24 +146,27 @@ def aggregate(
     name: str,
     key: Sequence[str],
     input_schema: pa.Schema,
-    functions: Sequence[tuple[str, str, str | None]],
+    functions: Sequence[tuple[str, str, str | None, str | None]],
     window: Any = None,
 ) -> Operator:
-    """Running aggregates. `functions`: (output column, function, input column or None for count of rows).
+    """Running aggregates. `functions`: (output column, function, input column or None for count of rows, the column
+    that the value is chosen by or None).
 
-    Functions now: count, sum, min, max, mean, first, last. Result types and null, NaN and overflow rules are Spark's
-    (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of numbers is double, of
-    decimal(p, s) decimal(min(38, p+4), min(38, s+4)). Output: key columns, then one column a function, one row for
-    each key that the pass touched ("update" mode). Input columns may be of any supported type for count, first, last,
-    min, max. Partials are combined within a block, then folded state first, in block order.
+    Functions now: count, sum, min, max, mean, first, last, min_by, max_by, var, stddev. Result types and null, NaN and
+    overflow rules are Spark's (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of
+    numbers is double, of decimal(p, s) decimal(min(38, p+4), min(38, s+4)), var and stddev are double. Output: key
+    columns, then one column a function, one row for each key that the pass touched ("update" mode). Input columns may
+    be of any supported type for count, first, last, min_by and max_by, of any that has an order for min, max, and for
+    what is chosen by. Partials are combined within a block, then folded state first, in block order.
 
     `window`: an object with `column` (a timestamp), `size_ms`, `slide_ms`, `start_ms`, `key` (the name of the key
     column that holds a window's start), `place` (where that stands among the key columns), `ends`: "never" (there is no
     watermark over the column), "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into
     no open window, and rows without a time, are late. The output then has `window struct<start, end>` at that place.
 
-    One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, and
-    `x` and `x.set` (bool) for first and last.
+    One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, `x` and
+    `x.set` (bool) for first and last, `x` and `x.by` for min_by and max_by, `x.count`, `x.mean` and `x.m2`
+    (doubles) for var and stddev.
     """
 
 def deduplicate(

@@ -31,6 +31,8 @@ class Case:
     tidemill: Callable[[tm.Stream], tm.Stream]
     """The same query."""
     mode: str = "append"
+    digits: int | None = None
+    """How many significant digits of a float count; None: all of them."""
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -41,22 +43,22 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
     found = []
     for rows in case.batches:
-        found.append(plain(tester.batch(rows).outputs))
+        found.append(plain(tester.batch(rows).outputs, case.digits))
         tester.restart()
     return found
 
 
-def plain(rows: Iterable[Sequence[Any]]) -> list[str]:
+def plain(rows: Iterable[Sequence[Any]], digits: int | None = None) -> list[str]:
     """Rows as sorted text, the same for both engines: a multiset, since Spark promises no order."""
-    return sorted(repr(tuple(_plain(value) for value in row)) for row in rows)
+    return sorted(repr(tuple(_plain(value, digits) for value in row)) for row in rows)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, datetime):
         at = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return at.astimezone(UTC).isoformat()
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else repr(value)
+        return "NaN" if math.isnan(value) else repr(value) if digits is None else f"{value:.{digits}g}"
     if isinstance(value, Decimal | date):
         return str(value)
     if isinstance(value, Mapping):

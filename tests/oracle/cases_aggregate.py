@@ -59,6 +59,50 @@ def case(name: str, function: str, columns: tuple[str, ...], batches: list[list[
     return Case(f"aggregate-{function}-{name}", SCHEMA, batches, spark, tidemill, mode="update")
 
 
+FINITE = [0.0, -0.0, 1.5, -2.25, 1e6, -1e6, 1e-3, 0.1, None]
+WITHOUT_ROWS = [0.5, 2.5, 1e300, float("nan"), float("inf"), None]
+
+
+def spreads(name: str, batches: list[list[tuple[Any, ...]]], doubles: list[float | None]) -> Case:
+    """`var` and `stddev`: to 11 digits, since their last ones depend on how often partials were merged."""
+    chance = random.Random(name)
+    changed = [[(row[0], chance.choice(doubles), *row[2:]) for row in rows] for rows in batches]
+
+    def spark(df: Any) -> Any:
+        from pyspark.sql import functions
+
+        made = [functions.var_samp(column).alias(f"var_{column}") for column in NUMBERS]
+        made += [functions.stddev_samp(column).alias(f"dev_{column}") for column in NUMBERS]
+        return df.groupBy("k").agg(*made)
+
+    def tidemill(stream: tm.Stream) -> tm.Stream:
+        made = {f"var_{column}": tm.var(column) for column in NUMBERS}
+        return stream.groupBy("k").agg(**made, **{f"dev_{column}": tm.stddev(column) for column in NUMBERS})
+
+    return Case(f"aggregate-spread-{name}", SCHEMA, changed, spark, tidemill, mode="update", digits=11)
+
+
+def chosen(name: str, batches: list[list[tuple[Any, ...]]]) -> Case:
+    """`min_by` and `max_by`, by columns whose values come more than once, and by ones that are null."""
+
+    def spark(df: Any) -> Any:
+        from pyspark.sql import functions
+
+        made = []
+        for by in COLUMNS:
+            made.append(functions.min_by("i", by).alias(f"min_{by}"))
+            made.append(functions.max_by("s", by).alias(f"max_{by}"))
+        return df.groupBy("k").agg(*made)
+
+    def tidemill(stream: tm.Stream) -> tm.Stream:
+        made = {}
+        for by in COLUMNS:
+            made |= {f"min_{by}": tm.min_by("i", by), f"max_{by}": tm.max_by("s", by)}
+        return stream.groupBy("k").agg(**made)
+
+    return Case(f"aggregate-chosen-{name}", SCHEMA, batches, spark, tidemill, mode="update")
+
+
 def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
     return [
         *(case(name, function, COLUMNS, batches) for function in ("count", "min", "max", "first", "last")),
@@ -68,5 +112,8 @@ def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
 
 CASES = [
     *_cases("few-keys", at_random(1, ["a", "b", None], 14)),
+    *(spreads(name, at_random(3, ["a", "b", None], 14), FINITE) for name in ("finite", "finite-again")),
+    spreads("infinite", at_random(4, ["a", "b", "c"], 10), WITHOUT_ROWS),
+    *(chosen(f"random-{seed}", at_random(seed, ["a", "b", None], 12)) for seed in (5, 6)),
     *_cases("many-keys", at_random(2, [None, "", *(f"key-{number}" for number in range(40))], 40)),
 ]

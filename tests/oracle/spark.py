@@ -45,7 +45,7 @@ def _step(query: Any, folder: Path, number: int, case: Case, rows: list[Any]) ->
     rows.clear()
     _write(folder, number, case.schema, case.batches[number])
     query.processAllAvailable()
-    return plain(rows)
+    return plain(rows, case.digits)
 
 
 def _write(folder: Path, number: int, schema: str, rows: Sequence[Any]) -> None:

@@ -157,6 +157,16 @@ def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):
     refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "no branch `mian`", "`main`")
 
 
+def test_aggregates_that_a_column_does_not_fit_are_told_when_they_are_declared():
+    def grouped():
+        return tm.Pipeline("a").read(tm.Rows("k string, v int, m map<string,int>")).groupBy("k")
+
+    refused(lambda: grouped().agg(x=tm.var("k")), "`x`, the var of column `k`", "a number", "string")
+    refused(lambda: grouped().agg(x=tm.stddev("m")), "the stddev of column `m`", "a number")
+    refused(lambda: grouped().agg(x=tm.max_by("v", "m")), "the max_by of column `v`, `m`", "a type that has an order")
+    refused(lambda: grouped().agg(x=tm.min_by("v", "w")), "`w`")
+
+
 def test_windows_that_cannot_be_are_told_when_they_are_declared():
     def stream(name, late="drop"):
         rows = tm.Pipeline(name).read(tm.Rows("k string, ts timestamp, d date"))

@@ -8,7 +8,7 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
-    AggregateOperator, AggregateSpec, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyedFunctionOperator,
+    AggregateOperator, AggregateSpec, Call, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyedFunctionOperator,
     KeyedFunctionSpec, LateRows, Timeout, WindowSpec,
 };
 
@@ -67,11 +67,12 @@ pub(crate) fn aggregate(
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
-    functions: Vec<(String, String, Option<String>)>,
+    functions: Vec<(String, String, Option<String>, Option<String>)>,
     window: Option<DeclaredWindow>,
 ) -> PyResult<PyOperator> {
-    let functions =
-        functions.into_iter().map(|(output, function, column)| Ok((output, Function::named(&function)?, column)));
+    let functions = functions
+        .into_iter()
+        .map(|(output, function, column, by)| Ok(Call { output, function: Function::named(&function)?, column, by }));
     let spec = AggregateSpec {
         name: name.to_owned(),
         key,

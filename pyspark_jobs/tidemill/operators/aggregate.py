@@ -29,6 +29,7 @@ class Aggregate:
 
     function: str
     column: str | None = None
+    by: str | None = None
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -74,6 +75,29 @@ def last(column: str) -> Aggregate:
     return Aggregate("last", column)
 
 
+def min_by(column: str, by: str) -> Aggregate:
+    """The value of `column` in the row in which `by` is least; of equal ones the last in plan order. Spark:
+    `min_by`."""
+    return Aggregate("min_by", column, by)
+
+
+def max_by(column: str, by: str) -> Aggregate:
+    """The value of `column` in the row in which `by` is greatest; of equal ones the last in plan order. Spark:
+    `max_by`."""
+    return Aggregate("max_by", column, by)
+
+
+def var(column: str) -> Aggregate:
+    """Variance of the values that are not null, as a sample; null for fewer than two. A double. Spark: `var_samp`."""
+    return Aggregate("var", column)
+
+
+def stddev(column: str) -> Aggregate:
+    """Standard deviation of the values that are not null, as a sample; null for fewer than two. A double. Spark:
+    `stddev_samp`."""
+    return Aggregate("stddev", column)
+
+
 @dataclass(frozen=True)
 class AggregateOperator(Declared):
     """`.agg(total=tm.sum("x"), …)` as declared."""
@@ -106,8 +130,9 @@ class AggregateOperator(Declared):
         for output, aggregate in self.functions:
             if output in given.key:
                 raise InvalidInput(f"operator `{self.name}`: the output column `{output}` is also a key column")
-            if aggregate.column is not None:
-                column(given.schema, aggregate.column, f"operator `{self.name}`: `{output}`")
+            for name in (aggregate.column, aggregate.by):
+                if name is not None:
+                    column(given.schema, name, f"operator `{self.name}`: `{output}`")
         bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
         _ = bound.output_schema
         return bound
@@ -156,7 +181,7 @@ class BoundAggregate(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator."""
-        functions = [(output, a.function, a.column) for output, a in self.aggregates]
+        functions = [(output, a.function, a.column, a.by) for output, a in self.aggregates]
         return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window())
 
     def _window(self) -> _Window | None:
@@ -192,7 +217,9 @@ class BoundAggregate(Defaults):
     @property
     def rules(self) -> dict[str, str]:
         """Output column → function and column; the windows, and what their end is."""
-        rules = {output: f"{a.function}({a.column or '*'})" for output, a in self.aggregates}
+        rules = {
+            output: f"{a.function}({a.column or '*'}{f', {a.by}' if a.by else ''})" for output, a in self.aggregates
+        }
         if self.input.window is not None:
             rules |= {"window": str(self.input.window[0]), "window ends": self.ends}
         return rules

@@ -3,10 +3,12 @@
 //! Keys, maps and passes stand in `operator`. INVARIANT: an accumulator folds in the order it is given, with the same
 //! steps for the same values, so that float sums are equal to the last bit however the rows were cut over tasks.
 
+mod by;
 mod compare;
 mod count;
 mod extreme;
 mod mean;
+mod moments;
 mod number;
 mod pick;
 mod sum;
@@ -35,10 +37,18 @@ pub enum Function {
     First,
     /// The value of the last row, null or not.
     Last,
+    /// The value of the row whose other column is least.
+    MinBy,
+    /// The value of the row whose other column is greatest.
+    MaxBy,
+    /// The variance of the values as a sample.
+    Variance,
+    /// The standard deviation of the values as a sample.
+    Deviation,
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 11] = [
         ("count", Self::Count),
         ("sum", Self::Sum),
         ("min", Self::Min),
@@ -46,6 +56,10 @@ impl Function {
         ("mean", Self::Mean),
         ("first", Self::First),
         ("last", Self::Last),
+        ("min_by", Self::MinBy),
+        ("max_by", Self::MaxBy),
+        ("var", Self::Variance),
+        ("stddev", Self::Deviation),
     ];
 
     /// The function called `name`.
@@ -58,6 +72,12 @@ impl Function {
                 known.join(", ")
             ))
         })
+    }
+
+    /// Whether it looks at two columns.
+    #[must_use]
+    pub fn is_by(self) -> bool {
+        matches!(self, Self::MinBy | Self::MaxBy)
     }
 
     /// Its name.
@@ -74,7 +94,7 @@ pub struct Aggregate {
     pub output: String,
     /// The function.
     pub function: Function,
-    /// The type of the input column; `None` counts rows.
+    /// The type of the input column; `None` counts rows. Of two columns, value and order: their struct.
     pub input: Option<DataType>,
     /// Operator, function and column, for messages.
     pub label: String,
@@ -116,6 +136,17 @@ impl Aggregate {
             Function::Min | Function::Max if compare::is_ordered(input) => Ok(input.clone()),
             Function::Min | Function::Max => Err(self.unfit("a type that has an order", input)),
             Function::First | Function::Last => Ok(input.clone()),
+            Function::MinBy | Function::MaxBy => {
+                let (value, order) = self.pair(input)?;
+                if compare::is_ordered(order) {
+                    Ok(value.clone())
+                } else {
+                    Err(self.unfit("a type that has an order", order))
+                }
+            }
+            Function::Variance | Function::Deviation => {
+                types::sum(input).map(|_| DataType::Float64).ok_or_else(|| self.unfit("a number", input))
+            }
         }
     }
 
@@ -127,6 +158,13 @@ impl Aggregate {
             (Function::Mean, Some(input)) => {
                 let sum = types::sum_of_mean(input).ok_or_else(|| self.unfit("a number", input))?;
                 vec![field(".sum", sum), field(".count", DataType::Int64)]
+            }
+            (Function::MinBy | Function::MaxBy, Some(input)) => {
+                let (value, order) = self.pair(input)?;
+                vec![field("", value.clone()), field(by::ORDER, order.clone())]
+            }
+            (Function::Variance | Function::Deviation, _) => {
+                moments::PARTIALS.map(|suffix| field(suffix, DataType::Float64)).to_vec()
             }
             (Function::First | Function::Last, _) => vec![field("", result), field(".set", DataType::Boolean)],
             _ => vec![field("", result)],
@@ -145,7 +183,21 @@ impl Aggregate {
             (Function::Max, Some(_)) => extreme::accumulator(extreme::Greatest, result, groups),
             (Function::First, Some(_)) => Box::new(pick::Edge::first(&result, groups)),
             (Function::Last, Some(_)) => Box::new(pick::Edge::last(&result, groups)),
+            (Function::MinBy, Some(input)) => Box::new(by::By::least(&result, self.pair(input)?.1, groups)),
+            (Function::MaxBy, Some(input)) => Box::new(by::By::greatest(&result, self.pair(input)?.1, groups)),
+            (Function::Variance, Some(_)) => Box::new(moments::Moments::new(moments::Spread::Variance, groups)),
+            (Function::Deviation, Some(_)) => Box::new(moments::Moments::new(moments::Spread::Deviation, groups)),
         })
+    }
+
+    /// The types of value and order.
+    fn pair<'a>(&self, input: &'a DataType) -> Result<(&'a DataType, &'a DataType)> {
+        match input {
+            DataType::Struct(fields) if fields.len() == 2 => Ok((fields[0].data_type(), fields[1].data_type())),
+            _ => {
+                Err(Error::InvalidInput(format!("{} needs two columns, a value and what it is chosen by", self.label)))
+            }
+        }
     }
 
     fn unfit(&self, expected: &str, found: &DataType) -> Error {

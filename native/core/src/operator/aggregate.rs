@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Field, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::columns::{InputColumn, check_chunk, keys_of, map_of};
 use super::groups::Groups;
@@ -22,6 +22,19 @@ use crate::schema::MapSchema;
 /// The name of the map: key → partials.
 const MAP: &str = "partials";
 
+/// One aggregate as declared.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The output column.
+    pub output: String,
+    /// The function.
+    pub function: Function,
+    /// The input column, or `None` for a count of rows.
+    pub column: Option<String>,
+    /// The column that a value is chosen by, for functions of two.
+    pub by: Option<String>,
+}
+
 /// Running aggregates as declared.
 #[derive(Clone, Debug)]
 pub struct AggregateSpec {
@@ -31,8 +44,8 @@ pub struct AggregateSpec {
     pub key: Vec<String>,
     /// The columns of its input.
     pub input: SchemaRef,
-    /// (output column, function, input column or `None` for a count of rows).
-    pub functions: Vec<(String, Function, Option<String>)>,
+    /// What is computed.
+    pub functions: Vec<Call>,
     /// The windows by which rows are grouped beside their key.
     pub window: Option<WindowSpec>,
 }
@@ -61,7 +74,19 @@ struct Folded {
 struct Part {
     aggregate: Aggregate,
     column: Option<InputColumn>,
+    by: Option<InputColumn>,
     partials: std::ops::Range<usize>,
+}
+
+impl Part {
+    /// What the function is given of `rows`: nothing, a column, or two as a struct.
+    fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Option<ArrayRef>> {
+        let Some(column) = &self.column else { return Ok(None) };
+        let values = column.of(operator, rows)?;
+        let Some(by) = &self.by else { return Ok(Some(values)) };
+        let pair = StructArray::try_new(pair_fields(column, by), vec![values, by.of(operator, rows)?], None)?;
+        Ok(Some(Arc::new(pair)))
+    }
 }
 
 impl AggregateOperator {
@@ -220,7 +245,7 @@ impl Operator for AggregateOperator {
         };
         let mut columns = keys.columns().to_vec();
         for (mut accumulator, part) in self.accumulators(keys.len())?.into_iter().zip(&self.aggregates) {
-            let values = part.column.as_ref().map(|column| column.of(&self.name, &rows)).transpose()?;
+            let values = part.values(&self.name, &rows)?;
             accumulator.update(values.as_ref(), &numbers)?;
             columns.extend(accumulator.partials()?);
         }
@@ -256,21 +281,35 @@ fn one_by_one(rows: usize) -> Vec<u32> {
 
 fn parts(spec: &AggregateSpec) -> Result<(Vec<Part>, Vec<Field>)> {
     let (mut parts, mut fields) = (Vec::with_capacity(spec.functions.len()), Vec::new());
-    for (output, function, column) in &spec.functions {
-        let column = column.as_ref().map(|column| InputColumn::find(&spec.name, &spec.input, column)).transpose()?;
-        let of = column.as_ref().map_or_else(|| "rows".to_owned(), |column| format!("column `{}`", column.name));
+    for call in &spec.functions {
+        let find = |column: &Option<String>| {
+            column.as_ref().map(|column| InputColumn::find(&spec.name, &spec.input, column)).transpose()
+        };
+        let (column, by) = (find(&call.column)?, find(&call.by)?);
+        let names: Vec<&str> = column.iter().chain(&by).map(|column| column.name.as_str()).collect();
+        let of = if names.is_empty() { "rows".to_owned() } else { format!("column `{}`", names.join("`, `")) };
+        let input = match (&column, &by) {
+            (Some(column), Some(by)) => Some(DataType::Struct(pair_fields(column, by))),
+            (column, _) => column.as_ref().map(|column| column.data_type.clone()),
+        };
         let aggregate = Aggregate {
-            output: output.clone(),
-            function: *function,
-            input: column.as_ref().map(|column| column.data_type.clone()),
-            label: format!("operator `{}`: `{output}`, the {} of {of},", spec.name, function.name()),
+            output: call.output.clone(),
+            function: call.function,
+            input,
+            label: format!("operator `{}`: `{}`, the {} of {of},", spec.name, call.output, call.function.name()),
         };
         let partial = aggregate.partial_fields()?;
         let start = fields.len();
         fields.extend(partial);
-        parts.push(Part { aggregate, column, partials: start..fields.len() });
+        parts.push(Part { aggregate, column, by, partials: start..fields.len() });
     }
     Ok((parts, fields))
+}
+
+/// A value and what it is chosen by, as one type.
+fn pair_fields(value: &InputColumn, by: &InputColumn) -> Fields {
+    let field = |(name, column): (&str, &InputColumn)| Field::new(name, column.data_type.clone(), true);
+    [("value", value), ("by", by)].into_iter().map(field).collect()
 }
 
 fn joined(operator: &str, key: &Fields, more: &[Arc<Field>]) -> Result<SchemaRef> {

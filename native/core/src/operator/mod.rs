@@ -18,7 +18,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
-pub use aggregate::{AggregateOperator, AggregateSpec};
+pub use aggregate::{AggregateOperator, AggregateSpec, Call};
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use keyed_function::{

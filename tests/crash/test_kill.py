@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from tests.crash.drain import BATCHES, ROOT, Point, Project, command, kill_at, seen
 
 MARKS = [  # what appears – the drain is killed as soon as it is seen
@@ -20,7 +22,7 @@ MARKS = [  # what appears – the drain is killed as soon as it is seen
 ]
 
 
-def test_ten_kills_and_reruns_equal_an_undisturbed_run(project: Project) -> None:
+def test_ten_kills_and_reruns_equal_an_undisturbed_run(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     calm, killed = project("calm"), project("killed")
     for folder in (calm, killed):
         subprocess.run(command(folder, "init"), check=True, capture_output=True)
@@ -28,7 +30,8 @@ def test_ten_kills_and_reruns_equal_an_undisturbed_run(project: Project) -> None
     between = 0
     for number, mark in enumerate(MARKS):
         death = kill_at(killed, "local", Point(mark))
-        print(f"kill {number + 1}: {death.step}")
+        with capsys.disabled():
+            print(f"kill {number + 1}: {death.step}")
         between += death.is_between
     assert between >= 7
     subprocess.run(command(killed, "run"), check=True, capture_output=True)

@@ -31,7 +31,9 @@ POINTS = {
 }
 
 
-def test_kills_on_spark_leave_no_process_and_reruns_equal_an_undisturbed_run(project: Project) -> None:
+def test_kills_on_spark_leave_no_process_and_reruns_equal_an_undisturbed_run(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     calm, killed = project("calm"), project("killed")
     for folder in (calm, killed):
         subprocess.run(command(folder, "init"), check=True, capture_output=True)
@@ -40,7 +42,8 @@ def test_kills_on_spark_leave_no_process_and_reruns_equal_an_undisturbed_run(pro
     for wanted, point in POINTS.items():
         death = kill_at(killed, "spark", point)
         seconds = seconds_to_end(death)
-        print(f"kill at {wanted}: {death.step}; {dict(death.names)}, all gone after {seconds:.1f} s")
+        with capsys.disabled():
+            print(f"kill at {wanted}: {death.step}; {dict(death.names)}, all gone after {seconds:.1f} s")
         deaths.append(death)
     assert sum(death.is_between for death in deaths) >= 3
     subprocess.run(command(killed, "run", "spark"), check=True, capture_output=True)

@@ -1,8 +1,9 @@
 """Makes `format-1`: a whole small repository in files, as the code that wrote format 1 left it.
 
-Golden files are never regenerated: they are what users have on their disks. A new format version gets a new folder
-beside this one, made by the code that writes it, and the tests read both. So this script refuses a folder that is
-there; it is kept to show how the files came about. Run in the project's folder: `python -m tests.golden.make`.
+From the first release on golden files are never regenerated: they are what users have on their disks. A new format
+version gets a new folder beside this one, made by the code that writes it, and the tests read both. So this script
+refuses a folder that is there; it is kept to show how the files came about. Run in the project's folder:
+`python -m tests.golden.make`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.oracle import spark
 from tests.oracle.cases import CASES
 from tests.oracle.make import path
 
-AGAIN = ["deduplicate-time-in-key-boundaries", "deduplicate-within-random-2"]
+AGAIN = ["deduplicate-within-random-2", "window-sliding-append-boundaries", "aggregate-sum-few-keys"]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -149,6 +150,68 @@ def test_an_operator_that_the_code_lacks_ends_only_where_it_is_named(folder, tmp
     assert {row["k"]: row["n"] for row in r.state("one").to_pylist()}["x"] == 3
     assert r.state("three").column("n").to_pylist() == [1]
     refused(lambda: r.state("two"), "`two`")
+
+
+def test_an_init_that_is_refused_changes_nothing(folder, tmp_path):
+    def opened(column, *more):
+        p, grouped = counting(folder)
+        grouped.agg(n=tm.count(), s=tm.sum(column) if column else tm.count(), name="one")
+        for name in more:
+            grouped.agg(n=tm.count(), name=name)
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    def refs():
+        return sorted(path.name for path in (tmp_path / "root").rglob("refs/*"))
+
+    opened("v", "two").init()
+    opened("v", "two").run(engine="local")
+    before = refs()
+    refused(lambda: opened(None, "two", "three").init(), "`one`", "sum(v)")
+    refused(lambda: opened(None).init(drop=["two"]), "`one`", "sum(v)")
+    refused(lambda: opened("v", "two").init(drop=["twoo"]), "unknown operator to drop `twoo`")
+    assert refs() == before
+    (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
+    opened("v", "two").run(engine="local")
+    (folder / "c.json").write_text('{"k": "x", "v": 1}\n')
+    opened("v", "two").run(engine="local")
+    assert {row["k"]: row["n"] for row in opened("v", "two").state("two").to_pylist()}["x"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": "locl"}, "unknown engine `locl`; did you mean `local`?"),
+        ({"engine": "local", "tasks": "atuo"}, "tasks='atuo', expected 'auto' or a number from 1 on"),
+        ({"engine": "local", "tasks": 0}, "tasks=0, expected 'auto' or a number from 1 on"),
+        ({"engine": "local", "max_batches": -1}, "max_batches=-1, expected a number from 0 on"),
+        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number from 0 on"),
+        ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number from 0 on"),
+    ],
+)
+def test_a_wrong_argument_of_run_is_told_also_where_nothing_waits(folder, tmp_path, options, said):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
+    refused(lambda: r.run(**options), said)
+    refused(lambda: r.state(version="0"), "version='0', expected a whole number")
+
+
+def test_a_plan_is_given_up_only_on_a_store_that_creates_conditionally(folder, tmp_path, monkeypatch):
+    from tidemill.store.local import LocalStore
+
+    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "`b.json`")
+    other = tm.open(p, root=str(tmp_path / "root"))
+    monkeypatch.setattr(LocalStore, "create", lambda self, name, data: self.put(name, data) or True)
+    monkeypatch.setattr(sys.modules["tidemill.store.probe"], "_probed", set())
+    refused(lambda: other.replan("x"), "conditional")
+    assert not list((tmp_path / "root").rglob("commits/*.json"))
 
 
 def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):

@@ -62,3 +62,19 @@ def test_a_batch_that_another_run_committed_while_the_engine_started_is_not_made
     assert (drained.already, drained.versions) == ([0], [])
     assert repository.head is not None
     assert repository.head.version == 0
+
+
+def test_a_plan_that_was_given_up_while_the_engine_started_is_not_called_committed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("a\n")
+    repository = opened(tmp_path)
+    repository.init()
+    given_up: list[int] = []
+
+    def slow_start() -> Any:
+        if not given_up:
+            given_up.append(opened(tmp_path).replan("a test").version)
+        return LocalEngine(1)
+
+    drained = Drain(repository.context, slow_start, Limits(), None).run()
+    assert (given_up, drained.already, drained.versions) == ([0], [], [1])

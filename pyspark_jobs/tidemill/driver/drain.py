@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
+from ..errors import InvalidInput
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
 from ..store.probe import probe
@@ -31,6 +32,22 @@ class Limits:
     time_budget_s: float | None = None
     batch_time: int | str | None = None
     tasks: int | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        _check_number("max_batches", self.max_batches, int, 0)
+        _check_number("time_budget", self.time_budget_s, (int, float), 0)
+        if self.tasks != "auto":
+            _check_number("tasks", self.tasks, int, 1)
+
+
+def _check_number(what: str, value: object, kinds: type | tuple[type, ...], least: int) -> None:
+    """`InvalidInput` for what is no number, or too small; also where nothing waits, so that a typo shows at once."""
+    if value is None and what != "tasks":
+        return
+    fits = isinstance(value, kinds) and not isinstance(value, bool) and value >= least  # type: ignore[operator]
+    if not fits:
+        expected = f"'auto' or a number from {least} on" if what == "tasks" else f"a number from {least} on"
+        raise InvalidInput(f"run: {what}={value!r}, expected {expected}")
 
 
 @dataclass
@@ -136,7 +153,8 @@ class Drain:
         engine = self._engine()  # its start is not the batch's
         overtaken = self.context.log.head()
         if overtaken is not None and overtaken.version >= plan.number:
-            self.done.already.append(plan.number)
+            if self.context.log.commit(plan.number).kind == plan.kind:  # and not given up by a void commit
+                self.done.already.append(plan.number)
             self.done.published.extend(repair(self.context, overtaken))
             return overtaken
         started = time.perf_counter()

@@ -5,15 +5,15 @@ Here: the kinds there are, for what commits record. A new sink is a file and its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import CorruptState
 from .contract import Sink
 from .files import Json, Parquet
 
-KINDS: dict[str, type[Parquet]] = {sink.kind: sink for sink in (Parquet, Json)}
-_FORMS = {sink.extension: sink("kept") for sink in (Parquet, Json)}
+KINDS: dict[str, Callable[[str], Sink]] = {sink.kind: sink for sink in (Parquet, Json)}
+_FORMS: dict[str, Sink] = {sink.extension: sink("kept") for sink in (Parquet, Json)}
 
 
 def recorded(described: Mapping[str, Any], name: str) -> Sink | None:

@@ -21,6 +21,8 @@ from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked
 from .walk import entry, walk
 
+_DURABLE: set[str] = {os.sep, ""}
+"""Folders whose own entries this process knows to be on disk."""
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _UNHOLDABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
@@ -185,6 +187,16 @@ def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
         act()
     if sync:
         _sync_folder(folder)
+        _sync_above(folder)
+
+
+def _sync_above(folder: str) -> None:
+    """CRASH: another process may have made these folders and not have fsynced those above yet; once is enough."""
+    while folder not in _DURABLE:
+        _DURABLE.add(folder)
+        folder = os.path.dirname(folder)
+        with contextlib.suppress(PermissionError):  # a folder of the system's, there before us
+            _sync_folder(folder)
 
 
 def _make_folder(folder: str) -> None:
@@ -199,6 +211,7 @@ def _make_folder(folder: str) -> None:
         if not os.path.isdir(folder):
             raise
     _sync_folder(above)
+    _DURABLE.add(folder)
 
 
 def _sync_folder(folder: str) -> None:

@@ -12,10 +12,11 @@ import uuid
 from collections.abc import Sequence
 
 from ..clock import now_ms
-from ..driver.context import Context
+from ..driver.context import Context, check_operator
 from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..protocol.records import Added, Init
+from ..settings import unknown
 from ..store.probe import probe
 
 
@@ -38,11 +39,12 @@ def init(context: Context, drop: Sequence[str] = ()) -> Init:
 
 
 def _declare(context: Context, ours: Init, drop: Sequence[str]) -> None:
-    """Tells the repository which operators there are from now on; before the first batch also of ones that changed."""
+    """Tells the repository which operators there are from now on; before the first batch also of ones that changed.
+
+    Everything is checked first: an `init` that is refused changes nothing.
+    """
     head, declared = context.log.head(), context.declared()
-    for name in drop:
-        if name in ours.schemas:
-            raise InvalidInput(f"init: operator `{name}` is to be dropped, and this code still has it")
+    _check_drop(context, drop, [*declared, *ours.schemas], ours)
     fresh = {
         name: schema
         for name, schema in ours.schemas.items()
@@ -58,5 +60,19 @@ def _declare(context: Context, ours: Init, drop: Sequence[str]) -> None:
             hint="names identify state: give it its name back; if its state is to end, say so: "
             f"r.init(drop=[{kept[0]!r}]) or tidemill init --drop {kept[0]}",
         )
+    recorded = {**declared, **(head.schemas if head is not None else {})}
+    for name, schema in ours.schemas.items():
+        if name not in fresh:
+            check_operator(name, recorded[name], schema)
     if fresh or gone:
         context.log.add(Added(fresh, now_ms(), gone))
+
+
+def _check_drop(context: Context, drop: Sequence[str], now: Sequence[str], ours: Init) -> None:
+    """`InvalidInput` for a name that this code still has, or that no operator here ever had."""
+    known = [*now, *(name for entry in context.log.added() for name in entry.schemas), *context.initialised().schemas]
+    for name in drop:
+        if name in ours.schemas:
+            raise InvalidInput(f"init: operator `{name}` is to be dropped, and this code still has it")
+        if name not in known:
+            raise unknown("operator to drop", str(name), sorted(set(known) - set(ours.schemas)))

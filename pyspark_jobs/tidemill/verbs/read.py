@@ -29,6 +29,8 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
     context.initialised()
     if version is not None and as_of is not None:
         raise InvalidInput("give version or as_of, not both")
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise InvalidInput(f"version={version!r}, expected a whole number; −1 is before the first batch")
     if as_of is not None:
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         return None if found < 0 else context.log.commit(found)

@@ -15,6 +15,7 @@ from ..driver.context import Context, version_of_tidemill
 from ..driver.publish import MAIN, repair
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Counts, OperatorMetrics, Plan
+from ..store.probe import probe
 
 
 def replan(context: Context, reason: str) -> Commit:
@@ -27,6 +28,7 @@ def replan(context: Context, reason: str) -> Commit:
     plan = context.log.plan(number)
     if plan is None:
         raise InvalidInput(f"replan: no plan waits; the next number of branch `{context.branch}` is {number}")
+    probe(context.store)
     repair(context, head)
     void = _void(context, head, plan, reason)
     return context.log.create_commit(void).commit

@@ -9,7 +9,8 @@ from typing import Any
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.drain import Drain, Drained, Limits, OnProgress
-from ..engines import engine_for
+from ..engines import NAMES, engine_for
+from ..settings import unknown
 
 
 def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
@@ -23,6 +24,9 @@ def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress
 
 
 def _lazily(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
+    if engine not in NAMES:
+        raise unknown("engine", str(engine), NAMES)
+
     @cache
     def start() -> Engine:
         return engine_for(spark, engine, limits.tasks, context.spark_conf)

@@ -1,0 +1,83 @@
+"""A user's pipeline on real Spark and on Connect: what it raises comes back whole, wherever it was defined."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+
+CODE = """
+import tidemill as tm
+
+OFFSET = 40
+
+
+def track(batch_time, key, row, state):
+    total = (state.getOption or 0) + OFFSET // row.v
+    state.update(total)
+    return (key, total)
+
+
+def pipeline(folder):
+    p = tm.Pipeline("user-code")
+    rows = p.read(tm.Files(folder, format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+    rows.groupBy("k").mapWithState(tm.StateSpec.function(track), "int", "k string, total int", name="track")
+    return p
+"""
+
+
+@pytest.fixture(params=["spark_session", "connect_session"])
+def session(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("a,2\nb,4\n")
+    return tmp_path
+
+
+def notebook(folder: Path) -> tm.Pipeline:
+    """As in a notebook's cell: functions of `__main__`, which no worker can import."""
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CODE, "<cell>", "exec"), cell)  # noqa: S102
+    made: tm.Pipeline = cell["pipeline"](str(folder / "in"))
+    return made
+
+
+def module(folder: Path) -> Any:
+    """By reference, in a folder that only the driver's `sys.path` has."""
+    (folder / "lib").mkdir()
+    (folder / "lib" / "user_code_job.py").write_text(CODE + f"\np = pipeline({str(folder / 'in')!r})\n")
+    sys.path.insert(0, str(folder / "lib"))
+    try:
+        sys.modules.pop("user_code_job", None)
+        return tm.load("user_code_job:p")
+    finally:
+        sys.path.remove(str(folder / "lib"))
+
+
+@pytest.mark.parametrize("made", [notebook, module])
+def test_a_pipeline_of_a_notebook_or_a_module_reaches_the_workers(session: Any, folder: Path, made: Any) -> None:
+    repository = tm.open(made(folder), root=str(folder / "root"))
+    repository.init()
+    repository.run(spark=session, tasks=2)
+    assert {row["k"]: row["state"] for row in repository.state("track").to_pylist()} == {"a": 20, "b": 10}
+
+
+def test_what_a_function_raises_comes_back_with_traceback_operator_key_and_file(session: Any, folder: Path) -> None:
+    (folder / "in" / "0.csv").write_text("a,2\nnought,0\n")
+    repository = tm.open(notebook(folder), root=str(folder / "root"))
+    repository.init()
+    with pytest.raises(tm.InvalidInput) as caught:
+        repository.run(spark=session, tasks=2)
+    first = caught.value.first_line
+    for part in ("`track`", "ZeroDivisionError", "'nought'", "`0.csv`"):
+        assert part in first, first
+    assert "OFFSET // row.v" in str(caught.value) or 'File "<cell>"' in str(caught.value)
+    assert repository.head is None

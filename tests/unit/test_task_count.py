@@ -1,0 +1,44 @@
+"""How many tasks a batch is cut into: one where it is small, and how small that is."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidemill as tm
+from tests.unit import protocol_records as make
+from tidemill.driver import execute
+from tidemill.engines.local import LocalEngine
+from tidemill.protocol.records import Split
+from tidemill.verbs.open import open_context
+
+MIB = 1024**2
+
+
+def plan(*sizes: int):
+    return make.plan(splits=tuple(Split("source", f"{n}", "e", size, 0) for n, size in enumerate(sizes)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks", "count"),
+    [
+        ((8 * MIB,), "auto", 1),
+        ((4 * MIB, 4 * MIB), "auto", 1),
+        ((4 * MIB, 4 * MIB + 1), "auto", 6),
+        ((), "auto", 1),
+        ((1,), 3, 3),
+    ],
+)
+def test_a_small_batch_is_one_task_unless_a_number_is_given(sizes, tasks, count) -> None:
+    assert execute.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
+
+
+@pytest.mark.parametrize(("calls_python", "mib"), [(False, 32), (True, 8)])
+def test_a_task_takes_more_where_no_row_costs_a_call_of_python(tmp_path, calls_python: bool, mib: int) -> None:
+    p = tm.Pipeline("size")
+    grouped = p.read(tm.Rows("k string")).groupBy("k")
+    if calls_python:
+        grouped.mapWithState(tm.StateSpec.function(lambda value, state: None), "int", "int")
+    else:
+        grouped.agg(n=tm.count())
+    context = open_context(p, str(tmp_path), "main", None, None)
+    assert execute._task_bytes(context) == mib * MIB

@@ -146,11 +146,12 @@ def aggregate(
     name: str,
     key: Sequence[str],
     input_schema: pa.Schema,
-    functions: Sequence[tuple[str, str, str | None, str | None]],
+    functions: Sequence[tuple[str, str, str | None]],
     window: Any = None,
+    by: dict[str, str] | None = None,
 ) -> Operator:
-    """Running aggregates. `functions`: (output column, function, input column or None for count of rows, the column
-    that the value is chosen by or None).
+    """Running aggregates. `functions`: (output column, function, input column or None for count of rows). `by`: output
+    column → the column that its value is chosen by, for min_by and max_by.
 
     Functions now: count, sum, min, max, mean, first, last, min_by, max_by, var, stddev. Result types and null, NaN and
     overflow rules are Spark's (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of

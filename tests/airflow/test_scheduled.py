@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests.airflow.test_spark_ends import PIPELINE as HOLDING
+from tests.airflow.test_spark_ends import in_session
+
 pytestmark = pytest.mark.slow
 
 Pids = Callable[[], list[int]]
@@ -34,6 +37,11 @@ tidemill_dags(
         "FAKE_PIDS": "{{{{ dag_run.conf['pids'] }}}}",
     }},
 )
+"""
+
+HOLD = """
+from tidemill.airflow import tidemill_dags
+tidemill_dags({reference!r}, root={root!r}, schedule=None, sweep=False, default_args={{"retries": 0}})
 """
 
 
@@ -106,15 +114,18 @@ class Servers:
                 self.token = self.call("GET", "/auth/token")["access_token"]
             health = self.call("GET", "/api/v2/monitor/health")
             up = all(health[name]["status"] == "healthy" for name in ("scheduler", "dag_processor", "metadatabase"))
-            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 1
+            return up and self.call("GET", "/api/v2/dags")["total_entries"] == 2
         except OSError:
             return False
 
     def trigger(self, run_id: str, fake: str, pids: Path) -> str:
         """Start a run; returns the address of its task."""
-        body = {"dag_run_id": run_id, "logical_date": None, "conf": {"fake": fake, "pids": str(pids)}}
-        self.call("POST", "/api/v2/dags/retail/dagRuns", body)
-        return f"/api/v2/dags/retail/dagRuns/{run_id}/taskInstances/run"
+        return self.start_run("retail", run_id, {"fake": fake, "pids": str(pids)})
+
+    def start_run(self, dag: str, run_id: str, conf: dict[str, str]) -> str:
+        """Start a run of any DAG; returns the address of its task."""
+        self.call("POST", f"/api/v2/dags/{dag}/dagRuns", {"dag_run_id": run_id, "logical_date": None, "conf": conf})
+        return f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances/run"
 
     def state(self, task: str) -> tuple[str | None, int]:
         found = self.call("GET", task)
@@ -132,6 +143,12 @@ def servers(
     home = tmp_path_factory.mktemp("scheduled")
     (home / "dags").mkdir()
     (home / "dags" / "retail_dag.py").write_text(DAG.format(fake=str(fake_folder)))
+    (home / "in").mkdir()
+    (home / "in" / "a.csv").write_text("k,v\n1,1\n")
+    (home / "hold.py").write_text(HOLDING)
+    reference, root = f"{home}/hold.py:p", f"{home}/root"
+    (home / "dags" / "hold_dag.py").write_text(HOLD.format(reference=reference, root=root))
+    subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
     servers = Servers(home, airflow_settings(home))
     migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
     subprocess.run(migrate, env={**os.environ, **servers.env}, check=True, capture_output=True)
@@ -144,6 +161,11 @@ def servers(
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def session_of(pid: int) -> int:
+    """The process that leads the session of `pid`: of a command, the command."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
 
 
 @pytest.mark.parametrize("victim", ["task", "supervisor"])
@@ -174,6 +196,29 @@ def test_cancelled_task_leaves_no_process(
     wait_for(lambda: servers.state(task)[0] == "running", "the task runs")
     servers.call("PATCH", task, {"new_state": "failed"})
     wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+
+
+@pytest.mark.parametrize("way", ["killed", "cancelled"])
+def test_task_that_is_in_a_user_function_on_real_spark_leaves_no_process(
+    servers: Servers, alive: Alive, wait_for: WaitFor, way: str
+) -> None:
+    wait_for(servers.ready, "Airflow is up and has read the DAGs", 180)
+    for seen in servers.home.glob("worker-*"):
+        seen.unlink()
+    task = servers.start_run("hold", way, {})
+    wait_for(lambda: list(servers.home.glob("worker-*")), "a worker is in the user function", 180)
+    (worker,) = servers.home.glob("worker-*")
+    command = session_of(int(worker.name.partition("-")[2]))
+    everybody = [parent(command), *in_session(command)]
+    assert "java" in [Path(f"/proc/{pid}/comm").read_text().strip() for pid in everybody]
+    assert alive(everybody) == everybody
+    if way == "killed":
+        os.kill(parent(command), signal.SIGKILL)
+    else:
+        wait_for(lambda: servers.state(task)[0] == "running", "the task runs")
+        servers.call("PATCH", task, {"new_state": "failed"})
+    wait_for(lambda: alive(everybody) == [], "task, driver, JVM, daemon and workers are gone")
+    servers.call("PATCH", f"/api/v2/dags/hold/dagRuns/{way}", {"state": "failed"})
 
 
 def test_cleared_task_says_what_was_already_committed(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:

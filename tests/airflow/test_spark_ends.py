@@ -40,8 +40,20 @@ print(child.run().ended, flush=True)
 """
 
 
-def children(session_of: int) -> list[int]:
+def children(parent_of_leader: int) -> list[int]:
     """All living processes of the session that the only child of a process leads."""
+    found = processes()
+    leaders = [pid for pid, (parent, session) in found.items() if parent == parent_of_leader and session == pid]
+    return [pid for leader in leaders for pid in in_session(leader)]
+
+
+def in_session(leader: int) -> list[int]:
+    """All living processes of a session."""
+    return [pid for pid, (_, session) in processes().items() if session == leader]
+
+
+def processes() -> dict[int, tuple[int, int]]:
+    """Parent and session of every process."""
     found: dict[int, tuple[int, int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -50,8 +62,7 @@ def children(session_of: int) -> list[int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             found[int(entry.name)] = (int(fields[1]), int(fields[3]))
-    leaders = [pid for pid, (parent, session) in found.items() if parent == session_of and session == pid]
-    return [pid for pid, (_, session) in found.items() if session in leaders]
+    return found
 
 
 @pytest.mark.parametrize("way", ["killed", "cancelled"])

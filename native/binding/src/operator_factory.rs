@@ -1,5 +1,6 @@
 //! The functions that make operators: `aggregate`, `deduplicate`, `map_with_state`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_schema::Schema;
@@ -61,18 +62,21 @@ impl DeclaredWindow {
 
 /// Running aggregates.
 #[pyfunction]
-#[pyo3(signature = (name, key, input_schema, functions, window=None))]
+#[pyo3(signature = (name, key, input_schema, functions, window=None, by=None))]
 pub(crate) fn aggregate(
     py: Python<'_>,
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
-    functions: Vec<(String, String, Option<String>, Option<String>)>,
+    functions: Vec<(String, String, Option<String>)>,
     window: Option<DeclaredWindow>,
+    by: Option<HashMap<String, String>>,
 ) -> PyResult<PyOperator> {
-    let functions = functions
-        .into_iter()
-        .map(|(output, function, column, by)| Ok(Call { output, function: Function::named(&function)?, column, by }));
+    let mut by = by.unwrap_or_default();
+    let functions = functions.into_iter().map(|(output, function, column)| {
+        let by = by.remove(&output);
+        Ok(Call { output, function: Function::named(&function)?, column, by })
+    });
     let spec = AggregateSpec {
         name: name.to_owned(),
         key,

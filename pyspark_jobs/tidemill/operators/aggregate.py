@@ -181,8 +181,9 @@ class BoundAggregate(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator."""
-        functions = [(output, a.function, a.column, a.by) for output, a in self.aggregates]
-        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window())
+        functions = [(output, a.function, a.column) for output, a in self.aggregates]
+        by = {output: a.by for output, a in self.aggregates if a.by is not None}
+        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window(), by)
 
     def _window(self) -> _Window | None:
         if self.input.window is None:

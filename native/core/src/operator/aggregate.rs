@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::columns::{InputColumn, check_chunk, keys_of, map_of};
+use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::groups::Groups;
 use super::window::{Assigned, Ends, WindowSpec, Windows};
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
@@ -211,14 +211,6 @@ impl AggregateOperator {
         }
         Ok(accumulators)
     }
-
-    fn chunk_keys(&self, chunks: &[RecordBatch]) -> Result<Vec<Keys>> {
-        let keys = chunks.iter().map(|chunk| {
-            check_chunk(&self.name, &self.prepared, chunk)?;
-            keys_of(&chunk.columns()[..self.key_width()], chunk.num_rows())
-        });
-        keys.collect()
-    }
 }
 
 impl Operator for AggregateOperator {
@@ -254,10 +246,8 @@ impl Operator for AggregateOperator {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let [map] = maps else {
-            return Err(Error::InternalError(format!("operator `{}` keeps one map, not {}", self.name, maps.len())));
-        };
-        let groups = Groups::new(&self.chunk_keys(chunks)?)?;
+        let map = only_map(&self.name, maps)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key_width(), chunks)?)?;
         let ends = self.windows.as_ref().map_or(Ends::Never, Windows::ends);
         if !groups.is_empty() {
             let folded = self.update(groups, chunks, map, pass.batch_time_ms)?;

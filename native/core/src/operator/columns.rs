@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::map::StateMap;
 use crate::schema::MapSchema;
 
 /// A column of an operator's input, found when the operator is made and looked up in every batch.
@@ -74,8 +75,24 @@ pub(super) fn map_of(operator: &str, map: &str, key: &Fields, value: &Fields) ->
     })
 }
 
-/// Refuses a chunk that is not what `prepare` makes.
-pub(super) fn check_chunk(operator: &str, prepared: &Schema, chunk: &RecordBatch) -> Result<()> {
+/// The map of an operator that keeps one.
+pub(super) fn only_map<'a>(operator: &str, maps: &'a mut [StateMap]) -> Result<&'a mut StateMap> {
+    match maps {
+        [map] => Ok(map),
+        _ => Err(Error::InternalError(format!("operator `{operator}` keeps one map, not {}", maps.len()))),
+    }
+}
+
+/// The keys of each chunk, its first `width` columns; refuses a chunk that is not what `prepare` makes.
+pub(super) fn chunk_keys(operator: &str, prepared: &Schema, width: usize, chunks: &[RecordBatch]) -> Result<Vec<Keys>> {
+    let keys = chunks.iter().map(|chunk| {
+        check_chunk(operator, prepared, chunk)?;
+        keys_of(&chunk.columns()[..width], chunk.num_rows())
+    });
+    keys.collect()
+}
+
+fn check_chunk(operator: &str, prepared: &Schema, chunk: &RecordBatch) -> Result<()> {
     if same_columns(prepared.fields(), chunk.schema_ref().fields()) {
         return Ok(());
     }

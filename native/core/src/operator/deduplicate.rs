@@ -11,7 +11,7 @@ use arrow_schema::{Fields, Schema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave;
 
-use super::columns::{InputColumn, check_chunk, keys_of, map_of};
+use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::{event_time_column, expiry_ms, without_late};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::{Error, Result};
@@ -93,11 +93,7 @@ impl DeduplicateOperator {
 
     /// Emits the first row of each key that is not known, and remembers those keys.
     fn pass_new(&self, chunks: &[RecordBatch], map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<u64> {
-        let keys = chunks.iter().map(|chunk| {
-            check_chunk(&self.name, &self.prepared, chunk)?;
-            self.keys(chunk)
-        });
-        let groups = Groups::new(&keys.collect::<Result<Vec<_>>>()?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key_columns, chunks)?)?;
         if groups.is_empty() {
             return Ok(0);
         }
@@ -183,9 +179,7 @@ impl Operator for DeduplicateOperator {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let [map] = maps else {
-            return Err(Error::InternalError(format!("operator `{}` keeps one map, not {}", self.name, maps.len())));
-        };
+        let map = only_map(&self.name, maps)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += self.pass_new(chunks, map, pass, out)?;
         self.metrics.rows_removed += Self::forget_due(map, pass)?;

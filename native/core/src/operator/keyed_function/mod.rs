@@ -17,7 +17,7 @@ use arrow_select::take::take;
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
-use super::columns::{InputColumn, check_chunk, keys_of, map_of};
+use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::{event_times_ms, without_late};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
@@ -206,14 +206,8 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let [map] = maps else {
-            return Err(Error::InternalError(format!("operator `{}` keeps one map, not {}", self.name, maps.len())));
-        };
-        let keys = chunks.iter().map(|chunk| {
-            check_chunk(&self.name, &self.prepared, chunk)?;
-            keys_of(&chunk.columns()[..self.key.len()], chunk.num_rows())
-        });
-        let groups = Groups::new(&keys.collect::<Result<Vec<_>>>()?)?;
+        let map = only_map(&self.name, maps)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
         if !groups.is_empty() {
             self.call_with_rows(&groups, chunks, map, pass, out)?;
         }

@@ -74,12 +74,6 @@ impl Function {
         })
     }
 
-    /// Whether it looks at two columns.
-    #[must_use]
-    pub fn is_by(self) -> bool {
-        matches!(self, Self::MinBy | Self::MaxBy)
-    }
-
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {

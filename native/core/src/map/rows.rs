@@ -24,6 +24,21 @@ pub struct Changes {
     pub deleted: Vec<bool>,
 }
 
+impl Changes {
+    /// Tombstones for all of `keys`, which have no sub-keys; `values` are what they had.
+    #[must_use]
+    pub fn removed(keys: Vec<ArrayRef>, values: Vec<ArrayRef>, rows: usize, now_ms: i64) -> Self {
+        Self {
+            keys,
+            sub_keys: Vec::new(),
+            values,
+            updated_at: vec![now_ms; rows],
+            deadline: vec![None; rows],
+            deleted: vec![true; rows],
+        }
+    }
+}
+
 /// Live rows, sorted by (hash of the key, key bytes, sub-key bytes).
 #[derive(Clone, Debug, Default)]
 pub struct Rows {

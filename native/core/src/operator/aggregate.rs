@@ -180,14 +180,7 @@ impl AggregateOperator {
             self.emit(keys_of(&due.keys, rows)?, &accumulators, out)?;
         }
         self.metrics.rows_removed += rows as u64;
-        map.change(&Changes {
-            keys: due.keys,
-            sub_keys: Vec::new(),
-            values: due.values,
-            updated_at: vec![pass.batch_time_ms; rows],
-            deadline: vec![None; rows],
-            deleted: vec![true; rows],
-        })
+        map.change(&Changes::removed(due.keys, due.values, rows, pass.batch_time_ms))
     }
 
     fn accumulators(&self, groups: usize) -> Result<Vec<Box<dyn Accumulator>>> {

@@ -141,13 +141,7 @@ impl DeduplicateOperator {
         let Some(now_ms) = pass.watermark_ms else { return Ok(0) };
         let due = map.due(now_ms)?;
         let rows = due.updated_at.len();
-        map.change(&Changes {
-            keys: due.keys,
-            updated_at: vec![pass.batch_time_ms; rows],
-            deadline: vec![None; rows],
-            deleted: vec![true; rows],
-            ..Changes::default()
-        })?;
+        map.change(&Changes::removed(due.keys, due.values, rows, pass.batch_time_ms))?;
         Ok(rows as u64)
     }
 }

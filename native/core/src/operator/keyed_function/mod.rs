@@ -22,9 +22,9 @@ use super::event_time::{event_times_ms, without_late};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
 use crate::key::Keys;
-use crate::map::{Rows, StateMap};
+use crate::map::{Changes, Rows, StateMap};
 use crate::schema::MapSchema;
-use settle::{Settled, forgotten};
+use settle::Settled;
 
 /// The name of the map: key → state.
 const MAP: &str = "state";
@@ -164,7 +164,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         self.check(&visit, &returned)?;
         self.metrics.timed_out += keys.len() as u64;
         self.metrics.rows_removed += keys.len() as u64;
-        map.change(&forgotten(&keys, &states, pass.batch_time_ms))?;
+        map.change(&Changes::removed(keys.columns().to_vec(), states, keys.len(), pass.batch_time_ms))?;
         emit(out, &keys, returned)
     }
 

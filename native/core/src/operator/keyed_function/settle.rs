@@ -84,15 +84,3 @@ impl<'a> Settled<'a> {
         })
     }
 }
-
-/// Tombstones for all of `keys`.
-pub(super) fn forgotten(keys: &Keys, states: &[ArrayRef], now_ms: i64) -> Changes {
-    Changes {
-        keys: keys.columns().to_vec(),
-        sub_keys: Vec::new(),
-        values: states.to_vec(),
-        updated_at: vec![now_ms; keys.len()],
-        deadline: vec![None; keys.len()],
-        deleted: vec![true; keys.len()],
-    }
-}

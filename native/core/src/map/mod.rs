@@ -7,6 +7,7 @@ mod change;
 mod due;
 mod get;
 mod live;
+mod of_keys;
 mod rows;
 #[cfg(test)]
 mod tests;

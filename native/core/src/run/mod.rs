@@ -117,6 +117,18 @@ impl SortedRun {
         (row < to && row >= self.start && row < self.end && self.cmp_key(row, keys, i).is_eq()).then_some(row)
     }
 
+    /// The rows of key `i` of `keys`, which have no sub-keys: all that have its key columns, whatever their sub-key.
+    pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> std::ops::Range<usize> {
+        let hash = keys.hash(i);
+        let hashes = &self.body.keys.hashes()[self.start..self.end];
+        let (from, to) = self.body.prefixes.bucket(hash).unwrap_or((0, 0));
+        let (from, to) = (from.clamp(self.start, self.end) - self.start, to.clamp(self.start, self.end) - self.start);
+        let tie = hash_tie(&hashes[from..to], hash);
+        let (from, to) = (self.start + from + tie.start, self.start + from + tie.end);
+        let first = self.first_not_less(from, to, keys, i);
+        first..partition(first, to, |row| self.cmp_key(row, keys, i).is_eq())
+    }
+
     /// The hashes of its rows, from the first that it shows to the last.
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
@@ -155,17 +167,22 @@ impl SortedRun {
 
     /// The first of the rows `from..to`, which have one hash, whose key bytes are not below those of key `i`.
     fn first_not_less(&self, from: usize, to: usize, keys: &Keys, i: usize) -> usize {
-        let (mut low, mut high) = (from, to);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.cmp_key(middle, keys, i).is_lt() {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        partition(from, to, |row| self.cmp_key(row, keys, i).is_lt())
     }
+}
+
+/// The first of the rows `from..to` for which `is_before`, true of some first ones, is false.
+fn partition(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (from, to);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// The positions of `hash` in sorted `hashes`. A bucket of the prefix table is short unless hashes collide.

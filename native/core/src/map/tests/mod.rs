@@ -5,6 +5,8 @@ mod world;
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
@@ -185,6 +187,21 @@ fn a_map_of_the_empty_key_and_no_value_counts_its_one_row() {
     map.change(&row).unwrap();
     let found = map.get(&Keys::empty_key(3)).unwrap();
     assert_eq!((found.found, found.updated_at, map.len()), (vec![true; 3], vec![6; 3], 1));
+}
+
+#[test]
+fn one_key_is_scanned_by_sub_key_across_runs() {
+    // 12, 37 and 62 are one key with the sub-keys null, 1 and 256; 13 and 38 another.
+    let mut map = committed(&with(&[put(12, 1, None), put(37, 2, None), put(13, 9, None)]));
+    map.change(&changes(&[remove(37), put(62, 3, Some(4)), put(12, 5, None), put(38, 8, None)])).unwrap();
+    let whole = |keys: &[usize]| Keys::new(&keys_of(keys).columns()[..2]).unwrap();
+    let (rows, ends) = map.of_keys(&whole(&[13, 12, 14])).unwrap();
+    assert_eq!(ends, [2, 4, 4]);
+    let positions: Vec<_> = rows.sub_keys[0].as_primitive::<Int64Type>().iter().collect();
+    assert_eq!(positions, [None, Some(1), None, Some(256)]); // per key: null first
+    assert_eq!(rows.deadline, [None, None, None, Some(4)]);
+    let error = map.of_keys(&keys_of(&[12])).unwrap_err().to_string();
+    assert!(error.contains("scanned by keys of (Utf8, Int32, Int64)"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 use bytes::Bytes;
@@ -118,7 +118,32 @@ impl World {
         self.compare(&self.map.scan().unwrap(), &self.model);
         assert_eq!(self.map.len(), self.model.len());
         assert_eq!(self.map.live_change(), self.model.len() as i64 - self.opened as i64);
+        self.scan_keys();
         assert_eq!(self.map.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
+    }
+
+    /// Every whole key by itself, also those without a row: its rows in the order of sub-keys.
+    fn scan_keys(&self) {
+        let whole = TEXTS.len() * NUMBERS.len();
+        let wanted: Vec<usize> = (0..whole).collect();
+        let (rows, ends) = self.map.of_keys(&Keys::new(&key_columns(&wanted).0).unwrap()).unwrap();
+        let positions = rows.sub_keys[0].as_primitive::<Int64Type>();
+        let mut start = 0;
+        for (key, end) in wanted.into_iter().zip(ends) {
+            let found: Vec<_> = (start..end)
+                .map(|row| {
+                    let position = positions.is_valid(row).then(|| positions.value(row));
+                    (position, cell(&rows.values, &rows.updated_at, &rows.deadline, row).unwrap())
+                })
+                .collect();
+            // Little-endian bytes: 256 comes before 1.
+            let expected = [0, 2, 1]
+                .into_iter()
+                .filter_map(|place| self.model.get(&(key + place * whole)).map(|cell| (POSITIONS[place], *cell)));
+            assert_eq!(found, expected.collect::<Vec<_>>(), "key {key}");
+            start = end;
+        }
+        assert_eq!(start, rows.updated_at.len());
     }
 
     /// Writes the changes as a segment, reads it back, and opens the next version.

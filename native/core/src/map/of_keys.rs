@@ -1,0 +1,60 @@
+//! Scan of single keys: all live rows of a key, by sub-key. What it costs follows the rows found, not the map.
+
+use std::ops::Range;
+
+use super::{Rows, StateMap};
+use crate::error::{Error, Result};
+use crate::key::Keys;
+
+impl StateMap {
+    /// The live rows of each of `keys` (key columns alone), in the order of `keys`, then of the sub-keys' canonical
+    /// bytes (numbers: little-endian, so not by value); and for each key where its rows end.
+    pub fn of_keys(&self, keys: &Keys) -> Result<(Rows, Vec<usize>)> {
+        self.check_whole_keys(keys)?;
+        let mut picks = Vec::new();
+        let mut ends = Vec::with_capacity(keys.len());
+        let mut parts: Vec<(usize, Range<usize>)> = Vec::new();
+        for key in 0..keys.len() {
+            parts.clear();
+            let found = self.runs.iter().enumerate().map(|(source, run)| (source, run.rows_of(keys, key)));
+            parts.extend(found.filter(|(_, rows)| !rows.is_empty()));
+            self.pick_newest(&mut parts, &mut picks);
+            ends.push(picks.len());
+        }
+        Ok((self.rows(&picks)?, ends))
+    }
+
+    /// Merges rows of one key, a range a run (oldest run first), into `picks`: the newest of each sub-key, if it lives.
+    fn pick_newest(&self, parts: &mut [(usize, Range<usize>)], picks: &mut Vec<(usize, usize)>) {
+        loop {
+            let heads = parts.iter().filter(|(_, rows)| !rows.is_empty()).map(|(source, rows)| (*source, rows.start));
+            // Of equal sub-keys `min_by` keeps the first that it meets: the newest run is asked first.
+            let least = heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_bytes(i, self.runs[b].keys(), j));
+            let Some((source, row)) = least else { return };
+            if !self.runs[source].is_tombstone(row) {
+                picks.push((source, row));
+            }
+            let keys = self.runs[source].keys();
+            for (other, rows) in parts.iter_mut().filter(|(_, rows)| !rows.is_empty()) {
+                if *other == source || self.runs[*other].keys().cmp_bytes(rows.start, keys, row).is_eq() {
+                    rows.start += 1;
+                }
+            }
+        }
+    }
+
+    /// `InternalError` unless `keys` are of the types of this map's key, without sub-keys.
+    fn check_whole_keys(&self, keys: &Keys) -> Result<()> {
+        let types = keys.columns().iter().map(|column| column.data_type());
+        if keys.hashed_columns() == keys.columns().len() && types.eq(self.schema.key.iter().map(|f| f.data_type())) {
+            return Ok(());
+        }
+        let found: Vec<String> = keys.columns().iter().map(|column| column.data_type().to_string()).collect();
+        Err(Error::InvalidInput(format!(
+            "state map `{}` has the columns {}, scanned by keys of ({})",
+            self.schema.name,
+            self.schema.describe(),
+            found.join(", ")
+        )))
+    }
+}

@@ -87,8 +87,10 @@ class Parquet:
         return data
 
     def _rows(self, data: bytes, schema: pa.Schema) -> pa.Table:
+        # One thread: Arrow's own would let go of `data` after the answer, and one that does so while the interpreter
+        # ends takes the whole process down with it (std::terminate).
         try:
-            found = pq.ParquetFile(pa.BufferReader(data)).read(columns=schema.names)
+            found = pq.ParquetFile(pa.BufferReader(data)).read(columns=schema.names, use_threads=False)
         except pa.ArrowException as error:
             raise CorruptState(f"read an output file that a commit names: not Parquet: {error}") from error
         return conform(found, schema, "read an output file")

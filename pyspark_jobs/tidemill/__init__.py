@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from .operators.aggregate import count, first, last, max, max_by, mean, min, min_by, stddev, sum, var
     from .operators.map_with_state import StateSpec
     from .operators.window import window
+    from .pipeline.grouped import GroupedStream
     from .pipeline.load import load
-    from .pipeline.stream import GroupedStream, Pipeline, Stream
+    from .pipeline.pipeline import Pipeline
+    from .pipeline.stream import Stream
     from .protocol.progress import BatchProgress
     from .repository import Repository, open
     from .rows import Row
@@ -37,12 +39,12 @@ _HOME = {
     "CorruptState": "errors",
     "Fenced": "errors",
     "Files": "sources.files",
-    "GroupedStream": "pipeline.stream",
+    "GroupedStream": "pipeline.grouped",
     "InternalError": "errors",
     "InvalidInput": "errors",
     "Json": "sinks.files",
     "Parquet": "sinks.files",
-    "Pipeline": "pipeline.stream",
+    "Pipeline": "pipeline.pipeline",
     "Repository": "repository",
     "Row": "rows",
     "Rows": "sources.rows",

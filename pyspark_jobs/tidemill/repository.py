@@ -10,7 +10,7 @@ import pyarrow as pa
 from .driver.context import Context
 from .driver.drain import Drained, Limits, OnProgress
 from .pipeline.load import Loaded
-from .pipeline.stream import Pipeline
+from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .protocol.records import Commit, Init
 from .settings import time_ms

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .driver.drain import Limits
-from .pipeline.stream import Pipeline
+from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
 from .rows import row_type

@@ -15,7 +15,7 @@ from .. import names
 from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..pipeline.job import Job
-from ..pipeline.stream import Pipeline
+from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
 from ..protocol.records import HASH_END, Commit, Init, Segment
 from ..schema import difference, to_arrow

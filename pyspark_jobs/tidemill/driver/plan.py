@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..clock import now_ms
 from ..errors import InvalidInput
-from ..pipeline.stream import TimePolicy
+from ..pipeline.graph import TimePolicy
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
 from ..settings import time_ms

@@ -1,7 +1,7 @@
 """The seam of a keyed operator: what a user declared, and what it is once its input is known.
 
 Adding an operator: one file here with a class that has `bind`, its Rust half in `native/core/src/operator`, and one
-line in `pipeline/stream.py`. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
+line in `pipeline/grouped.py`. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
 """
 
 from __future__ import annotations

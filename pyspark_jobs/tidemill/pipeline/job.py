@@ -17,7 +17,7 @@ from ..operators.contract import BoundOperator
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
 from .nodes import Keyed, Node, Read, Stateless, Watermark, parent_of
-from .stream import Pipeline
+from .pipeline import Pipeline
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from ..errors import InvalidInput, TidemillError
 from ..settings import nearest
-from .stream import Pipeline
+from .pipeline import Pipeline
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
-from ..pipeline.stream import Pipeline
+from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
 from ..settings import resolve, unknown
 from ..store import open_store

@@ -1,0 +1,59 @@
+"""What a pipeline knows: its sources, watermarks, operators and sinks by name. Streams add to it as they are built."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..errors import InvalidInput
+from ..names import check_name
+from ..operators.contract import Input, Operator
+from ..operators.window import Window
+from .nodes import Keyed, Node, Read, Watermark, Write
+
+TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]
+
+
+class Graph:
+    """The nodes of one pipeline that have a name. INVARIANT: names are unique within their kind."""
+
+    def __init__(self, name: str, timeZone: str) -> None:
+        self.name = name
+        self.timeZone = timeZone
+        self.sources: dict[str, Any] = {}
+        self.reads: dict[str, Read] = {}
+        self.watermarks: dict[str, Watermark] = {}
+        self.operators: dict[str, Keyed] = {}
+        self.sinks: dict[str, Write] = {}
+        self.time_policy: TimePolicy = "arrival"
+
+    def add_operator(
+        self, operator: Operator, node: Node, key: tuple[str, ...], window: tuple[Window, int] | None
+    ) -> Keyed:
+        """The output of `operator` over `node` by `key`; `InvalidInput` for a name taken."""
+        if check_name(operator.name, "operator") in self.operators:
+            raise InvalidInput(
+                f"pipeline `{self.name}` has an operator `{operator.name}` already",
+                hint="names identify state: give this one a name of its own, name=…",
+            )
+        if window is not None and not operator.takes_windows:
+            raise InvalidInput(
+                f"operator `{operator.name}` cannot be grouped by tm.window(…)", hint="windows are for .agg(…)"
+            )
+        event = node.event_time
+        bound = operator.bind(
+            Input(
+                schema=node.schema,
+                key=key,
+                event_time=event.column if event else None,
+                late=event.late if event else "drop",
+                time_zone=self.timeZone,
+                delay_ms=self.watermarks[event.watermark].delay_ms if event else 0,
+                window=window,
+            )
+        )
+        passed_on = dataclasses.replace(event, column=bound.event_time) if event and bound.event_time else None
+        keyed = Keyed(bound.output_schema, passed_on, parent=node, operator=bound)
+        self.operators[bound.name] = keyed
+        return keyed

@@ -1,0 +1,59 @@
+"""`GroupedStream`: one method a keyed operator, each a line. An operator that is new adds its method here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ..operators.aggregate import Aggregate, AggregateOperator
+from ..operators.contract import Operator
+from ..operators.deduplicate import DeduplicateOperator
+from ..operators.map_with_state import MapWithStateOperator, StateSpec
+
+S = TypeVar("S")
+"""The stream that an operator's output is: `pipeline.stream.Stream`."""
+
+
+class GroupedStream(Generic[S]):
+    """A stream by key: each method is a keyed operator with its own state, and returns its output as a stream."""
+
+    def __init__(self, attach: Callable[[Operator], S]) -> None:
+        self._attach = attach
+
+    def mapWithState(
+        self, spec: StateSpec, stateSchema: Any, outputSchema: Any, value: str | None = None, name: str | None = None
+    ) -> S:
+        """A function called once a row with the state of its key (see `tm.StateSpec`). Spark: `mapWithState`.
+
+        `stateSchema`, `outputSchema`: DDL, `pyarrow.Schema`, `StructType` or a dataclass; one bare type is a scalar.
+        `value`: the column that the function is given, else the whole row.
+        """
+        return self.add(
+            MapWithStateOperator("map-with-state" if name is None else name, spec, stateSchema, outputSchema, value)
+        )
+
+    def dropDuplicates(self, *, name: str | None = None) -> S:
+        """The first row of each key; later ones vanish. Spark: `dropDuplicates` (`stream.dropDuplicates([…])`).
+
+        Under a watermark late rows are dropped, and where the event time is a key column, a key is forgotten when the
+        watermark reaches it; else keys are kept for ever.
+        """
+        return self.add(DeduplicateOperator("drop-duplicates" if name is None else name))
+
+    def dropDuplicatesWithinWatermark(self, *, name: str | None = None) -> S:
+        """The first row of each key; the key is forgotten when the watermark reaches that row's event time plus the
+        delay, so duplicates at most so far apart are found. Spark: `dropDuplicatesWithinWatermark`."""
+        chosen = "drop-duplicates-within-watermark" if name is None else name
+        return self.add(DeduplicateOperator(chosen, within_watermark=True))
+
+    def agg(self, *, name: str | None = None, outputMode: str = "update", **functions: Aggregate) -> S:
+        """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
+
+        By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
+        window that a batch changed; either forgets it then. Without a window there is only "update".
+        """
+        return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
+
+    def add(self, operator: Operator) -> S:
+        """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""
+        return self._attach(operator)

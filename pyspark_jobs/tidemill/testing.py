@@ -49,7 +49,7 @@ class Tester:
     >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count())
     >>> t = Tester(p)
     >>> t.batch([("a",), ("b",), ("a",)]).state
-    {'a': Row(count=2), 'b': Row(count=1)}
+    {'b': Row(n=1), 'a': Row(n=2)}
     """
 
     __test__ = False  # pytest: not a class of tests

@@ -35,8 +35,11 @@ class Aggregate:
 def count(column: str | None = None) -> Aggregate:
     """Rows of the key, or values of `column` that are not null. A bigint. Spark: `count`.
 
-    >>> count(), count("x")
-    (Aggregate(function='count', column=None), Aggregate(function='count', column='x'))
+    >>> import tidemill as tm
+    >>> p = tm.Pipeline("clicks")
+    >>> clicks = p.read(tm.Rows("page string, user string"))
+    >>> clicks.groupBy("page").agg(views=tm.count(), known=tm.count("user")).schema.names
+    ['page', 'views', 'known']
     """
     return Aggregate("count", column)
 

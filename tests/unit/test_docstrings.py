@@ -1,0 +1,34 @@
+"""Every example in a docstring runs, and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import tidemill
+
+PACKAGE = Path(tidemill.__file__).parent
+
+
+def modules_with_examples() -> list[str]:
+    """Names of all modules whose text has an example."""
+    found = pkgutil.walk_packages([str(PACKAGE)], "tidemill.")
+    paths = {module.name: PACKAGE.joinpath(*module.name.split(".")[1:]) for module in found}
+    sources = {name: path / "__init__.py" if path.is_dir() else path.with_suffix(".py") for name, path in paths.items()}
+    return sorted(name for name, source in sources.items() if source.is_file() and ">>> " in source.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_of_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def test_there_are_examples() -> None:
+    assert {"tidemill.operators.window", "tidemill.pipeline.pipeline"} <= set(modules_with_examples())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import tidemill as tm
 from tidemill.testing import Tester
@@ -21,11 +21,11 @@ ORIGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Case:
-    """`batches`: the rows of each micro-batch, as tuples in the order of `schema` (DDL)."""
+    """`batches`: the rows of each micro-batch, as tuples in the order of `schema` (DDL); None: only time passes."""
 
     name: str
     schema: str
-    batches: Sequence[Sequence[tuple[Any, ...]]]
+    batches: Sequence[Sequence[tuple[Any, ...]] | None]
     spark: Callable[[Any], Any]
     """A streaming DataFrame to the query's DataFrame."""
     tidemill: Callable[[tm.Stream], tm.Stream]
@@ -34,6 +34,16 @@ class Case:
     digits: int | None = None
     """How many significant digits of a float count; None: all of them."""
     conf: Mapping[str, str] = field(default_factory=dict)
+    times_ms: Sequence[int] | None = None
+    """The batch time of each micro-batch, which only grows; None: 0, 1000, 2000 …"""
+    triggers: Literal["all", "one"] = "all"
+    """"all": Spark runs until it has nothing left to do at this time. "one": one trigger a micro-batch, for what makes
+    Spark run a micro-batch at every trigger (processing-time timeouts, timers and TTL), so that it is never done."""
+
+    @property
+    def batch_times_ms(self) -> list[int]:
+        """The batch time of each micro-batch, the same for both engines."""
+        return list(self.times_ms or range(0, 1000 * len(self.batches), 1000))
 
 
 def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> list[list[str]]:
@@ -42,8 +52,9 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
     case.tidemill(p.read(tm.Rows(case.schema)))
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
     found = []
-    for rows in case.batches:
-        found.append(plain(tester.batch(rows).outputs, case.digits))
+    for rows, at_ms in zip(case.batches, case.batch_times_ms, strict=True):
+        result = tester.sweep(at_ms) if rows is None else tester.batch(rows, batch_time_ms=at_ms)
+        found.append(plain(result.outputs, case.digits))
         tester.restart()
     return found
 

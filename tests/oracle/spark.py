@@ -1,13 +1,15 @@
-"""Real Structured Streaming over the micro-batches of a case, one file a micro-batch.
+"""Real Structured Streaming over the micro-batches of a case, one file a micro-batch, under a clock of the test's own.
 
-After each file the query runs until it has nothing left to do, so the outputs of a step are those of its data
-micro-batch and of the micro-batch without data that Spark runs where the watermark moved.
+After each file the query runs until it has nothing left to do (or, where the case says so, for one trigger), so the
+outputs of a step are those of its data micro-batch and of the micro-batch without data that Spark runs where the
+watermark moved. INVARIANT: all of a step happens at its batch time: the trigger's clock stands still meanwhile.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,31 +23,90 @@ from tidemill.sources.rows import Rows
 def outputs(spark: Any, case: Case) -> list[list[str]]:
     """What Spark gives for each micro-batch, as `case.plain` writes rows."""
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as base:
-        folder = Path(base) / "in"
-        folder.mkdir()
         for key, value in case.conf.items():
             spark.conf.set(key, value)
-        rows: list[Any] = []
-        frame = case.spark(spark.readStream.schema(case.schema).option("latestFirst", "false").parquet(str(folder)))
-        query = (
-            frame.writeStream.outputMode(case.mode)
-            .option("checkpointLocation", f"{base}/checkpoint")
-            .foreachBatch(lambda found, _: rows.extend(found.collect()))
-            .start()
-        )
+        run = _Run(spark, case, Path(base))
         try:
-            return [_step(query, folder, number, case, rows) for number in range(len(case.batches))]
+            return [run.step(number) for number in range(len(case.batches))]
         finally:
-            query.stop()
+            run.stop()
             for key in case.conf:
                 spark.conf.unset(key)
 
 
-def _step(query: Any, folder: Path, number: int, case: Case, rows: list[Any]) -> list[str]:
-    rows.clear()
-    _write(folder, number, case.schema, case.batches[number])
-    query.processAllAvailable()
-    return plain(rows, case.digits)
+class _Run:
+    """The streaming query of a case; it starts with its first step."""
+
+    def __init__(self, spark: Any, case: Case, base: Path) -> None:
+        self.spark, self.case, self.base = spark, case, base
+        self.folder = base / "in"
+        self.folder.mkdir()
+        source = spark.readStream.schema(case.schema).option("latestFirst", "false")
+        self.frame = case.spark(source.parquet(str(self.folder)))
+        self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
+        self.clock = spark._jvm.org.apache.spark.util.ManualClock(case.batch_times_ms[0])
+        self.query: Any = None
+
+    def step(self, number: int) -> list[str]:
+        """What one micro-batch gives."""
+        self.sink.clear()
+        rows = self.case.batches[number]
+        if rows is not None:
+            _write(self.folder, number, self.case.schema, rows)
+        self.clock.setTime(self.case.batch_times_ms[number])
+        self.query = self.query or self._start()
+        if self.case.triggers == "all":
+            self.query.processAllAvailable()
+        else:
+            self._await(number)
+        return plain(self._rows(), self.case.digits)
+
+    def stop(self) -> None:
+        """Ends the query, if it was started."""
+        if self.query is not None:
+            self.query.stop()
+
+    def _start(self) -> Any:
+        """`DataStreamWriter.start` has no clock among its options: what it calls has."""
+        from pyspark.sql.streaming import StreamingQuery
+
+        jvm, frame = self.spark._jvm, self.frame._jdf
+        # With an interval of 0 there is a trigger whenever there may be something to do; with one of 1 ms one trigger
+        # a time, as the clock stands still.
+        interval_ms = 0 if self.case.triggers == "all" else 1
+        nothing = jvm.scala.Option.empty()
+        manager = self.spark._jsparkSession.sessionState().streamingQueryManager()
+        started = manager.startQuery(
+            nothing,
+            nothing,
+            jvm.scala.Option.apply(f"{self.base}/checkpoint"),
+            frame,
+            getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty(),
+            self.sink,
+            getattr(jvm.org.apache.spark.sql.streaming.OutputMode, self.case.mode.capitalize())(),
+            False,
+            True,
+            jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(interval_ms),
+            self.clock,
+            nothing,
+            nothing,
+        )
+        return StreamingQuery(started)
+
+    def _await(self, number: int) -> None:
+        """Until the micro-batch `number` has been reported; an error of the query is raised."""
+        while (self.query.lastProgress or {"batchId": -1})["batchId"] < number:
+            if not self.query.isActive:
+                self.query.awaitTermination()
+            time.sleep(0.01)
+
+    def _rows(self) -> list[Any]:
+        from pyspark.sql import DataFrame
+
+        jvm, session = self.spark._jvm, self.spark._jsparkSession
+        columns = self.frame._jdf.queryExecution().analyzed().output()
+        plan = jvm.org.apache.spark.sql.execution.streaming.sources.MemoryPlan(self.sink, columns)
+        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), self.spark).collect()
 
 
 def _write(folder: Path, number: int, schema: str, rows: Sequence[Any]) -> None:

@@ -11,46 +11,22 @@ sums before a figure of theirs is printed. Cold start is a whole process, to its
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import peer as peer_streaming
+from events import KEYS, SCHEMA, machine, show, write_batch
 
 import tidemill as tm
-
-KEYS = 100_000
-
-
-def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS) -> None:
-    """One Parquet file of keyed events, seeded by its number."""
-    chance = np.random.default_rng(number)
-    users = np.char.add("user-", chance.integers(0, keys, rows).astype(str))
-    times = 1_700_000_000_000_000 + number * 60_000_000 + chance.integers(0, 60_000_000, rows)
-    table = pa.table(
-        {
-            "key": pa.array(users.tolist()),
-            "ts": pa.array(times, pa.timestamp("us", "UTC")),
-            "value": chance.integers(0, 1000, rows).astype("f8"),
-        }
-    )
-    hidden = folder / f"_{number:05d}.parquet"
-    pq.write_table(table, hidden)
-    hidden.rename(folder / f"{number:05d}.parquet")
 
 
 def pipeline(folder: Path) -> tm.Pipeline:
     """count and sum by key."""
     p = tm.Pipeline("bench")
-    events = p.read(tm.Files(str(folder), schema="key string, ts timestamp, value double", maxFilesPerTrigger=1))
+    events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
     events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="agg")
     return p
 
@@ -124,29 +100,6 @@ def cold(engine: str, runs: int) -> list[float]:
     return seconds
 
 
-PEER = """
-import json, sys, time, tempfile, shutil
-from pyspark.sql import SparkSession, functions as F
-folder, store, out = sys.argv[1:4]
-b = (SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4)
-     .config("spark.ui.enabled", "false")
-     .config("spark.driver.memory", "4g").config("spark.sql.session.timeZone", "UTC"))
-if store == "rocksdb":
-    b = b.config("spark.sql.streaming.stateStore.providerClass",
-                 "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider").config(
-                 "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-spark = b.getOrCreate(); spark.sparkContext.setLogLevel("ERROR")
-df = (spark.readStream.schema("key string, ts timestamp, value double").option("maxFilesPerTrigger", 1).parquet(folder))
-q = df.groupBy("key").agg(F.count("*").alias("n"), F.sum("value").alias("s"))
-def sink(d, i): d.write.mode("overwrite").parquet(f"{out}/batch={i}")
-s = (q.writeStream.outputMode("update").option("checkpointLocation", out + "-checkpoint").foreachBatch(sink)
-     .trigger(availableNow=True).start())
-s.awaitTermination()
-print(json.dumps([p["durationMs"]["triggerExecution"] / 1000 for p in s.recentProgress]))
-spark.stop()
-"""
-
-
 def peer(store: str, rows: int, runs: int) -> list[float]:
     """Seconds of each warm micro-batch of Structured Streaming over the same files, one file a micro-batch."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
@@ -154,12 +107,9 @@ def peer(store: str, rows: int, runs: int) -> list[float]:
         folder.mkdir()
         for number in range(runs + 3):
             write_batch(folder, number, rows)
-        done = subprocess.run(
-            [sys.executable, "-c", PEER, str(folder), store, f"{base}/out"],
-            check=True, capture_output=True, text=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )  # fmt: skip
+        measured = peer_streaming.seconds(folder, "agg", store, f"{base}/out")
         check_peer(folder, f"{base}/out")
-        return list(json.loads(done.stdout.splitlines()[-1]))[3:]
+        return measured[3:]
 
 
 def check_peer(folder: Path, out: str) -> None:
@@ -172,15 +122,6 @@ def check_peer(folder: Path, out: str) -> None:
     assert tuple(map(float, found)) == tuple(map(float, expected)), f"the peer gave {found}, expected {expected}"
 
 
-def show(what: str, seconds: list[float], rows: int = 0) -> None:
-    """One line: median, least and greatest, and rows a second where rows were read."""
-    middle = statistics.median(seconds)
-    rate = f"{rows / middle:>12,.0f} rows/s" if rows else ""
-    print(
-        f"{what:<44}{middle * 1000:>9.1f} ms  ({min(seconds) * 1000:.1f}–{max(seconds) * 1000:.1f}){rate}", flush=True
-    )
-
-
 def main() -> None:
     """Runs everything that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -188,7 +129,7 @@ def main() -> None:
     parser.add_argument("--cold", type=int, default=3)
     parser.add_argument("--peer", action="store_true")
     given = parser.parse_args()
-    print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, medians of {given.runs}")
+    print(f"{machine()}, medians of {given.runs}")
     for engine in ("local", "spark"):
         if given.cold:
             show(f"{engine}: cold start to end of first batch", cold(engine, given.cold))

@@ -1,0 +1,49 @@
+"""What all benchmarks share: seeded events in Parquet files, the machine, and lines of figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+KEYS = 100_000
+SCHEMA = "key string, ts timestamp, value double"
+BATCH_SECONDS = 60
+"""Event times of batch n lie in minute n."""
+
+
+def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS) -> None:
+    """One Parquet file of keyed events, seeded by its number."""
+    chance = np.random.default_rng(number)
+    users = np.char.add("user-", chance.integers(0, keys, rows).astype(str))
+    span = BATCH_SECONDS * 1_000_000
+    times = 1_700_000_000_000_000 + number * span + chance.integers(0, span, rows)
+    table = pa.table(
+        {
+            "key": pa.array(users.tolist()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "value": chance.integers(0, 1000, rows).astype("f8"),
+        }
+    )
+    hidden = folder / f"_{number:05d}.parquet"
+    pq.write_table(table, hidden)
+    hidden.rename(folder / f"{number:05d}.parquet")
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    return f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+
+
+def show(what: str, seconds: list[float], rows: int = 0) -> None:
+    """One line: median, least and greatest, and rows a second where rows were read."""
+    middle = statistics.median(seconds)
+    rate = f"{rows / middle:>12,.0f} rows/s" if rows else ""
+    print(
+        f"{what:<52}{middle * 1000:>9.1f} ms  ({min(seconds) * 1000:.1f}–{max(seconds) * 1000:.1f}){rate}", flush=True
+    )

@@ -1,0 +1,220 @@
+"""Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
+
+    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer]
+
+Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
+with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
+(`triggerExecution`). Nothing is asserted about a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import peer
+from events import KEYS, SCHEMA, machine, show, write_batch
+
+import tidemill as tm
+
+WARM = 2
+"""Batches of each run that are not counted."""
+
+
+def total(batchTime: int, key: str, value: float, state: Any) -> tuple[str, float]:
+    """A running total by key: one call a record."""
+    new = (state.getOption or 0.0) + value
+    state.update(new)
+    return key, new
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One operator of ours, and the queries of the peer that do the same."""
+
+    name: str
+    ours: Callable[[tm.Stream], tm.Stream]
+    peers: Sequence[tuple[str, str]]
+    """(query, state store)"""
+    rows: int
+    peer_rows: int
+    """Rows of a micro-batch of the peer's: fewer where it needs minutes."""
+    last_by: str = "key"
+    """Of what the last emitted row is compared."""
+    value: str = "total"
+    """The column that is compared."""
+    row_by_row: bool = False
+    """Whether both emit equally many rows."""
+
+
+NATIVE = 1_000_000
+FUNCTIONS = 200_000
+PEER_FUNCTIONS = 20_000
+
+COMPARISONS = [
+    Comparison(
+        "mapWithState",
+        lambda s: s.groupBy("key").mapWithState(
+            tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
+        ),
+        [("apply-in-pandas", "rocksdb"), ("transform", "rocksdb")],
+        FUNCTIONS,
+        PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "dropDuplicatesWithinWatermark",
+        lambda s: s.withWatermark("ts", "1 hour").dropDuplicatesWithinWatermark(["key"], name="op"),
+        [("dedup", "rocksdb")],
+        NATIVE,
+        NATIVE,
+        value="1",
+        row_by_row=True,
+    ),
+    Comparison(
+        "agg",
+        lambda s: s.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op"),
+        [("agg", "rocksdb"), ("agg", "hdfs")],
+        NATIVE,
+        NATIVE,
+        value="s",
+        row_by_row=True,
+    ),
+]
+
+
+def fill(folder: Path, batches: int, rows: int) -> None:
+    """Files of `batches` batches."""
+    folder.mkdir()
+    for number in range(batches):
+        write_batch(folder, number, rows)
+
+
+def ours(comparison: Comparison, engine: str, spark: Any, rows: int, batches: int) -> tuple[list[float], Any]:
+    """Seconds of each batch but the first ones, and a digest of what was emitted."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        folder = Path(base) / "events"
+        folder.mkdir()
+        p = tm.Pipeline("bench")
+        comparison.ours(p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1)))
+        repository = tm.open(p, root=f"{base}/root")
+        repository.init()
+        seconds, emitted = [], []
+        for number in range(batches):
+            write_batch(folder, number, rows)
+            started = time.perf_counter()
+            (progress,) = repository.run(spark=spark, engine=engine)
+            seconds.append(time.perf_counter() - started)
+            assert progress.numInputRows == rows
+        emitted.extend(repository.outputs(version=version) for version in range(batches))
+        return seconds[WARM:], digest_of(comparison, emitted)
+
+
+def theirs(comparison: Comparison, query: str, store: str, rows: int, batches: int) -> tuple[list[float], Any]:
+    """The same of the peer."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
+        folder = Path(base) / "events"
+        fill(folder, batches, rows)
+        seconds = peer.seconds(folder, query, store, f"{base}/out")
+        emitted = [
+            duckdb.sql(f"SELECT * FROM '{base}/out/batch={number}/*.parquet'").to_arrow_table()
+            for number in range(batches)
+        ]
+        return seconds[WARM:], digest_of(comparison, emitted)
+
+
+def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]:
+    """How many keys, and the sum of the last (greatest) value of each: totals only grow."""
+    tables = {f"batch_{number}": table for number, table in enumerate(emitted)}
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        rows = " UNION ALL ".join(
+            f"SELECT {comparison.last_by}, {comparison.value} AS v FROM {name}" for name in tables
+        )
+        last = f"SELECT {comparison.last_by}, max(v) AS v FROM ({rows}) GROUP BY ALL"
+        return tuple(connection.sql(f"SELECT count(*), sum(v) FROM ({last})").fetchall()[0])
+
+
+def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool) -> None:
+    """Ours and the peer's in turn; the digests of one input must be equal."""
+    found: dict[tuple[str, int], list[float]] = {}
+    digests: dict[int, set[tuple[Any, ...]]] = {}
+
+    def note(what: str, rows: int, measured: tuple[list[float], Any]) -> None:
+        found.setdefault((what, rows), []).extend(measured[0])
+        digests.setdefault(rows, set()).add(measured[1])
+
+    for half in (max(1, runs // 2), max(1, runs - runs // 2)):
+        for rows in sorted({comparison.rows, comparison.peer_rows}):
+            note("ours, Spark", rows, ours(comparison, "spark", spark, rows, half + WARM))
+            note("ours, local", rows, ours(comparison, "local", None, rows, half + WARM))
+        for query, store in comparison.peers if with_peer else ():
+            rows = comparison.peer_rows
+            note(f"{query} ({store})", rows, theirs(comparison, query, store, rows, half + WARM))
+        for rows, seen in digests.items():
+            assert len(seen) == 1, f"{comparison.name}, {rows} rows: results differ: {seen}"
+        digests.clear()
+    for (what, rows), seconds in found.items():
+        show(f"{comparison.name}, {rows:,} rows: {what}", seconds, rows)
+    rate = {key: key[1] / statistics.median(seconds) for key, seconds in found.items()}
+    for (what, rows), of_peer in rate.items():
+        if not what.startswith("ours"):
+            same, best = rate["ours, Spark", rows] / of_peer, rate["ours, Spark", comparison.rows] / of_peer
+            print(f"    ours on Spark, rows/s against {what}: {same:.1f}x ({rows:,} rows), {best:.1f}x", flush=True)
+
+
+def growth(spark: Any, runs: int) -> None:
+    """A batch of 10,000 rows over a state of 100 k keys, and over one of 10 M: cost follows the batch."""
+    medians = []
+    for keys in (KEYS, 100 * KEYS):
+        with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+            folder = Path(base) / "events"
+            folder.mkdir()
+            p = tm.Pipeline("bench")
+            events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
+            events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
+            repository = tm.open(p, root=f"{base}/root")
+            repository.init()
+            seconds = []
+            for number in range(10):  # the state
+                write_batch(folder, number, keys // 4, keys)
+                repository.run(spark=spark, engine="spark")
+            for number in range(10, 10 + runs + WARM):
+                write_batch(folder, number, 10_000, keys)
+                started = time.perf_counter()
+                repository.run(spark=spark, engine="spark")
+                seconds.append(time.perf_counter() - started)
+            rows = repository.state("op").num_rows
+            show(f"agg, 10,000 rows into {rows:,} keys: ours, Spark", seconds[WARM:], 10_000)
+            medians.append(statistics.median(seconds[WARM:]))
+    print(f"    a hundred times the state: {medians[1] / medians[0]:.2f}x", flush=True)
+
+
+def main() -> None:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--no-peer", action="store_true")
+    given = parser.parse_args()
+    print(f"{machine()}, medians of {given.runs} batches")
+    from tidemill.engines.session import start
+
+    spark = start({})
+    for comparison in COMPARISONS:
+        if not given.only or comparison.name in given.only:
+            compare(comparison, spark, given.runs, not given.no_peer)
+    if not given.only or "growth" in given.only:
+        growth(spark, given.runs)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(CURDIR)/build/uv
 
 PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
+# A file is one worker's, so that what its tests share is made once; each worker may start a Spark session.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 
@@ -38,10 +40,10 @@ lint: build ## format check, ruff, mypy, arrows between rooms, clippy
 	cargo clippy --release --quiet --locked --workspace --all-targets -- -D warnings
 
 test: build ## the whole Python suite but for what `make check` adds (marked slow)
-	@$(PYTEST) -q -m "not slow" $(ARGS)
+	@$(PYTEST) -q -m "not slow" $(PARALLEL) $(ARGS)
 
 bench: build ## figures for benchmarks/README.md; gates nothing
-	@$(PYTHON_BIN)/python benchmarks/first_light.py $(ARGS)
+	@$(PYTHON_BIN)/python benchmarks/$(or $(BENCH),first_light).py $(ARGS)
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	cargo test --release --quiet --locked --workspace

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .sinks.files import Json, Parquet
     from .sources.files import Files
     from .sources.rows import Rows
+    from .state.state_map import StateMap
 
 _HOME = {
     "BatchProgress": "protocol.progress",
@@ -48,6 +49,7 @@ _HOME = {
     "Repository": "repository",
     "Row": "rows",
     "Rows": "sources.rows",
+    "StateMap": "state.state_map",
     "StateNotSet": "errors",
     "StateSpec": "operators.map_with_state",
     "StoreUnavailable": "errors",
@@ -83,6 +85,7 @@ __all__ = [
     "Repository",
     "Row",
     "Rows",
+    "StateMap",
     "StateNotSet",
     "StateSpec",
     "StoreUnavailable",

@@ -45,6 +45,22 @@ class MapSchema:
         `deleted` bool not null."""
 
 @final
+class Codec:
+    """Python objects as keys and states of a map, and its rows as Python objects.
+
+    One unnamed column is a scalar, else keys and states are `Row`s (tuples are taken too).
+    """
+    def __new__(cls, schema: MapSchema, key_unnamed: bool, state_unnamed: bool, time_zone: str) -> Self: ...
+    def keys(self, objects: list[Any]) -> pa.RecordBatch:
+        """A row a key; `InvalidInput` for one that does not fit."""
+    def states(self, objects: list[Any]) -> pa.RecordBatch:
+        """A row a state; `InvalidInput` for one that does not fit, and for None."""
+    def found(self, rows: pa.RecordBatch) -> list[Any]:
+        """The state of each row of `StateMap.get_many`, whatever was found."""
+    def rows(self, rows: pa.RecordBatch) -> list[tuple[Any, Any, int, int | None]]:
+        """(key, state, updated_ms, deadline_ms) of each row of `StateMap.scan` and its like."""
+
+@final
 class Run:
     """An immutable sorted run: rows sorted by (hash of the key, key bytes, sub-key bytes), one row a (key, sub-key)."""
     @staticmethod
@@ -76,6 +92,16 @@ class StateMap:
         """Runs oldest first; rows with a hash outside lo..hi are not seen."""
     def copy(self) -> StateMap:
         """A fork: neither sees what is done to the other."""
+    def next_version(self) -> StateMap:
+        """A version over this one: what was changed so far is one run of it, and no change."""
+    def base(self) -> Run:
+        """All live rows in one run, without tombstones."""
+    def runs(self) -> list[Run]:
+        """Its runs, oldest first."""
+    def deltas(self) -> int:
+        """How many layers lie over the oldest: those that it was opened with, and the changes since then as one."""
+    def updated_before(self, threshold_ms: int) -> pa.RecordBatch:
+        """The live rows updated strictly before `threshold_ms`, in the columns of `scan`. Looks at every row."""
     def scan(self) -> pa.RecordBatch:
         """The live rows (no tombstones), sorted, in `MapSchema.columns` without `deleted`."""
     def get_many(self, keys: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.RecordBatch]:

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 pub(crate) mod arrow;
+mod codec;
 pub(crate) mod error;
 mod functions;
 pub(crate) mod map;
@@ -23,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::partition, module)?)?;
     module.add_function(wrap_pyfunction!(functions::time_bounds_ms, module)?)?;
     module.add_function(wrap_pyfunction!(functions::merge_count, module)?)?;
+    module.add_class::<codec::PyCodec>()?;
     module.add_class::<map_schema::PyMapSchema>()?;
     module.add_class::<run::PyRun>()?;
     module.add_class::<map::PyStateMap>()?;

@@ -52,6 +52,30 @@ impl PyStateMap {
         Self::wrap(self.fork())
     }
 
+    fn next_version(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(Self::wrap(py.detach(|| self.fork().next_version()).raise(py)?))
+    }
+
+    fn base(&self, py: Python<'_>) -> PyResult<PyRun> {
+        Ok(PyRun { run: py.detach(|| self.fork().base()).raise(py)? })
+    }
+
+    fn runs(&self) -> Vec<PyRun> {
+        self.lock().runs().iter().map(|run| PyRun { run: run.clone() }).collect()
+    }
+
+    fn deltas(&self) -> usize {
+        self.lock().deltas()
+    }
+
+    fn updated_before<'py>(&self, py: Python<'py>, threshold_ms: i64) -> PyResult<Bound<'py, PyAny>> {
+        let rows = py.detach(|| {
+            let map = self.fork();
+            map.updated_before(threshold_ms)?.into_batch(map.schema())
+        });
+        batch_out(py, &rows.raise(py)?)
+    }
+
     fn scan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let rows = py.detach(|| {
             let map = self.fork();

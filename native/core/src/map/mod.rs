@@ -12,6 +12,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod tiers;
+mod whole;
 
 use std::sync::Arc;
 

@@ -1,0 +1,122 @@
+//! `Codec`: Python objects as the keys and states of a map, and rows of a map as Python objects.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Fields, Schema};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyList, PyTuple};
+use tidemill_core::MapSchema;
+
+use crate::arrow::{batch, batch_in, batch_out};
+use crate::error::{Raise, invalid};
+use crate::map_schema::PyMapSchema;
+use crate::state::repr;
+use crate::value::{Refused, Shape, Zone};
+
+/// How Python sees the rows of one map. A map keyed by one unnamed column has scalar keys, else tuples; states likewise.
+#[pyclass(name = "Codec", module = "tidemill._native", frozen)]
+pub(crate) struct PyCodec {
+    schema: Arc<MapSchema>,
+    key: Shape,
+    state: Shape,
+    zone: Zone,
+}
+
+#[pymethods]
+impl PyCodec {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        schema: &PyMapSchema,
+        key_unnamed: bool,
+        state_unnamed: bool,
+        time_zone: &str,
+    ) -> PyResult<Self> {
+        let schema = schema.schema.clone();
+        let shape = |fields: &Fields, unnamed| Shape::new(py, &Schema::new(fields.clone()), unnamed, None);
+        let (key, state) = (shape(&schema.key, key_unnamed)?, shape(&schema.value, state_unnamed)?);
+        Ok(Self { key, state, schema, zone: Zone::named(py, time_zone)? })
+    }
+
+    fn keys<'py>(&self, py: Python<'py>, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        self.parsed(py, objects, &self.key, &self.schema.key, "key")
+    }
+
+    fn states<'py>(&self, py: Python<'py>, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(place) = objects.iter().position(|object| object.is_none()) {
+            let text = format!("state map `{}` cannot keep None as a state (number {place})", self.schema.name);
+            return Err(invalid(py, &format!("{text}\nhint: remove the key instead")));
+        }
+        self.parsed(py, objects, &self.state, &self.schema.value, "state")
+    }
+
+    /// (key, state, `updated_ms`, `deadline_ms` or None) of each row of `StateMap.scan` and its like.
+    fn rows<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let rows = batch_in(rows)?;
+        let (key, value) = (self.schema.key.len(), self.schema.value.len());
+        let first = key + self.schema.sub_key.len();
+        let keys = self.key.decoders(&rows.columns()[..key]);
+        let states = self.state.decoders(&rows.columns()[first..first + value]);
+        let [.., updated_at, deadline] = rows.columns() else {
+            return Err(invalid(py, "expected rows of a state map"));
+        };
+        let (updated_at, deadline) = (times(py, updated_at)?, times(py, deadline)?);
+        let made = PyList::empty(py);
+        for row in 0..rows.num_rows() {
+            let time = |column: &arrow_array::TimestampMillisecondArray| match column.is_valid(row) {
+                true => PyInt::new(py, column.value(row)).into_any(),
+                false => py.None().into_bound(py),
+            };
+            let cells = [
+                self.key.decode(&keys, py, row, &self.zone)?,
+                self.state.decode(&states, py, row, &self.zone)?,
+                time(&updated_at),
+                time(&deadline),
+            ];
+            made.append(PyTuple::new(py, cells)?)?;
+        }
+        Ok(made)
+    }
+
+    /// The state of each row of the second batch of `StateMap.get_many`, whatever was found.
+    fn found<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let rows = batch_in(rows)?;
+        let states = self.state.decoders(&rows.columns()[..self.schema.value.len()]);
+        let decoded = (0..rows.num_rows()).map(|row| self.state.decode(&states, py, row, &self.zone));
+        PyList::new(py, decoded.collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+impl PyCodec {
+    fn parsed<'py>(
+        &self,
+        py: Python<'py>,
+        objects: &Bound<'py, PyList>,
+        shape: &Shape,
+        fields: &Fields,
+        what: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut columns = shape.builders();
+        for object in objects.iter() {
+            shape.parse_into(&object, &self.zone, &mut columns).map_err(|refused| match refused {
+                Refused::Misfit(misfit) => {
+                    let name = &self.schema.name;
+                    invalid(py, &format!("state map `{name}` cannot take {} as a {what}: {misfit}", repr(&object)))
+                }
+                Refused::Raised(error) => error,
+            })?;
+        }
+        let columns = columns.into_iter().map(|builder| Ok(builder.finish()?));
+        let columns: Vec<ArrayRef> = columns.collect::<tidemill_core::Result<_>>().raise(py)?;
+        let made: RecordBatch = batch(Arc::new(Schema::new(fields.clone())), columns, objects.len()).raise(py)?;
+        batch_out(py, &made)
+    }
+}
+
+fn times(py: Python<'_>, column: &ArrayRef) -> PyResult<arrow_array::TimestampMillisecondArray> {
+    let times = column.as_primitive_opt::<TimestampMillisecondType>();
+    times.cloned().ok_or_else(|| invalid(py, "expected rows of a state map"))
+}

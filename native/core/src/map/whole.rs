@@ -1,0 +1,55 @@
+//! The map as one: all of it in a single run, its size, and what was not updated for long.
+
+use arrow_array::new_empty_array;
+
+use super::{Rows, StateMap};
+use crate::error::Result;
+use crate::key::Keys;
+use crate::run::{self, SortedRun, Tombstones, Unsorted, newest};
+
+impl StateMap {
+    /// The live rows that were updated strictly before `threshold_ms`, sorted. Looks at every row.
+    pub fn updated_before(&self, threshold_ms: i64) -> Result<Rows> {
+        let mut picks = Vec::new();
+        newest(&self.runs, |source, row| {
+            let run = &self.runs[source];
+            if !run.is_tombstone(row) && run.updated_at(row) < threshold_ms {
+                picks.push((source, row));
+            }
+        });
+        self.rows(&picks)
+    }
+
+    /// Its runs, oldest first: a look-up may visit all of them.
+    #[must_use]
+    pub fn runs(&self) -> &[SortedRun] {
+        &self.runs
+    }
+
+    /// How many layers lie over the oldest: those that it was opened with, and the changes since then as one.
+    #[must_use]
+    pub fn deltas(&self) -> usize {
+        (self.opened + usize::from(self.runs.len() > self.opened)).saturating_sub(1)
+    }
+
+    /// All live rows in one run, without tombstones.
+    pub fn base(&self) -> Result<SortedRun> {
+        if !self.runs.is_empty() {
+            return run::merge(&self.runs, self.range, Tombstones::Drop);
+        }
+        let column = |field: &arrow_schema::FieldRef| new_empty_array(field.data_type());
+        let (key, sub_key): (Vec<_>, Vec<_>) =
+            (self.schema.key.iter().map(column).collect(), self.schema.sub_key.iter().map(column).collect());
+        let values: Vec<_> = self.schema.value.iter().map(column).collect();
+        let keys = Keys::with_sub_keys(&key, &sub_key, 0)?;
+        let none = Unsorted { keys: &keys, values: &values, updated_at: &[], deadline: &[], deleted: &[] };
+        SortedRun::from_unsorted(&self.schema, &none)
+    }
+
+    /// A new version over this one, which stays as it is: what was changed so far is one run of it, and no change.
+    pub fn next_version(&self) -> Result<Self> {
+        let opened = self.runs[..self.opened].iter().cloned();
+        let runs: Vec<SortedRun> = opened.chain(self.delta()?).collect();
+        Ok(Self { schema: self.schema.clone(), range: self.range, opened: runs.len(), runs })
+    }
+}

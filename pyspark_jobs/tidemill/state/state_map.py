@@ -1,0 +1,290 @@
+"""`tm.StateMap`: the engine's versioned map by itself, with single keys as Python objects and whole arrays as Arrow.
+
+Semantics are those of Spark Streaming's `StateMap` (`org.apache.spark.streaming.util.OpenHashMapBasedStateMap`).
+Nothing is decided here about a row: keys, times and versions are the Rust engine's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .._native import Codec, MapSchema, Run
+from .._native import StateMap as EngineMap
+from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..schema import is_unnamed, to_arrow
+from .columns import SYSTEM_COLUMNS
+
+_HASHES = (0, 2**64 - 1)
+_KEY, _STATE = "key", "state"
+"""What an unnamed key or state column is called."""
+
+
+class StateMap:
+    """A map from key to state whose versions are cheap: `copy()` makes a new one over an unchanged old one.
+
+    `key` and `state` are DDL strings, `pyarrow.Schema`, `StructType` or dataclasses; one bare type (`"string"`) means
+    scalars, else keys and states are rows (`tm.Row`, tuples, dicts). Times are ms since the epoch. Equal keys are
+    Spark's: −0.0 is 0.0, one NaN, null is a key. What it hands out are values: to change one changes nothing here.
+
+    A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
+    `should_compact` says so. Single-key calls cost some microseconds each; for many keys use `get_many` and its kin.
+
+    >>> import tidemill as tm
+    >>> clicks = tm.StateMap("string", "bigint")
+    >>> clicks.put("ann", 3, updated_ms=1_000)
+    >>> later = clicks.copy()
+    >>> later.put("ann", 4, updated_ms=2_000)
+    >>> clicks.get("ann"), later.get("ann"), "bob" in later, len(later)
+    (3, 4, False, 1)
+    >>> list(later.get_by_time(2_001))
+    [('ann', 4, 2000)]
+    """
+
+    def __init__(self, key: Any, state: Any, delta_chain_threshold: int = 20) -> None:
+        if isinstance(delta_chain_threshold, bool) or not isinstance(delta_chain_threshold, int):
+            raise InvalidInput(f"StateMap: delta_chain_threshold is {delta_chain_threshold!r}, expected a whole number")
+        if delta_chain_threshold < 1:
+            raise InvalidInput(f"StateMap: delta_chain_threshold is {delta_chain_threshold}, expected at least 1")
+        self._threshold = delta_chain_threshold
+        self._key, self._state = to_arrow(key, unnamed=_KEY), to_arrow(state, unnamed=_STATE)
+        self._schema = MapSchema("state map", self._key, pa.schema([]), self._state)
+        self._unnamed = (is_unnamed(key), is_unnamed(state))
+        self._codec = Codec(self._schema, *self._unnamed, "UTC")
+        self._map = EngineMap.open(self._schema, [], *_HASHES)
+        self._refuses: str | None = None
+
+    @classmethod
+    def empty(cls, key: Any, state: Any) -> StateMap:
+        """The empty map: it has nothing, and `put` raises `InvalidInput`. `copy()` is one that can be written.
+
+        Spark: `EmptyStateMap`.
+
+        >>> StateMap.empty("string", "bigint").get("ann") is None
+        True
+        """
+        made = cls(key, state)
+        made._refuses = "the empty state map takes no states: write to its copy()"
+        return made
+
+    # Single keys.
+
+    def get(self, key: Any) -> Any:
+        """The state of `key`, None if it has none."""
+        found, rows = self._map.get_many(self._codec.keys([key]))
+        return self._codec.found(rows)[0] if found[0].as_py() else None
+
+    def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
+        """Sets the state of `key`. Without a deadline the key has none from now on. None as a state is refused."""
+        self._check_writable()
+        deadlines = None if deadline_ms is None else pa.array([_ms(deadline_ms, "deadline_ms")], pa.int64())
+        keys, states = self._codec.keys([key]), self._codec.states([state])
+        self._map.put_many(keys, states, _ms(updated_ms, "updated_ms"), deadlines)
+
+    def remove(self, key: Any) -> None:
+        """Takes the key out of this version. An unknown key is no error."""
+        self._check_writable()
+        self._map.remove_many(self._codec.keys([key]))
+
+    def __contains__(self, key: Any) -> bool:
+        """Whether the key has a state."""
+        found, _ = self._map.get_many(self._codec.keys([key]))
+        return bool(found[0].as_py())
+
+    def __len__(self) -> int:
+        """Keys with a state, counted: the cost grows with the map where it has changes."""
+        return len(self._map)
+
+    def get_by_time(self, threshold_ms: int) -> Iterator[tuple[Any, Any, int]]:
+        """(key, state, updated_ms) of every key updated strictly before `threshold_ms`. Looks at all keys."""
+        return _without_deadline(self._codec.rows(self._map.updated_before(_ms(threshold_ms, "threshold_ms"))))
+
+    def get_all(self) -> Iterator[tuple[Any, Any, int]]:
+        """(key, state, updated_ms) of every key, in the order of the keys' hashes; later changes do not show."""
+        return _without_deadline(self._codec.rows(self._map.scan()))
+
+    def get_due(self, now_ms: int) -> Iterator[tuple[Any, Any, int, int]]:
+        """(key, state, updated_ms, deadline_ms) of every key with a deadline at or before `now_ms`.
+
+        What it costs follows what is due, not what there is.
+        """
+        due = self._codec.rows(self._map.get_due(_ms(now_ms, "now_ms")))
+        return ((key, state, updated, deadline) for key, state, updated, deadline in due if deadline is not None)
+
+    # Whole arrays.
+
+    def get_many(self, keys: Any) -> pa.Table:
+        """A row for each of `keys`, in their order: state columns, `updated_at`, `deadline`; null where there is none.
+
+        `keys`: a `pyarrow.RecordBatch` or `Table` of the key columns, or an array where the key is one column.
+        """
+        _, rows = self._map.get_many(self._batch(keys, self._key, "keys"))
+        return pa.Table.from_batches([rows])
+
+    def put_many(self, keys: Any, states: Any, updated_ms: int, deadlines_ms: Any = None) -> None:
+        """Sets the states of all `keys`; of equal keys the last one holds. `deadlines_ms`: int64, may have nulls."""
+        self._check_writable()
+        states = self._batch(states, self._state, "states")
+        if _has_null_row(states):
+            raise InvalidInput("StateMap.put_many: a state is null in all its columns", hint="remove those keys")
+        deadlines = None if deadlines_ms is None else pa.array(deadlines_ms, pa.int64())
+        self._map.put_many(self._batch(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
+
+    def remove_many(self, keys: Any) -> None:
+        """Takes all `keys` out of this version; unknown ones are no error."""
+        self._check_writable()
+        self._map.remove_many(self._batch(keys, self._key, "keys"))
+
+    # Versions.
+
+    def copy(self) -> StateMap:
+        """A new version over this one, which stays as it is; costs the same for any number of keys."""
+        made = StateMap.__new__(StateMap)
+        made.__dict__.update(self.__dict__, _map=self._map.next_version(), _refuses=None)
+        return made
+
+    @property
+    def delta_chain_length(self) -> int:
+        """How many deltas lie over the base. A version without changes adds none."""
+        return self._map.deltas()
+
+    @property
+    def should_compact(self) -> bool:
+        """Whether the chain is as long as `delta_chain_threshold`."""
+        return self.delta_chain_length >= self._threshold
+
+    @property
+    def approx_size(self) -> int:
+        """Bytes that keys, states and times take in memory, about; versions share what they have in common."""
+        return sum(run.nbytes for run in self._map.runs())
+
+    def compact(self) -> None:
+        """Makes one base of the chain. What the map holds does not change, and no other version does."""
+        self._map = EngineMap.open(self._schema, [self._map.base()], *_HASHES)
+
+    def to_debug_string(self) -> str:
+        """The map in words: its size, then its sorted runs, newest first, with rows, removals and bytes."""
+        lines = [f"StateMap with {len(self)} keys, {self.delta_chain_length} over the base"]
+        for run in reversed(self._map.runs()):
+            removed = pc.sum(run.rows().column("deleted")).as_py() or 0
+            lines.append(f"  {len(run)} rows ({removed} removals), {run.nbytes} bytes")
+        return "\n".join(lines)
+
+    # Files.
+
+    def write_delta(self, path: str | os.PathLike[str]) -> None:
+        """Writes what changed since this version was made (by `copy()`, `read`), with removals: a Parquet segment."""
+        delta = self._map.delta()
+        _write(Path(path), (EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta).write())
+
+    def write_base(self, path: str | os.PathLike[str]) -> None:
+        """Writes all of this version as a Parquet segment that needs no other."""
+        _write(Path(path), self._map.base().write())
+
+    @classmethod
+    def read(cls, paths: Sequence[str | os.PathLike[str]]) -> StateMap:
+        """The map of these segments: a base first, then deltas from the oldest to the newest.
+
+        `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas.
+        """
+        if isinstance(paths, str | os.PathLike):
+            paths = [paths]
+        if not paths:
+            raise InvalidInput("StateMap.read: found no paths, expected a base and its deltas")
+        read = [(Path(path), _read(Path(path))) for path in paths]
+        first, data = read[0]
+        key, state = _columns(first, data)
+        made = cls(*(schema.field(0).type if unnamed else schema for schema, unnamed in (key, state)))
+        runs = []
+        for path, data in read:
+            if _columns(path, data) != (key, state):
+                raise InvalidInput(
+                    f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
+                )
+            runs.append(Run.read(made._schema, data, str(path)))
+        made._map = EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES)
+        return made
+
+    def _check_writable(self) -> None:
+        if self._refuses is not None:
+            raise InvalidInput(f"StateMap: {self._refuses}")
+
+    def _batch(self, columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
+        if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
+            columns = pa.table([columns], names=schema.names)
+        if isinstance(columns, pa.RecordBatch):
+            columns = pa.Table.from_batches([columns])
+        if not isinstance(columns, pa.Table):
+            raise InvalidInput(f"StateMap: expected {what} as Arrow data, found {type(columns).__name__}")
+        found, expected = columns.schema.remove_metadata(), schema.remove_metadata()
+        if found.names != expected.names or found.types != expected.types:
+            raise InvalidInput(f"StateMap: expected {what} of ({_listed(expected)}), found ({_listed(found)})")
+        (batch,) = columns.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], found)]
+        return batch
+
+    def __repr__(self) -> str:
+        return f"StateMap(({_listed(self._key)}) -> ({_listed(self._state)}), {len(self)} keys)"
+
+
+def _without_deadline(rows: list[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:
+    return ((key, state, updated) for key, state, updated, _ in rows)
+
+
+def _has_null_row(rows: pa.RecordBatch) -> bool:
+    if not rows.num_columns:
+        return False
+    return bool(pc.any(functools.reduce(pc.and_, (column.is_null() for column in rows.columns))).as_py())
+
+
+def _ms(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise InvalidInput(f"StateMap: {what} is {value!r}, expected whole ms since the epoch")
+    return value
+
+
+def _listed(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _columns(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.Schema, bool]]:
+    """Key and state columns of a segment, and whether each is one unnamed column."""
+    try:
+        schema = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
+        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+        width = int(metadata[b"tidemill.key_columns"])
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file") from error
+    fields = [field.with_nullable(True) for field in schema]
+    key = pa.schema(fields[:width])
+    state = pa.schema(fields[width : len(fields) - len(SYSTEM_COLUMNS)])
+    return (key, key.names == [_KEY]), (state, state.names == [_STATE])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise CorruptState(f"read a state map: {path} is not there", hint="restore the file") from error
+    except OSError as error:
+        raise StoreUnavailable(f"read a state map: {path}: {error}") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Under another name first: a reader sees all of a file or none of it."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with hidden.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.replace(path)
+    except OSError as error:
+        hidden.unlink(missing_ok=True)
+        raise StoreUnavailable(f"write a state map: {path}: {error}") from error

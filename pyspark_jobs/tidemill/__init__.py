@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .sources.files import Files
     from .sources.rows import Rows
     from .state.state_map import StateMap
+    from .state.state_store import StateStore
 
 _HOME = {
     "BatchProgress": "protocol.progress",
@@ -52,6 +53,7 @@ _HOME = {
     "StateMap": "state.state_map",
     "StateNotSet": "errors",
     "StateSpec": "operators.map_with_state",
+    "StateStore": "state.state_store",
     "StoreUnavailable": "errors",
     "Stream": "pipeline.stream",
     "TidemillError": "errors",
@@ -88,6 +90,7 @@ __all__ = [
     "StateMap",
     "StateNotSet",
     "StateSpec",
+    "StateStore",
     "StoreUnavailable",
     "Stream",
     "TidemillError",

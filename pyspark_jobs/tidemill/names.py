@@ -71,6 +71,26 @@ def quarantine(branch: str, file_stem: str) -> str:
     return f"quarantine/{branch}/{file_stem}.parquet"
 
 
+def store_folder(operator: str, partition: int) -> str:
+    """Where the versions of one partition of a `StateStore` lie."""
+    return f"stores/{operator}/{partition:05d}/"
+
+
+def store_version(version: int) -> str:
+    """The record that made a version of a `StateStore`, within its folder."""
+    return f"versions/{version:010d}.json"
+
+
+def store_floor(version: int) -> str:
+    """The entry that lets go of the versions of a `StateStore` below `version`, within its folder."""
+    return f"floors/{version:010d}.json"
+
+
+def store_segment(version: int, attempt: str) -> str:
+    """A segment that one attempt at a version of a `StateStore` wrote, within its folder."""
+    return f"segments/{version:010d}-{attempt}.parquet"
+
+
 def inside(name: str) -> str:
     """`name`, which a record gave, if it stays inside the repository; else `CorruptState`."""
     parts = name.split("/")

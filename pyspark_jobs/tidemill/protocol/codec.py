@@ -28,10 +28,12 @@ from .records import (
     QuarantineFile,
     Receipt,
     Segment,
+    StoreFloor,
+    StoreVersion,
     digest,
 )
 
-Record = TypeVar("Record", Init, Added, Plan, Receipt, Commit)
+Record = TypeVar("Record", Init, Added, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
 _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
@@ -42,7 +44,7 @@ _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
 _SUFFIX_BYTES = 47
 
 
-def encode(record: Init | Added | Plan | Receipt | Commit) -> bytes:
+def encode(record: Init | Added | Plan | Receipt | Commit | StoreVersion | StoreFloor) -> bytes:
     """The record as UTF-8 JSON, one stable byte string for one record; its last field is the checksum of the rest.
 
     `InternalError` for a record that `decode` would refuse for what it describes: written, it would be corrupt forever.

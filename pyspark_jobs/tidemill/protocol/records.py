@@ -222,3 +222,26 @@ class Commit:
 def digest(data: bytes) -> str:
     """The checksum of records, and of every object that one names: BLAKE2b, 128 bits, hex."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True)
+class StoreVersion:
+    """What makes a version of a `StateStore`: all its live segments, and the attempt that committed it."""
+
+    version: int
+    attempt: str
+    key: str
+    state: str
+    segments: list[Segment]
+    rows_total: int
+    created_ms: int
+    format: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True)
+class StoreFloor:
+    """The least version of a `StateStore` that may still be read."""
+
+    version: int
+    created_ms: int
+    format: int = FORMAT_VERSION

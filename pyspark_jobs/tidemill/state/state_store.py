@@ -1,0 +1,260 @@
+"""`tm.StateStore`: Spark's state store contract over Tidemill's segments, as a small repository of its own.
+
+Spark: `org.apache.spark.sql.execution.streaming.state.StateStore` and `StateStoreProvider`.
+INVARIANT: the conditional create of a version's record is the whole commit; a version is never made twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from .. import names
+from .._native import Codec, StateMap
+from ..clock import now_ms
+from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
+from ..protocol.codec import decode, encode
+from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
+from ..schema import is_unnamed, to_arrow
+from ..store import ObjectMissing, open_store, probe
+from .cache import RunCache, process_cache
+from .columns import MapColumns
+from .versions import Opened, open_map, persist
+
+_CACHE_BYTES = 1 << 30
+_LAST = 10**10 - 1
+"""The greatest version that has a name."""
+
+
+class StateStore:
+    """The versions of one partition of one operator's state, below `root` (a folder or `s3://bucket/prefix`).
+
+    `key` and `state` are schemas as `tm.StateMap` takes them. Version 0 is empty; `get(n)` opens version n for changes,
+    and their `commit()` makes version n + 1, which exactly one writer can make. Every version stays readable until
+    `maintain` lets it go.
+
+    >>> import tempfile, tidemill as tm
+    >>> counts = tm.StateStore(tempfile.mkdtemp(), "counts", 0, key="string", state="bigint")
+    >>> store = counts.get(0)
+    >>> store.put("ann", 3)
+    >>> store.commit()
+    1
+    >>> counts.getReadOnly(1).get("ann"), counts.getReadOnly(0).get("ann"), counts.latest
+    (3, None, 1)
+    """
+
+    def __init__(
+        self,
+        root: str,
+        operator: str,
+        partition: int,
+        *,
+        key: Any,
+        state: Any,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition < 10**5:
+            raise InvalidInput(f"StateStore: the partition is {partition!r}, expected a number from 0 to 99999")
+        names.check_name(operator, "operator")
+        columns = MapColumns("state", to_arrow(key, unnamed="key"), pa.schema([]), to_arrow(state, unnamed="state"))
+        self._columns = columns
+        self._schema = columns.engine()
+        self._codec = Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
+        self._store = open_store(root, storage_options).at(names.store_folder(operator, partition))
+        self._cache: RunCache = process_cache(_CACHE_BYTES)
+        self._probed = False
+
+    @property
+    def latest(self) -> int:
+        """The newest version; 0 where nothing was committed yet."""
+        found = [entry.name for entry in self._store.list("versions/")]
+        return self._number(found[-1]) if found else 0
+
+    def get(self, version: int) -> StateStoreVersion:
+        """Version `version`, open for changes: `InvalidInput` for one that there is not, or that was let go.
+
+        A version may be opened any number of times; of all that commit on it the first makes the next version.
+        """
+        self._probe()
+        return self._open(version, read_only=False)
+
+    def getReadOnly(self, version: int) -> StateStoreVersion:
+        """Version `version`; what would change it is an error."""
+        return self._open(version, read_only=True)
+
+    def maintain(self, keep: int = 100) -> int:
+        """Lets go of all versions but the newest `keep`, and deletes the segments that no other names.
+
+        Returns how many segments were deleted. Merging needs no call: each commit merges what has outgrown its place.
+        CRASH: the floor is entered first; what was not deleted then is deleted by the next call.
+        """
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise InvalidInput(f"StateStore.maintain: keep is {keep!r}, expected at least 1")
+        newest = self.latest
+        floor = max(self._floor(), newest - keep + 1)
+        if floor > 0 and self._floor() < floor:
+            self._store.create(names.store_floor(floor), encode(StoreFloor(floor, now_ms())))
+        named = {segment.name for version in range(max(floor, 1), newest + 1) for segment in self._segments(version)}
+        old = [entry.name for entry in self._store.list("segments/")]
+        gone = [name for name in old if name not in named and self._number(name) <= newest]
+        for name in gone:
+            self._store.delete(name)
+        return len(gone)
+
+    def _open(self, version: int, read_only: bool) -> StateStoreVersion:
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= _LAST:
+            raise InvalidInput(f"StateStore: version {version!r}, expected a number from 0")
+        floor = self._floor()
+        if version < floor:
+            raise InvalidInput(f"StateStore: version {version} was let go; versions go from {floor} to {self.latest}")
+        record = self._record(version) if version else None
+        opened = open_map(self._store, self._cache, self._schema, record.segments if record else [], 0, HASH_END)
+        return StateStoreVersion(self, version, opened, record.rows_total if record else 0, read_only)
+
+    def _record(self, version: int) -> StoreVersion:
+        name = names.store_version(version)
+        found = self._read(version)
+        if found is None:
+            newest = self.latest
+            if version > newest:
+                there = f"the newest in {self._store.uri} is {newest}"
+                raise InvalidInput(f"StateStore: there is no version {version}; {there}")
+            raise CorruptState(
+                f"read version {version} in {self._store.uri}: `{name}` is not there, and version {newest} is",
+                hint="restore the object from a backup; nothing starts empty by accident",
+            )
+        mine = self._columns.describe()
+        if (found.key, found.state) != (mine["key"], mine["value"]):
+            raise InvalidInput(
+                f"StateStore: {self._store.uri} has the key ({found.key}) and the state ({found.state}), "
+                f"asked for with ({mine['key']}) and ({mine['value']})"
+            )
+        return found
+
+    def _read(self, version: int) -> StoreVersion | None:
+        name = names.store_version(version)
+        try:
+            found = decode(StoreVersion, self._store.get(name), name)
+        except ObjectMissing:
+            return None
+        if found.version != version:
+            raise CorruptState(f"read `{name}` in {self._store.uri}: it says that it is version {found.version}")
+        return found
+
+    def _segments(self, version: int) -> list[Segment]:
+        return self._record(version).segments
+
+    def _floor(self) -> int:
+        entries = [entry.name for entry in self._store.list("floors/")]
+        if not entries:
+            return 0
+        return decode(StoreFloor, self._store.get(entries[-1]), entries[-1]).version
+
+    def _number(self, name: str) -> int:
+        digits = name.rpartition("/")[2][:10]
+        if not digits.isdigit():
+            raise CorruptState(f"list {self._store.uri}: `{name}` is none of its names", hint="move it elsewhere")
+        return int(digits)
+
+    def _probe(self) -> None:
+        if not self._probed:
+            probe(self._store)
+            self._probed = True
+
+    def _commit(self, opened: Opened, after: StateMap, version: int, rows_total: int) -> None:
+        """Makes `version`, or finds that it was made of the same changes."""
+        attempt = uuid.uuid4().hex[:16]
+        segments = persist(self._store, self._cache, opened, after, version, names.store_segment(version, attempt))
+        mine = self._columns.describe()
+        record = StoreVersion(version, attempt, mine["key"], mine["value"], segments, rows_total, now_ms())
+        unknown: StoreUnavailable | None = None
+        try:
+            if self._store.create(names.store_version(version), encode(record)):
+                return
+        except StoreUnavailable as error:
+            unknown = error
+        there = self._read(version)
+        if there is None:
+            raise unknown or CorruptState(f"commit version {version} in {self._store.uri}: its name is taken and empty")
+        if [(one.checksum, one.lo, one.hi) for one in there.segments] != [(s.checksum, s.lo, s.hi) for s in segments]:
+            raise Fenced(
+                f"commit version {version} in {self._store.uri}: somebody else has made it, of other changes",
+                hint=f"open version {version} and make the changes there",
+            )
+
+    def __repr__(self) -> str:
+        return f"StateStore({self._store.uri!r})"
+
+
+class StateStoreVersion:
+    """One version of a `StateStore`, and the changes made to it. Nobody else sees them before `commit()`."""
+
+    def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
+        self._of = of
+        self._opened = opened
+        self._map = opened.map.copy()
+        self._rows_total = rows_total
+        self._ended = "it is read-only" if read_only else None
+        self._committed = False
+        self.version = version
+        """The version that was opened."""
+
+    def get(self, key: Any) -> Any:
+        """The state of `key`, with the changes made here; None if it has none."""
+        found, rows = self._map.get_many(self._of._codec.keys([key]))
+        return self._of._codec.found(rows)[0] if found[0].as_py() else None
+
+    def put(self, key: Any, state: Any) -> None:
+        """Sets the state of `key`. None as a state is refused."""
+        self._check("put")
+        keys, states = self._of._codec.keys([key]), self._of._codec.states([state])
+        self._map.put_many(keys, states, 0)  # the contract knows no times, and equal changes make equal segments
+
+    def remove(self, key: Any) -> None:
+        """Takes the key out; an unknown one is no error."""
+        self._check("remove")
+        self._map.remove_many(self._of._codec.keys([key]))
+
+    def iterator(self) -> Iterator[tuple[Any, Any]]:
+        """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes."""
+        return ((key, state) for key, state, _, _ in self._of._codec.rows(self._map.scan()))
+
+    def commit(self) -> int:
+        """Makes the next version, durably, and returns its number.
+
+        `Fenced` where somebody else has made it of other changes; the same changes (a task that was run twice) are the
+        same version. `StoreUnavailable`: unknown; commit again. After it, and after `abort`, nothing can be changed.
+        """
+        self._check("commit")
+        self._of._commit(self._opened, self._map, self.version + 1, self._rows_total + self._map.live_change())
+        self._ended, self._committed = "it was committed", True
+        return self.version + 1
+
+    def abort(self) -> None:
+        """Drops the changes. After it nothing can be changed here; after `commit` it is an error."""
+        self._check("abort")
+        self._map = self._opened.map.copy()
+        self._ended = "it was aborted"
+
+    @property
+    def hasCommitted(self) -> bool:
+        """Whether `commit()` made the next version."""
+        return self._committed
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """`numKeys` and `memoryUsedBytes` of what is seen here. Spark: `StateStoreMetrics`."""
+        return {
+            "numKeys": self._rows_total + self._map.live_change(),
+            "memoryUsedBytes": sum(run.nbytes for run in self._map.runs()),
+        }
+
+    def _check(self, verb: str) -> None:
+        if self._ended is not None:
+            raise InvalidInput(
+                f"StateStore: cannot {verb} at version {self.version}: {self._ended}",
+                hint=f"open a version to change: get({self.version + self._committed})",
+            )

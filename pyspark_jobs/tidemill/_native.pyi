@@ -131,6 +131,17 @@ class Pass:
     functions see and what event-time deadlines are compared with: W(N-1) in the data pass, W(N) in the due pass.
     """
     def __new__(cls, kind: str, batch_time_ms: int, late_ms: int | None, watermark_ms: int | None) -> Self: ...
+    def beginning(self) -> Pass:
+        """The same pass for an operator whose maps hold an initial state that no batch has handled."""
+    @property
+    def kind(self) -> str: ...
+    @property
+    def batch_time_ms(self) -> int: ...
+    @property
+    def watermark_ms(self) -> int | None: ...
+    @property
+    def begins(self) -> bool:
+        """Whether this is the operator's first batch over an initial state."""
 
 @final
 class Prepared:

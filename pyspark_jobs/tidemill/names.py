@@ -56,6 +56,11 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
     return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
 
 
+def seed_stem(uuid: str) -> str:
+    """What the segments of an initial state are called: `init`, and an id of the call that wrote them."""
+    return f"init-{uuid}"
+
+
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
     """A segment of one map of one operator."""
     return f"state/{operator}/{map_name}/{branch}/{file_stem}.parquet"

@@ -27,12 +27,14 @@ class Repository:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def init(self, drop: Sequence[str] = ()) -> Init:
+    def init(self, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
         """Makes the repository: the explicit first step. Done again, it adds operators that are new.
 
         `drop`: operators that the code no longer has and whose state ends; without it, one that is lacking is an error.
+        `initial_state`: operator → its state before its first batch, in place of what its code gives: an Arrow table
+        (key and state columns), a list of (key, state) pairs, or the path of a Parquet file or folder.
         """
-        return init(self.context, drop)
+        return init(self.context, drop, initial_state)
 
     def run(
         self,

@@ -37,7 +37,34 @@ impl PyPass {
             "due" => PassKind::Due,
             other => return Err(invalid(py, &format!("a pass is \"data\" or \"due\", found {other:?}"))),
         };
-        Ok(Self { pass: Pass { kind, batch_time_ms, late_ms, watermark_ms } })
+        Ok(Self { pass: Pass { kind, batch_time_ms, late_ms, watermark_ms, begins: false } })
+    }
+
+    fn beginning(&self) -> Self {
+        Self { pass: Pass { begins: true, ..self.pass } }
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.pass.kind {
+            PassKind::Data => "data",
+            PassKind::Due => "due",
+        }
+    }
+
+    #[getter]
+    fn batch_time_ms(&self) -> i64 {
+        self.pass.batch_time_ms
+    }
+
+    #[getter]
+    fn watermark_ms(&self) -> Option<i64> {
+        self.pass.watermark_ms
+    }
+
+    #[getter]
+    fn begins(&self) -> bool {
+        self.pass.begins
     }
 }
 

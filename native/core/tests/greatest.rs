@@ -108,7 +108,7 @@ fn cells(batch: &RecordBatch) -> Vec<(String, i64)> {
 
 #[test]
 fn a_test_only_operator_runs_through_the_same_maps() {
-    let pass = Pass { kind: PassKind::Data, batch_time_ms: 7, late_ms: None, watermark_ms: None };
+    let pass = Pass { kind: PassKind::Data, batch_time_ms: 7, late_ms: None, watermark_ms: None, begins: false };
     let mut operator: Box<dyn Operator> = Box::new(Greatest::new().unwrap());
     let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
     let blocks = [rows(&[("ann", 3), ("bob", 9), ("ann", 5)]), rows(&[("cid", 1), ("ann", 4)])];

@@ -244,7 +244,7 @@ proptest! {
         let (mut model, mut now, mut watermark) = (Model::default(), 0, 0);
         for batch in batches {
             now += batch.later_ms;
-            let mut pass = Pass { kind: PassKind::Data, batch_time_ms: now, late_ms: Some(watermark), watermark_ms: Some(watermark) };
+            let mut pass = Pass { kind: PassKind::Data, batch_time_ms: now, late_ms: Some(watermark), watermark_ms: Some(watermark), begins: false };
             let prepared = operator.prepare(&input(&batch.rows), &pass, Combine::Block).unwrap();
             let rows = on_time(&batch.rows, watermark, timeout, late);
             let late_rows = prepared.late.map_or(0, |late| late.count_set_bits());
@@ -299,7 +299,8 @@ fn hidden_columns_are_not_sent_and_the_key_comes_first() {
 fn outputs_come_by_hash_with_those_of_timeouts_among_them() {
     let mut operator = operator(Timeout::BatchTime(1), LateRows::Keep);
     let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
-    let pass = |batch_time_ms| Pass { kind: PassKind::Data, batch_time_ms, late_ms: None, watermark_ms: None };
+    let pass =
+        |batch_time_ms| Pass { kind: PassKind::Data, batch_time_ms, late_ms: None, watermark_ms: None, begins: false };
     let rows: Vec<Row> = (0..40).map(|key| one(key, Ask::Add, None)).collect();
     apply(&mut operator, &mut maps, &rows, &pass(0));
     let out = apply(&mut operator, &mut maps, &rows[..20], &pass(10));
@@ -314,7 +315,7 @@ fn outputs_come_by_hash_with_those_of_timeouts_among_them() {
 fn a_key_that_never_had_a_state_leaves_no_tombstone() {
     let mut operator = operator(Timeout::Never, LateRows::Keep);
     let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
-    let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: None, watermark_ms: None };
+    let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: None, watermark_ms: None, begins: false };
     apply(
         &mut operator,
         &mut maps,
@@ -346,7 +347,8 @@ fn an_event_time_column_must_be_a_time() {
 #[test]
 fn a_row_is_late_to_the_microsecond() {
     let mut operator = operator(Timeout::EventTime(5), LateRows::TakeOut);
-    let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: Some(-1), watermark_ms: Some(-1) };
+    let pass =
+        Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: Some(-1), watermark_ms: Some(-1), begins: false };
     let rows = [one(1, Ask::Add, Some(-1000)), one(2, Ask::Add, Some(-999)), one(3, Ask::Add, None)];
     let prepared = operator.prepare(&input(&rows), &pass, Combine::Block).unwrap();
     assert_eq!(prepared.late.unwrap().iter().collect::<Vec<_>>(), [true, false, false]);

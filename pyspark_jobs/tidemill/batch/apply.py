@@ -83,7 +83,9 @@ class _Range:
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle = operator.open()
         handle.open([one.map for one in opened])
-        for number, pass_ in enumerate(self.times.passes):
+        begins = operator.name in self.batch.begins
+        for number, times in enumerate(self.times.passes):
+            pass_ = times.beginning() if begins else times
             rows = self._apply(handle, self.inbox.chunks(operator.name, number), pass_)
             self.out.pass_number = number
             if rows.num_rows:

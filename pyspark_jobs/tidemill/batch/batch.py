@@ -35,6 +35,8 @@ class Batch:
     """W(N−1) of each watermark, ms; a missing one is 0."""
     tasks: int
     """Key ranges of every level."""
+    begins: frozenset[str] = frozenset()
+    """The operators that have an initial state and no batch yet: this one is their first."""
     assignment: tuple[tuple[int, ...], ...] = field(default=())
     """The numbers of the plan's splits, by scatter task."""
 

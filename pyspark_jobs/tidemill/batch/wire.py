@@ -16,6 +16,8 @@ from ..errors import KINDS, InternalError, TidemillError
 
 ROWS, OUTPUT, REJECTS, LATE = "rows", "output", "rejects", "late"
 HEADER, RECEIPT, FAILURE = "header", "receipt", "failure"
+_ALIGNMENT = 64
+"""Bodies begin at a multiple of it, because Arrow computes with aligned buffers, and warns of others."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Message:
 def encode(head: Head, rows: pa.RecordBatch | pa.Table | None = None) -> bytes:
     """A message as bytes."""
     text = json.dumps(asdict(head), separators=(",", ":")).encode()
+    text += b" " * (-(4 + len(text)) % _ALIGNMENT)
     body = b""
     if rows is not None:
         sink = pa.BufferOutputStream()

@@ -20,21 +20,31 @@ if TYPE_CHECKING:
 @click.command()
 @target_options
 @click.option("--drop", multiple=True, metavar="NAME", help="An operator that the code no longer has: its state ends.")
+@click.option(
+    "--initial-state", multiple=True, metavar="OPERATOR=PATH", help="Its state before its first batch: Parquet."
+)
 @result_file_option
 @output_options
-def init(target: Target, drop: tuple[str, ...], out: Output) -> int:
+def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], out: Output) -> int:
     """Make the repository of PIPELINE: the explicit first step.
 
     Done again it adds new operators; one that is gone ends only where --drop names it. Tidemill never starts
     empty by accident: without it, `run` refuses.
     """
     repository = target.open()
-    made = repository.init(drop)
+    made = repository.init(drop, dict(map(_operator_and_path, initial_state)))
     out.result(
         result_fields("init", Exit.DONE, repository),
         [f"the repository of `{made.pipeline}` is {repository.context.store.uri}", f"head: {_head_name(repository)}"],
     )
     return Exit.DONE
+
+
+def _operator_and_path(text: str) -> tuple[str, str]:
+    operator, separator, path = text.partition("=")
+    if not separator or not operator or not path:
+        raise click.UsageError(f"--initial-state {text!r}: expected OPERATOR=PATH")
+    return operator, path
 
 
 @click.command()

@@ -17,7 +17,7 @@ from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
-from ..protocol.records import HASH_END, Commit, Init, Segment
+from ..protocol.records import HASH_END, Commit, Init, Seeded, Segment
 from ..schema import difference, to_arrow
 from ..settings import Settings
 from ..sources.ledger import LEDGER_SCHEMA
@@ -88,8 +88,24 @@ class Context:
         return dict(head.schemas) if head is not None else dict(self.initialised().schemas)
 
     def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Live segments of a version; None is version −1."""
-        return dict(head.state) if head is not None else dict(self.initialised().seeds)
+        """Live segments of a version, and the initial state of what begins with the next batch; None is version −1."""
+        return {**(head.state if head is not None else {}), **self.begins_with(head)}
+
+    def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
+        """The initial state, by operator, of those that have had no batch up to `head`: the next one is their first."""
+        seen = head.state if head is not None else {}
+        if all(name in seen for name in self.job.operators):
+            return {}
+        return {name: maps for name, maps in self.seeds().items() if name not in seen}
+
+    def seeds(self) -> dict[str, dict[str, list[Segment]]]:
+        """The initial state that `init` wrote, by operator, of those that are declared now."""
+        found = dict(self.initialised().seeds)
+        for entry in self.log.added():
+            gone = {*entry.removed, *entry.schemas}
+            seeds = entry.seeds if isinstance(entry, Seeded) else {}
+            found = {name: maps for name, maps in found.items() if name not in gone} | seeds
+        return found
 
     def ledger(self, head: Commit | None) -> Opened:
         """Which files have been taken, as of a version."""

@@ -48,7 +48,8 @@ def execute(
         settings=context.settings,
         state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
         watermarks=_watermarks(context, head),
-        tasks=task_count(plan, engine, tasks, _task_bytes(context)),
+        begins=frozenset(context.begins_with(head)),
+        tasks=task_count(plan, engine, tasks, _task_bytes(context), context.job.ranges),
     )
     batch = assigned(batch)
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
@@ -86,9 +87,12 @@ def _task_bytes(context: Context) -> int:
     return context.settings.task_bytes * (1 if context.job.functions else 4)
 
 
-def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int) -> int:
-    """How many tasks a batch is cut into. "auto": one for a small batch, else what the engine runs at once."""
+def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int, ranges: int | None = None) -> int:
+    """How many tasks a batch is cut into. "auto": `ranges`, which operators ask for, else one for a small batch, else
+    what the engine runs at once."""
     if tasks == "auto":
+        if ranges is not None:
+            return ranges
         small = sum(split.size for split in plan.splits) <= task_bytes
         return 1 if small else engine.parallelism
     if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
@@ -192,7 +196,11 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
 def _rows_before(head: Commit | None, batch: Batch) -> dict[str, int]:
     """Live rows of the operators in the version below; none of one that begins."""
     known = head.operators if head is not None else {}
-    return {name: known[name].rows_total for name, maps in batch.state.items() if name in known and any(maps.values())}
+    totals = {
+        name: known[name].rows_total for name, maps in batch.state.items() if name in known and any(maps.values())
+    }
+    seeded = {name: next(iter(batch.state[name].values())) for name in batch.begins if name in batch.state}
+    return totals | {name: sum(segment.rows for segment in segments) for name, segments in seeded.items()}
 
 
 def _metrics(

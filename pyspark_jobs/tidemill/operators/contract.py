@@ -6,7 +6,7 @@ line in `pipeline/grouped.py`. No row is looked at here: INVARIANT: Rust decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..settings import nearest
 from ..state.columns import MapColumns
+from .initial import Initial
 from .window import Window
 
 Late = Literal["drop", "quarantine", "keep"]
@@ -98,12 +99,28 @@ class BoundOperator(Protocol):
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions, for the code reference in commits."""
 
+    @property
+    def ranges(self) -> int | None:
+        """How many key ranges a batch is cut into, where nobody says how many tasks; None: as suits the batch."""
+
+    @property
+    def initial(self) -> Initial | None:
+        """What an initial state of it looks like, and the one that its code gives; None: it takes none."""
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """The rows of its maps (map → key, sub-key and value columns) that an initial state makes.
+
+        `rows` have the columns of `initial`, checked. What comes back is version −1 of the state, in which nothing has
+        a deadline. In the operator's first batch `Pass.begins` is true in every range, and its maps hold these rows:
+        in the data pass it does with them what is to be done once (arms them, calls a function for each key).
+        """
+
     def open(self) -> Handle:
         """The operator at work, made in the task that uses it."""
 
 
 class Defaults:
-    """What a bound operator is unless it says otherwise: no deadlines, no event time, no function of the user's."""
+    """What a bound operator is unless it says otherwise: no deadlines, event time, functions or initial state."""
 
     @property
     def clock(self) -> Clock | None:
@@ -124,6 +141,20 @@ class Defaults:
     def rules(self) -> dict[str, str]:
         """None."""
         return {}
+
+    @property
+    def ranges(self) -> int | None:
+        """None."""
+        return None
+
+    @property
+    def initial(self) -> Initial | None:
+        """None."""
+        return None
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """Never asked for: there is no initial state."""
+        raise NotImplementedError
 
 
 class Declared:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
@@ -21,6 +21,7 @@ from ..schema import is_unnamed, to_arrow
 from ..settings import duration_ms
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
+from .initial import Initial
 
 STATE_MAP = "state"
 
@@ -43,6 +44,8 @@ class StateSpec:
     arguments: int
     timeout_ms: int | None = None
     clock: Clock = "batch"
+    initial: Any = None
+    ranges: int | None = None
 
     @staticmethod
     def function(function: Callable[..., Any]) -> StateSpec:
@@ -64,6 +67,31 @@ class StateSpec:
         if clock not in ("batch", "event"):
             raise InvalidInput(f"StateSpec.timeout: clock {clock!r}, expected 'batch' or 'event'")
         return dataclasses.replace(self, timeout_ms=milliseconds, clock=cast(Clock, clock))
+
+    def initialState(self, data: Any) -> StateSpec:
+        """The state that keys have before the first batch: `init` writes it, once, as version −1.
+
+        `data`: an Arrow table with the key columns and the state columns (`state`, where that has no name of its own),
+        a list of (key, state) pairs, or the path of a Parquet file or folder. Each key once. A state counts as updated
+        in the first batch: timeouts count from its time (`clock="event"`: from the watermark, once it has moved); a key
+        without data is not called, and nothing is emitted for it. Later runs do not look at `data` again.
+        """
+        return dataclasses.replace(self, initial=data)
+
+    def numPartitions(self, numPartitions: int) -> StateSpec:
+        """How many key ranges a batch is cut into while `tasks` is "auto"; of several operators the greatest counts.
+
+        No result depends on it, and it may change at any time.
+        """
+        if isinstance(numPartitions, bool) or not isinstance(numPartitions, int) or numPartitions < 1:
+            raise InvalidInput(f"StateSpec.numPartitions: {numPartitions!r}, expected a whole number from 1 on")
+        return dataclasses.replace(self, ranges=numPartitions)
+
+    def partitioner(self, partitioner: Any) -> StateSpec:
+        """Accepted for code that was written for Spark: keys are dealt by their hash, and no result depends on it."""
+        if not callable(partitioner):
+            raise InvalidInput(f"StateSpec.partitioner: expected a function of the key, found {partitioner!r}")
+        return self
 
 
 def _arguments(function: Callable[..., Any]) -> int:
@@ -153,6 +181,20 @@ class BoundMapWithState(Defaults):
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state; the timeout is its deadline."""
         return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)
+
+    @property
+    def initial(self) -> Initial:
+        """Keys with their states."""
+        return Initial(key_schema(self.input), self.state, self.state_unnamed, self.spec.initial)
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """As they are; the engine arms their timeouts in the first batch."""
+        return {STATE_MAP: rows}
+
+    @property
+    def ranges(self) -> int | None:
+        """As the specification says."""
+        return self.spec.ranges
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ..operators.aggregate import Aggregate, AggregateOperator
+from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
@@ -53,6 +54,30 @@ class GroupedStream(Generic[S]):
         window that a batch changed; either forgets it then. Without a window there is only "update".
         """
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
+
+    def apply_batch(self, step: Step, stateSchema: Any, outputSchema: Any, *, name: str | None = None) -> S:
+        """A function over whole Arrow tables, called once a task and batch with all its keys. Spark has none such.
+
+        `step(rows, state, context) -> (state, output)`. `rows` are the batch's rows of some keys, in plan order;
+        `state` has the key and state columns of those of these keys that have a state. What it returns as state
+        replaces it: a key that is missing there loses its state. `output` (or None) has the columns of `outputSchema`,
+        the key columns among them. `context` has `batch_time_ms` and `watermark_ms`. Which keys come together depends
+        on the number of tasks, so the result must be a function of each key by itself.
+
+        >>> import pyarrow as pa, tidemill as tm
+        >>> def add(rows, state, context):
+        ...     totals = pa.concat_tables([state, rows.rename_columns(["k", "total"])])
+        ...     totals = totals.group_by("k").aggregate([("total", "sum")]).rename_columns(["k", "total"])
+        ...     return totals, totals
+        >>> p = tm.Pipeline("totals")
+        >>> rows = p.read(tm.Rows("k string, v long"))
+        >>> _ = rows.groupBy("k").apply_batch(add, stateSchema="total long", outputSchema="k string, total long")
+        >>> t = tm.testing.Tester(p)
+        >>> _ = t.batch([("a", 1), ("b", 2)])
+        >>> t.batch([("a", 10)]).outputs
+        [('a', 11)]
+        """
+        return self.add(ApplyBatchOperator("apply-batch" if name is None else name, step, stateSchema, outputSchema))
 
     def add(self, operator: Operator) -> S:
         """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""

@@ -97,6 +97,11 @@ class Job:
         return any(placed.operator.clock == "event" for placed in self.operators.values())
 
     @property
+    def ranges(self) -> int | None:
+        """How many key ranges its operators ask for; None: none does."""
+        return max((r for placed in self.operators.values() if (r := placed.operator.ranges) is not None), default=None)
+
+    @property
     def functions(self) -> dict[str, tuple[Callable[..., Any], ...]]:
         """The user's functions: by operator, and `step <n>` for the steps that have one."""
         found = {name: placed.operator.functions for name, placed in self.operators.items()}

@@ -21,7 +21,7 @@ Kind = Literal["batch", "sweep", "void"]
 
 @dataclass(frozen=True)
 class Init:
-    """The first entry of `refs/`: what this repository is. Version −1 of the state is what `init` made."""
+    """The first entry of `refs/`: what this repository is. Version −1 of the state is what `init` made: `seeds`."""
 
     pipeline: str
     uuid: str
@@ -41,11 +41,19 @@ class Added:
     schemas: dict[str, dict[str, Any]]
     created_ms: int
     removed: list[str] = field(default_factory=list)
-    kind: Literal["operators"] = "operators"
+    kind: Literal["operators", "operators-with-state"] = "operators"
     format: int = FORMAT_VERSION
 
 
-ENTRIES = {"operators": Added}
+@dataclass(frozen=True)
+class Seeded(Added):
+    """The same with an initial state. Of another kind: who does not know of seeds must let no operator begin empty."""
+
+    kind: Literal["operators", "operators-with-state"] = "operators-with-state"
+    seeds: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
+
+
+ENTRIES: dict[str, type[Added]] = {"operators": Added, "operators-with-state": Seeded}
 """What may stand in `refs/` after `init`, by `kind`."""
 
 

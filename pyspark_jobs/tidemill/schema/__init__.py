@@ -1,7 +1,8 @@
 """Schemas: the only mapping between DDL text, Spark's types, Python's, Arrow's and DuckDB's.
 
 Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types that `to_arrow` gives (`ddl`: text, `spark`:
-`StructType`, `python`: dataclasses); `normalise` brings other Arrow types there, `conform` the data (`arrow`).
+`StructType`, `python`: dataclasses); `normalise` brings other Arrow types there, `conform` the data (`arrow`), and
+Python values (`cells`).
 INVARIANT: nothing here imports pyspark.
 """
 
@@ -13,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, normalise
+from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, matching, normalise
+from .cells import array_of
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duck import literal, quoted, to_duckdb
 from .python import from_dataclass
@@ -22,10 +24,12 @@ from .spark import from_spark, spark_json
 __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
+    "array_of",
     "conform",
     "difference",
     "is_unnamed",
     "literal",
+    "matching",
     "normalise",
     "quoted",
     "spark_json",

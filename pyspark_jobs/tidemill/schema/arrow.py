@@ -89,6 +89,19 @@ def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
     return made
 
 
+def matching(rows: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
+    """`rows`, whose columns must be those of `schema` by name and type, in any order, in its order and types.
+
+    `InvalidInput` names every column that differs, with both types; `what` says whose rows they are.
+    """
+    found = normalise(rows.schema)
+    known = [found.field(name) for name in schema.names if name in found.names]
+    fault = difference(schema, pa.schema([*known, *(field for field in found if field.name not in schema.names)]))
+    if fault is not None:
+        raise InvalidInput(f"{what}: {fault}")
+    return conform(rows, schema, what)
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a message: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,10 +15,13 @@ import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
-from ..schema import conform, to_ddl, type_ddl
+from ..schema import array_of, conform, to_ddl
 from ..store import open_store
 from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .files import Files
+
+GIVEN = "rows given to the tester"
+"""What errors call them."""
 
 
 class Rows:
@@ -65,11 +67,12 @@ class Rows:
         (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-            return conform(given, self.schema, "rows given to the tester")
+            return conform(given, self.schema, GIVEN)
         names = self.schema.names
         cells = [_cells(row, names, number) for number, row in enumerate(rows)]
         columns = [
-            _column([row[i] for row in cells], field, ZoneInfo(time_zone)) for i, field in enumerate(self.schema)
+            array_of([row[i] for row in cells], field, ZoneInfo(time_zone), GIVEN)
+            for i, field in enumerate(self.schema)
         ]
         return pa.Table.from_arrays(columns, schema=self.schema)
 
@@ -110,15 +113,3 @@ def _cells(row: Any, names: list[str], number: int) -> Sequence[Any]:
     if len(cells) == len(names):
         return cells
     raise InvalidInput(f"row {number} is {row!r}: {len(cells)} values, expected {len(names)} ({', '.join(names)})")
-
-
-def _column(values: list[Any], field: pa.Field, zone: ZoneInfo) -> pa.Array:
-    try:
-        if pa.types.is_timestamp(field.type):
-            values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
-            if field.type.tz is not None:
-                values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
-        return pa.array(values, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        kind = type_ddl(field.type)
-        raise InvalidInput(f"rows given to the tester: column `{field.name}` is {kind}: {error}") from error

@@ -1,50 +1,63 @@
 """`init`: the explicit first step. Makes the repository's first record; what is there already is left as it is.
 
-Done again it adds operators that are new: they begin empty, because somebody said so. One that the code lacks ends
-only where it is named.
+Done again it adds operators that are new: they begin empty, because somebody said so, or with the initial state that
+the code or the call gives. One that the code lacks ends only where it is named.
 
 CRASH: one conditional create decides; before it there is no repository, after it there is a whole one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..clock import now_ms
 from ..driver.context import Context, check_operator
 from ..errors import InvalidInput
 from ..operators.contract import describe
-from ..protocol.records import Added, Init
+from ..protocol.records import Added, Init, Seeded
 from ..settings import unknown
+from ..state.seeds import Runs, is_stored
 from ..store.probe import probe
+from .initial import check_seeds, initial_runs, stored
 
 
-def init(context: Context, drop: Sequence[str] = ()) -> Init:
-    """The repository's first record: made now, or there already. `drop`: operators whose state ends here."""
+def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
+    """The repository's first record: made now, or there already. `drop`: operators whose state ends here.
+
+    `initial_state`: operator → its state before the first batch, in place of what the code gives for it.
+    """
     if isinstance(drop, str):
         raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"drop=[{drop!r}]")
     context.refuse_repository_as_root()
     probe(context.store)
+    known = context.log.read_init()
+    head = None if known is None else context.log.head()
+    runs = initial_runs(context, head, initial_state or {})
     record = Init(
         pipeline=context.job.pipeline,
         uuid=uuid.uuid4().hex,
         created_ms=now_ms(),
         schemas={name: describe(placed.operator) for name, placed in context.job.operators.items()},
     )
+    if known is None:
+        record = dataclasses.replace(record, seeds=stored(context, runs))
     made = context.log.init(record)
-    _declare(context, record, drop)
+    _declare(context, record, drop, runs)
     context.check_operators(context.log.head())
     return made
 
 
-def _declare(context: Context, ours: Init, drop: Sequence[str]) -> None:
+def _declare(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Tells the repository which operators there are from now on; before the first batch also of ones that changed.
 
     Everything is checked first: an `init` that is refused changes nothing.
     """
     head, declared = context.log.head(), context.declared()
     _check_drop(context, drop, [*declared, *ours.schemas], ours)
+    seeds = context.seeds()
     fresh = {
         name: schema
         for name, schema in ours.schemas.items()
@@ -64,8 +77,14 @@ def _declare(context: Context, ours: Init, drop: Sequence[str]) -> None:
     for name, schema in ours.schemas.items():
         if name not in fresh:
             check_operator(name, recorded[name], schema)
-    if fresh or gone:
-        context.log.add(Added(fresh, now_ms(), gone))
+    seeded = {name: found for name, found in runs.items() if name in fresh or not is_stored(found, seeds.get(name, {}))}
+    check_seeds(head, seeded, [name for name in fresh if seeds.get(name)])
+    if fresh or gone or seeded:
+        schemas = fresh | {name: ours.schemas[name] for name in seeded}
+        entry = Added(schemas, now_ms(), gone)
+        if seeded:
+            entry = Seeded(schemas, now_ms(), gone, seeds=stored(context, seeded))
+        context.log.add(entry)
 
 
 def _check_drop(context: Context, drop: Sequence[str], now: Sequence[str], ours: Init) -> None:

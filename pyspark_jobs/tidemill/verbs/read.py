@@ -64,12 +64,16 @@ def state(
     """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
     commit = resolve_version(context, version, as_of)
     recorded = context.schemas(commit)
-    if version is None and as_of is None and operator not in recorded:
+    newest = version is None and as_of is None
+    if commit is None or not commit.state:  # before the first batch: what `init` made
+        newest, recorded = True, recorded | context.declared()
+    elif newest and operator not in recorded:
         recorded |= {name: schema for name, schema in context.declared().items() if name in context.job.operators}
     name = _operator(operator, recorded)
     map_name, described = next(iter(recorded[name]["maps"].items()))
     shape = MapColumns.described(map_name, described)
-    segments: list[Segment] = context.state(commit).get(name, {}).get(map_name, [])
+    known = context.state(commit) if newest or commit is None else commit.state
+    segments: list[Segment] = known.get(name, {}).get(map_name, [])
     table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))

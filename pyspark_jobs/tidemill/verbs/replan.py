@@ -67,7 +67,7 @@ def _void(context: Context, head: Commit | None, plan: Plan, reason: str) -> Com
         pipeline_uuid=init.uuid,
         batch_time_ms=0,
         watermarks={},
-        state=dict(init.seeds),
+        state={},
         ledger=[],
         schemas=context.declared(),
         sinks={},

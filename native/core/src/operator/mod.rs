@@ -51,6 +51,8 @@ pub struct Pass {
     pub late_ms: Option<i64>,
     /// What event-time deadlines are compared with; `None`: there is no watermark.
     pub watermark_ms: Option<i64>,
+    /// Whether the maps hold an initial state, which no batch has handled: this is the operator's first one.
+    pub begins: bool,
 }
 
 /// How `prepare` may shrink its rows.

@@ -4,6 +4,7 @@
 //! stands behind `KeyedFunction`. INVARIANT: keys are visited in (hash, bytes) order, rows of a key in chunk order, then
 //! row order; a key that got rows in a pass does not time out in it.
 
+mod initial;
 mod settle;
 mod spec;
 mod visit;
@@ -145,7 +146,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             (Timeout::Never, _) | (Timeout::BatchTime(_), PassKind::Due) => None,
         };
         let Some(now_ms) = now_ms else { return Ok(()) };
-        let (keys, states) = without(map.due(now_ms)?, with_rows)?;
+        let due = initial::arm(map, map.due(now_ms)?, self.timeout, pass)?;
+        let (keys, states) = without(due, with_rows)?;
         if keys.is_empty() {
             return Ok(());
         }
@@ -207,6 +209,9 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.name, maps)?;
+        if pass.begins && pass.kind == PassKind::Data {
+            initial::begin(map, self.timeout, pass)?;
+        }
         let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
         if !groups.is_empty() {
             self.call_with_rows(&groups, chunks, map, pass, out)?;

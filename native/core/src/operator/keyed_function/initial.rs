@@ -1,0 +1,77 @@
+//! An initial state in the map of a keyed function: it counts as updated in the first batch, so timeouts count from it.
+//!
+//! A timeout by event time counts from where the watermark stands then, and before the watermark has moved for the
+//! first time there is nothing to count from: such a row waits for that with the deadline `UNARMED_MS`.
+
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_select::take::take;
+
+use super::{Timeout, after};
+use crate::error::Result;
+use crate::map::{Changes, Rows, StateMap};
+use crate::operator::Pass;
+
+/// The deadline of a state that is armed, and not called, once the watermark has moved.
+const UNARMED_MS: i64 = 1;
+
+/// The `updated_at` of an initial state as `init` writes it, before any batch.
+const BEFORE_MS: i64 = -1;
+
+/// Writes every row of the map again, as updated in this batch; where it has to wait for the watermark, as it was.
+pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result<()> {
+    let mut rows = map.scan()?;
+    let deadline = match (timeout, pass.watermark_ms) {
+        (Timeout::Never, _) => None,
+        (Timeout::BatchTime(timeout_ms), _) => Some(after(pass.batch_time_ms, timeout_ms)),
+        (Timeout::EventTime(timeout_ms), Some(watermark_ms)) if watermark_ms > 0 => {
+            Some(after(watermark_ms, timeout_ms))
+        }
+        (Timeout::EventTime(_), _) => Some(UNARMED_MS),
+    };
+    let updated_at = if deadline == Some(UNARMED_MS) { BEFORE_MS } else { pass.batch_time_ms };
+    rows.updated_at.fill(updated_at);
+    rows.deadline.fill(deadline);
+    map.change(&again(rows))
+}
+
+/// What is really due of `due`; the rows of an initial state among it that wait for the watermark are armed by it.
+pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) -> Result<Rows> {
+    let (Timeout::EventTime(timeout_ms), Some(watermark_ms)) = (timeout, pass.watermark_ms) else { return Ok(due) };
+    let waits = |row: &usize| due.deadline[*row] == Some(UNARMED_MS) && due.updated_at[*row] == BEFORE_MS;
+    let (waiting, rest): (Vec<usize>, Vec<usize>) = (0..due.deadline.len()).partition(waits);
+    if waiting.is_empty() {
+        return Ok(due);
+    }
+    let mut armed = pick(&due, &waiting)?;
+    armed.updated_at.fill(pass.batch_time_ms);
+    armed.deadline.fill(Some(after(watermark_ms, timeout_ms)));
+    map.change(&again(armed))?;
+    pick(&due, &rest)
+}
+
+fn again(rows: Rows) -> Changes {
+    let deleted = vec![false; rows.updated_at.len()];
+    Changes {
+        keys: rows.keys,
+        sub_keys: rows.sub_keys,
+        values: rows.values,
+        updated_at: rows.updated_at,
+        deadline: rows.deadline,
+        deleted,
+    }
+}
+
+fn pick(rows: &Rows, places: &[usize]) -> Result<Rows> {
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let numbers: UInt32Array = places.iter().map(|&place| place as u32).collect();
+    let take_all = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
+        Ok(columns.iter().map(|column| take(column, &numbers, None)).collect::<std::result::Result<_, _>>()?)
+    };
+    Ok(Rows {
+        keys: take_all(&rows.keys)?,
+        sub_keys: take_all(&rows.sub_keys)?,
+        values: take_all(&rows.values)?,
+        updated_at: places.iter().map(|&place| rows.updated_at[place]).collect(),
+        deadline: places.iter().map(|&place| rows.deadline[place]).collect(),
+    })
+}

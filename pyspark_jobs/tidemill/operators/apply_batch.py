@@ -1,0 +1,212 @@
+"""`.apply_batch(step, …)`: a user's function over whole tables, called once a task and batch with all its keys.
+
+No counterpart in Spark. It works on Arrow tables, so its engine half is Python, over the same state maps. INVARIANT:
+a call sees and changes only keys that its rows have; what else it gives back is refused.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import is_unnamed, matching, to_arrow
+from ..state.columns import MapColumns
+from .contract import Declared, Defaults, Input, key_schema
+from .initial import Initial
+from .keys import KeySet, batch_of, in_hash_order, repeated, shown
+
+STATE_MAP = "state"
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What `step` is told of the batch; times are ms since the epoch. `watermark_ms`: None without a watermark."""
+
+    batch_time_ms: int
+    watermark_ms: int | None
+
+
+Step = Callable[[pa.Table, pa.Table, BatchContext], tuple[pa.Table, pa.Table | None]]
+
+
+@dataclass(frozen=True)
+class ApplyBatchOperator(Declared):
+    """`.apply_batch(…)` as declared."""
+
+    name: str
+    step: Step
+    state_schema: Any
+    output_schema: Any
+
+    def bind(self, given: Input) -> BoundApplyBatch:
+        """Checks the function, and that the output has the key columns, by which its rows are put in order."""
+        if not callable(self.step):
+            raise InvalidInput(f"operator `{self.name}`: apply_batch takes a function, found {self.step!r}")
+        key, output = key_schema(given), to_arrow(self.output_schema, unnamed="value")
+        for field in key:
+            found = output.field(field.name).type if field.name in output.names else None
+            if found != field.type:
+                raise InvalidInput(
+                    f"operator `{self.name}`: the output has "
+                    + (f"no column `{field.name}`" if found is None else f"the column `{field.name}` {found}")
+                    + f", expected the key column `{field.name}` {field.type}: rows are put in order by their key"
+                )
+        state = to_arrow(self.state_schema, unnamed="state")
+        for name in state.names:
+            if name in key.names:
+                raise InvalidInput(f"operator `{self.name}`: the state has the key column `{name}`: leave it out")
+        return BoundApplyBatch(self.name, given, self.step, state, is_unnamed(self.state_schema), output)
+
+
+@dataclass(frozen=True)
+class BoundApplyBatch(Defaults):
+    """`apply_batch` over a known input."""
+
+    name: str
+    input: Input
+    step: Step
+    state: pa.Schema
+    state_unnamed: bool
+    output_schema: pa.Schema
+    kind: str = "apply-batch"
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key → state."""
+        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's function."""
+        return (self.step,)
+
+    @property
+    def initial(self) -> Initial:
+        """Keys with their states."""
+        return Initial(key_schema(self.input), self.state, self.state_unnamed)
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """As they are."""
+        return {STATE_MAP: rows}
+
+    def open(self) -> ApplyBatch:
+        """The operator at work."""
+        return ApplyBatch(self)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The rows of a block, key columns first. None is late: the function is given every row."""
+
+    rows: pa.RecordBatch
+    late: None = None
+
+
+class ApplyBatch:
+    """`apply_batch` at work in one task. Keeps to `operators.contract.Handle`."""
+
+    def __init__(self, operator: BoundApplyBatch) -> None:
+        self.operator = operator
+        self._what = f"operator `{operator.name}`: the function given to apply_batch"
+        self._key = list(operator.input.key)
+        names = operator.input.schema.names
+        self._sent = [*self._key, *(name for name in names if name not in self._key)]
+        self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0}
+
+    def prepare(self, rows: pa.RecordBatch, pass_: _native.Pass, combine: bool = True) -> Prepared:
+        """All rows, none combined, whatever `pass_` and `combine` say."""
+        del pass_, combine
+        return Prepared(rows.select(self._sent))
+
+    def open(self, maps: Sequence[_native.StateMap]) -> None:
+        """Takes a fork of its map."""
+        (state,) = maps
+        self._map = state.copy()
+
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: _native.Pass) -> pa.RecordBatch:
+        """One call for all rows of the pass, in plan order; none where there are no rows."""
+        output_schema = self.operator.output_schema
+        if not any(chunk.num_rows for chunk in chunks):
+            return pa.RecordBatch.from_pylist([], schema=output_schema)
+        rows = pa.Table.from_batches(chunks).select(self.operator.input.schema.names)
+        keys = KeySet(rows.select(self._key))
+        found, values = self._map.get_many(keys.keys)
+        known = keys.keys.filter(found)
+        columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
+        state = pa.Table.from_arrays(columns, schema=self._state_schema)
+        after, output = self._call(rows, state, BatchContext(pass_.batch_time_ms, pass_.watermark_ms))
+        self._replace(known, self._checked(after, keys), pass_)
+        self._counts["rows"] += rows.num_rows
+        if output is None:
+            return pa.RecordBatch.from_pylist([], schema=output_schema)
+        made = matching(output, output_schema, f"{self._what} returned as output")
+        self._check_keys(made, keys, "output")
+        return batch_of(in_hash_order(made, self._key))
+
+    def finish(self) -> list[_native.StateMap]:
+        """The map with everything applied."""
+        return [self._map]
+
+    def metrics(self) -> dict[str, int]:
+        """Rows given, states written and removed."""
+        return self._counts
+
+    @property
+    def _state_schema(self) -> pa.Schema:
+        return pa.schema([*key_schema(self.operator.input), *self.operator.state])
+
+    def _call(self, rows: pa.Table, state: pa.Table, context: BatchContext) -> tuple[pa.Table, pa.Table | None]:
+        try:
+            made = self.operator.step(rows, state, context)
+        except Exception as error:
+            raise InvalidInput(
+                f"{self._what} raised `{type(error).__name__}: {error}`\n{traceback.format_exc()}"
+            ) from error
+        if isinstance(made, tuple) and len(made) == 2:
+            after, output = made
+            if isinstance(after, pa.Table) and (output is None or isinstance(output, pa.Table)):
+                return after, output
+            made_of = f"({type(after).__name__}, {type(output).__name__})"
+        else:
+            made_of = type(made).__name__
+        raise InvalidInput(f"{self._what} returned {made_of}, expected (state, output): two pyarrow tables")
+
+    def _checked(self, after: pa.Table, keys: KeySet) -> pa.RecordBatch:
+        """The states that it returned, one a key of the rows."""
+        what = f"{self._what} returned as state"
+        made = matching(after, self._state_schema, what)
+        for key, count in repeated(made.select(self._key)):
+            raise InvalidInput(f"{what} the key {shown(key)} in {count} rows, expected each key once")
+        for name in self.operator.state.names if self.operator.state_unnamed else ():
+            if made.column(name).null_count:
+                raise InvalidInput(f"{what} a key whose state is null", hint="leave a key out to remove its state")
+        self._check_keys(made, keys, "state")
+        return batch_of(made)
+
+    def _check_keys(self, made: pa.Table, keys: KeySet, part: str) -> None:
+        own = batch_of(made.select(self._key))
+        foreign = own.filter(pc.invert(keys.holds(own)))
+        if foreign.num_rows:
+            key = tuple(foreign.slice(0, 1).to_pylist()[0].values())
+            raise InvalidInput(
+                f"{self._what} returned as {part} the key {shown(key)}, which none of its rows has",
+                hint="each call has the rows of some keys: the result must be a function of each key by itself",
+            )
+
+    def _replace(self, known: pa.RecordBatch, after: pa.RecordBatch, pass_: _native.Pass) -> None:
+        after_keys = after.select(self._key)
+        kept = KeySet(pa.Table.from_batches([after_keys]))
+        gone = known.filter(pc.invert(kept.holds(known)))
+        if gone.num_rows:
+            self._map.remove_many(gone)
+        if after.num_rows:
+            self._map.put_many(after_keys, after.select(self.operator.state.names), pass_.batch_time_ms)
+        self._counts["rows_updated"] += after.num_rows
+        self._counts["rows_removed"] += gone.num_rows

@@ -1,0 +1,99 @@
+"""An initial state: what `init` is given for an operator, as a table that is checked by name and type.
+
+An operator says by `Initial` what it takes, and by `seed` which rows of its maps that makes; `verbs/init.py` writes
+them as version −1 of the state. INVARIANT: a key is there once, unless the operator takes several rows of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..schema import array_of, matching
+from .keys import repeated, shown
+
+
+@dataclass(frozen=True)
+class Initial:
+    """The initial state that an operator takes.
+
+    `data`, which its code gives, is an Arrow table, a list of (key, state) pairs or the path of a Parquet file or
+    folder; None: none. `unnamed`: the state is one column without a name of the user's, so never null. `repeats`: a key
+    may come in several rows.
+    """
+
+    key: pa.Schema
+    state: pa.Schema
+    unnamed: bool = False
+    data: Any = None
+    repeats: bool = False
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Key columns, then state columns."""
+        return pa.schema([*self.key, *self.state])
+
+    def table(self, data: Any, operator: str, time_zone: str) -> pa.Table:
+        """`data` (a table, or pairs) in the columns of this; `InvalidInput` names `operator` and what does not fit."""
+        what = f"the initial state of operator `{operator}`"
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        rows = self._of_table(data, what) if isinstance(data, pa.Table) else self._of_pairs(data, what, time_zone)
+        for field in self.state if self.unnamed else ():
+            if rows.column(field.name).null_count:
+                raise InvalidInput(f"{what}: a key has the state null: leave the key out")
+        return rows if self.repeats else self._once(rows, what)
+
+    def _of_table(self, table: pa.Table, what: str) -> pa.Table:
+        return matching(table, self.columns, what).combine_chunks()
+
+    def _of_pairs(self, pairs: Any, what: str, time_zone: str) -> pa.Table:
+        if not isinstance(pairs, Sequence) or isinstance(pairs, str | bytes):
+            raise InvalidInput(
+                f"{what} is a {type(pairs).__name__}, expected an Arrow table, a list of (key, state) pairs or the "
+                "path of a Parquet file"
+            )
+        rows = [self._cells(pair, number, what) for number, pair in enumerate(pairs)]
+        zone = ZoneInfo(time_zone)
+        columns = [array_of([row[i] for row in rows], field, zone, what) for i, field in enumerate(self.columns)]
+        return pa.Table.from_arrays(columns, schema=self.columns)
+
+    def _cells(self, pair: Any, number: int, what: str) -> list[Any]:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidInput(f"{what}: pair {number} is {pair!r}, expected (key, state)")
+        key, state = pair
+        keys = list(key) if isinstance(key, tuple) else [key]
+        if len(keys) != len(self.key):
+            raise InvalidInput(
+                f"{what}: pair {number} has the key {key!r}, expected {len(self.key)} values "
+                f"({', '.join(self.key.names)})"
+            )
+        states = [state] if self.unnamed else _fields(state, self.state.names)
+        if states is None:
+            raise InvalidInput(
+                f"{what}: the key {key!r} has the state {state!r}, expected {len(self.state)} values "
+                f"({', '.join(self.state.names)})"
+            )
+        return [*keys, *states]
+
+    def _once(self, rows: pa.Table, what: str) -> pa.Table:
+        for key, count in repeated(rows.select(self.key.names)):
+            raise InvalidInput(f"{what} has the key {shown(key)} in {count} rows, expected each key once")
+        return rows
+
+
+def _fields(state: Any, names: Sequence[str]) -> list[Any] | None:
+    """A state of several columns as `update` takes it: a dict, dataclass, tuple, Row or list; None where it is not."""
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        state = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    if isinstance(state, Mapping):
+        return [state[name] for name in names] if set(state) == set(names) else None
+    if isinstance(state, tuple | list):
+        return list(state) if len(state) == len(names) else None
+    return [state] if len(names) == 1 else None

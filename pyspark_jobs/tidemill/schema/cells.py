@@ -1,0 +1,32 @@
+"""Python values as a column: what a test or an initial state is written with.
+
+INVARIANT: a value that does not fit is an error that names the column and its type; nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from .ddl import type_ddl
+
+
+def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) -> pa.Array:
+    """`values` as a column of the type of `field`; times (datetimes or ISO text) without a zone are in `zone`.
+
+    `InvalidInput` for a value that does not fit; `what` says whose values they are.
+    """
+    try:
+        if pa.types.is_timestamp(field.type):
+            values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
+            if field.type.tz is not None:
+                values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        kind = type_ddl(field.type)
+        raise InvalidInput(f"{what}: column `{field.name}` is {kind}: {error}") from error

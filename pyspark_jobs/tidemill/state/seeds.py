@@ -1,0 +1,55 @@
+"""An initial state as segments of version −1, which the operator's first batch reads like any state.
+
+CRASH: the segments lie under names of their own and count only when an entry of `refs/` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from .. import names
+from .._native import Run, StateMap
+from ..protocol.records import HASH_END, Segment, digest
+from ..store import Store
+from .cache import RunCache
+from .columns import MapColumns
+from .versions import store_run
+
+VERSION = -1
+"""The version of the segments: below that of any batch."""
+UPDATED_MS = -1
+"""Their rows' `updated_at`: before any batch."""
+
+Runs = Mapping[str, Run | None]
+"""Map → its rows; None: it has none."""
+
+
+def seed_runs(maps: Sequence[MapColumns], rows: Mapping[str, pa.Table]) -> Runs:
+    """`rows` (map → key, sub-key and value columns) as runs, one for each of `maps`. The same rows, the same runs."""
+    runs: dict[str, Run | None] = {}
+    for columns in maps:
+        state = StateMap.open(columns.engine(), [], 0, HASH_END)
+        for batch in rows[columns.name].to_batches() if columns.name in rows else ():
+            if batch.num_rows:
+                keys = batch.select([*columns.key.names, *columns.sub_key.names])
+                state.put_many(keys, batch.select(columns.value.names), UPDATED_MS)
+        runs[columns.name] = state.delta()
+    return runs
+
+
+def is_stored(runs: Runs, segments: Mapping[str, Sequence[Segment]]) -> bool:
+    """Whether `segments` hold exactly `runs`."""
+    found = {name: [digest(run.write())] if run is not None else [] for name, run in runs.items()}
+    return found == {name: [segment.checksum for segment in of_map] for name, of_map in segments.items()}
+
+
+def store_seeds(
+    store: Store, cache: RunCache, operator: str, runs: Runs, branch: str, stem: str
+) -> dict[str, list[Segment]]:
+    """Stores the runs; the live segments of every map."""
+    return {
+        name: [] if run is None else store_run(store, cache, run, VERSION, names.segment(operator, name, branch, stem))
+        for name, run in runs.items()
+    }

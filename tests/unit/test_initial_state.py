@@ -1,0 +1,276 @@
+"""An initial state: written by `init` as version −1, read by the first batch, checked by name and type."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidemill as tm
+from tidemill.cli.exits import Exit
+from tidemill.cli.main import main
+from tidemill.protocol.records import Init
+from tidemill.testing import Tester
+
+
+def word_count(batch_time, word, one, state):
+    total = (state.getOption or 0) + (one or 0)
+    if not state.isTimingOut:
+        state.update(total)
+    return (word, total, state.isTimingOut)
+
+
+SPEC = tm.StateSpec.function(word_count)
+PAIRS = [("a", 5), ("b", 10), (None, 1)]
+
+
+def pipeline(spec=SPEC, state="long", name="count", key="word", rows="word string, one int"):
+    p = tm.Pipeline("words")
+    words = p.read(tm.Rows(rows))
+    words.groupBy(key).mapWithState(
+        spec, stateSchema=state, outputSchema="word string, total long, closed boolean", value="one", name=name
+    )
+    return p
+
+
+def files(tmp_path, spec=SPEC, name="count", second=None, state="long"):
+    """The same over files, with a repository of its own."""
+    (tmp_path / "in").mkdir(exist_ok=True)
+    p = tm.Pipeline("words")
+    words = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="word string, one int")).groupBy("word")
+    output = "word string, total long, closed boolean"
+    words.mapWithState(spec, stateSchema=state, outputSchema=output, value="one", name=name)
+    if second is not None:
+        words.mapWithState(second, stateSchema="long", outputSchema=output, value="one", name="second")
+    return tm.open(p, root=str(tmp_path / "root"))
+
+
+def arrive(tmp_path, number, text):
+    (tmp_path / "in" / f"{number}.csv").write_text(text)
+
+
+def states(repository, operator=None, version=None):
+    table = repository.state(operator, version=version)
+    return dict(zip(table.column("word").to_pylist(), table.column("state").to_pylist(), strict=True))
+
+
+TABLE = pa.table({"state": pa.array([5, 10, 1], pa.int64()), "word": pa.array(["a", "b", None])})
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize(
+    "data", [PAIRS, TABLE, pa.record_batch(TABLE.to_batches()[0])], ids=["pairs", "table", "batch"]
+)
+def test_keys_have_their_initial_state_in_the_first_batch_and_nothing_is_emitted_without_data(data, tasks):
+    t = Tester(pipeline(SPEC.initialState(data)), tasks=tasks)
+    assert states(t.repository, version=-1) == states(t.repository) == dict(PAIRS)
+    first = t.batch([("a", 1), ("c", 1)])
+    assert sorted(first.outputs) == [("a", 6, False), ("c", 1, False)]
+    assert first.state == {"a": 6, "b": 10, "c": 1, None: 1}
+    assert first.metrics.stateOperators[0]["numRowsTotal"] == 4
+    t.restart()
+    assert t.batch([("b", 1)]).state == {"a": 6, "b": 11, "c": 1, None: 1}
+    assert states(t.repository, version=-1) == dict(PAIRS)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_an_initial_state_counts_as_updated_in_the_first_batch(tasks):
+    t = Tester(pipeline(SPEC.timeout("10 seconds").initialState(PAIRS)), tasks=tasks)
+    first = t.batch([("c", 1)], batch_time_ms=50_000)
+    assert first.outputs == [("c", 1, False)]
+    rows = {row["word"]: row for row in t.repository.state().to_pylist()}
+    assert {row["updated_at"].timestamp() for row in rows.values()} == {50.0}
+    assert {row["deadline"].timestamp() for row in rows.values()} == {60.001}
+    assert t.batch([("a", 1)], batch_time_ms=60_000).outputs == [("a", 6, False)]
+    due = t.sweep(at_ms=60_001)
+    assert sorted(due.outputs, key=str) == [("b", 10, True), ("c", 1, True), (None, 1, True)]
+    assert due.state == {"a": 6}
+
+
+def event_pipeline(second=False):
+    def seen(batch_time, word, row, state):
+        if not state.isTimingOut:
+            state.update((state.getOption or 0) + 1)
+        return (word, state.get, state.isTimingOut)
+
+    spec = tm.StateSpec.function(seen).timeout("30 seconds", clock="event").initialState([("a", 7), ("b", 8)])
+    p = tm.Pipeline("events")
+    rows = p.read(tm.Rows("word string, ts timestamp")).withWatermark("ts", "10 seconds").groupBy("word")
+    for name in ("seen", "second") if second else ("seen",):
+        chosen = spec if name != "seen" or not second else tm.StateSpec.function(seen)
+        rows.mapWithState(chosen, "long", "word string, n long, closed boolean", name=name)
+    return p
+
+
+def at(seconds):
+    return f"2024-01-01T00:{seconds // 60:02d}:{seconds % 60:02d}"
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_by_event_time_the_timeout_counts_from_where_the_watermark_stands_once_it_has_moved(tasks):
+    t = Tester(event_pipeline(), tasks=tasks)
+    t.batch([("c", None)])  # the watermark does not move
+    assert t.batch([("c", at(100))]).outputs == [("c", 2, False)]  # W = 90: from here it counts
+    assert t.batch([("c", at(130))]).outputs == [("c", 3, False)]  # W = 120: not yet more than 30 s
+    due = t.batch([("c", at(131))])
+    assert sorted(due.outputs) == [("a", 7, True), ("b", 8, True), ("c", 4, False)]
+    assert due.state == {"c": 4}
+
+
+def test_an_operator_added_later_begins_with_its_initial_state_and_no_other_is_touched(tmp_path):
+    r = files(tmp_path)
+    r.init()
+    arrive(tmp_path, 0, "a,1\n")
+    r.run(engine="local")
+    r = files(tmp_path, second=SPEC.timeout("10 seconds").initialState(PAIRS))
+    r.init()
+    assert states(r, "second") == dict(PAIRS) and states(r, "count") == {"a": 1}
+    assert json.loads((tmp_path / "root/words/refs/0000000001.json").read_text())["kind"] == "operators-with-state"
+    arrive(tmp_path, 1, "a,1\n")
+    r.run(engine="local", batch_time=50_000)
+    assert states(r, "second") == {"a": 6, "b": 10, None: 1} and states(r, "count") == {"a": 2}
+    assert r.head.operators["second"].rows_total == 3
+    r.init()  # nothing more to tell
+    assert not (tmp_path / "root/words/refs/0000000002.json").exists()
+
+
+def test_the_call_to_init_gives_a_state_in_place_of_the_code_and_may_be_done_again(tmp_path):
+    pq.write_table(TABLE, tmp_path / "given.parquet")
+    r = files(tmp_path, SPEC.initialState([("x", 1)]))
+    for _ in range(2):
+        r.init(initial_state={"count": str(tmp_path / "given.parquet")})
+        assert states(r) == dict(PAIRS)
+    assert not (tmp_path / "root/words/refs/0000000001.json").exists()
+    r.init(initial_state={"count": [("y", 2)]})  # before the first batch it may change
+    assert states(r) == {"y": 2}
+    arrive(tmp_path, 0, "y,1\n")
+    r.run(engine="local")
+    assert states(r) == {"y": 3}
+    r.init()  # what the code gives is not looked at again
+    r.init(initial_state={"count": [("y", 2)]})  # the same as was written
+    with pytest.raises(tm.InvalidInput, match="`count` has had a batch"):
+        r.init(initial_state={"count": [("y", 3)]})
+    assert states(r) == {"y": 3}
+
+
+def test_a_void_commit_before_the_first_batch_loses_no_initial_state(tmp_path):
+    r = files(tmp_path, SPEC.initialState(PAIRS))
+    r.init()
+    arrive(tmp_path, 0, "a,1,2,3\n")
+    with pytest.raises(tm.InvalidInput):
+        r.run(engine="local")
+    r.replan("a bad file")
+    assert states(r) == states(r, version=0) == states(r, version=-1) == dict(PAIRS)
+    arrive(tmp_path, 0, "a,1\n")
+    r.run(engine="local")
+    assert states(r) == {"a": 6, "b": 10, None: 1}
+
+
+def test_the_command_line_takes_a_file_and_a_folder_of_parquet(tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "given").mkdir()
+    pq.write_table(TABLE.slice(0, 1), tmp_path / "given" / "part-0.parquet")
+    pq.write_table(TABLE.slice(1, 1), tmp_path / "given" / "part-1.parquet")
+    (tmp_path / "given" / "_SUCCESS").write_text("")
+    (tmp_path / "words.py").write_text(
+        "import tidemill as tm\n"
+        "p = tm.Pipeline('words')\n"
+        "words = p.read(tm.Files('in', format='csv', schema='word string, one int')).groupBy('word')\n"
+        "words.mapWithState(tm.StateSpec.function(lambda v, s: None), 'long', 'long', name='count')\n"
+    )
+    common = ["init", f"{tmp_path}/words.py:p", "--root", f"{tmp_path}/root"]
+    assert main([*common, "--initial-state", f"count={tmp_path}/given"]) == Exit.DONE
+    assert states(files(tmp_path)) == {"a": 5, "b": 10}
+    for wrong, status, said in (
+        ("count", Exit.USAGE, "expected OPERATOR=PATH"),
+        (f"count={tmp_path}/none.parquet", Exit.FAILED, "there is no Parquet file at"),
+        (f"count={tmp_path}/words.py", Exit.FAILED, "is not Parquet"),
+    ):
+        capsys.readouterr()
+        assert main([*common, "--initial-state", wrong]) == status
+        assert said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_an_operator_that_changes_before_its_first_batch_needs_its_initial_state_again(tmp_path):
+    files(tmp_path).init(initial_state={"count": PAIRS})
+    changed = files(tmp_path, state="double")
+    with pytest.raises(tm.InvalidInput, match="its initial state was written for what it was"):
+        changed.init()
+    changed.init(initial_state={"count": [("a", 0.5)]})
+    assert states(changed) == {"a": 0.5}
+
+
+def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
+    @dataclasses.dataclass
+    class Seen:
+        n: int
+        last: str
+
+    def spec(data):
+        return tm.StateSpec.function(lambda value, state: None).initialState(data)
+
+    def given(data):
+        p = tm.Pipeline("two")
+        rows = p.read(tm.Rows("a string, b timestamp")).groupBy("a", "b")
+        rows.mapWithState(spec(data), stateSchema=Seen, outputSchema="long", name="seen")
+        return Tester(p).repository.state().to_pylist()
+
+    for state in (Seen(1, "x"), (1, "x"), {"n": 1, "last": "x"}, tm.Row(n=1, last="x")):
+        (row,) = given([(("k", "2024-01-01T00:00:00"), state)])
+        assert (row["a"], row["b"].isoformat(), row["n"], row["last"]) == ("k", "2024-01-01T00:00:00+00:00", 1, "x")
+    with pytest.raises(tm.InvalidInput, match="the key 'k' has the state|has the key 'k', expected 2 values"):
+        given([("k", (1, "x"))])
+    with pytest.raises(tm.InvalidInput, match=r"has the state \(1,\), expected 2 values \(n, last\)"):
+        given([(("k", None), (1,))])
+    with pytest.raises(tm.InvalidInput, match="expected 2 values"):
+        given([(("k", None), {"n": 1})])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            TABLE.rename_columns(["total", "word"]),
+            "column `state` bigint is missing; column `total` bigint is not expected",
+        ),
+        (TABLE.set_column(0, "state", pa.array([1.0, 2.0, 3.0])), "column `state` is double, expected bigint"),
+        (TABLE.set_column(1, "word", pa.array([1, 2, 3])), "column `word` is bigint, expected string"),
+        (TABLE.append_column("more", pa.array([1, 2, 3])), "column `more` bigint is not expected"),
+        ([("a", 1), ("b", 2), ("a", 3)], "has the key 'a' in 2 rows, expected each key once"),
+        ([("a", None)], "a key has the state null: leave the key out"),
+        ([("a", "x")], "column `state` is bigint"),
+        ([("a",)], "pair 0 is ('a',), expected (key, state)"),
+        ({"a": 1}, "is a dict, expected an Arrow table, a list of (key, state) pairs or the path"),
+        ("nowhere.parquet", "there is no Parquet file at nowhere.parquet"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_nothing_is_written(tmp_path, data, said):
+    r = files(tmp_path, SPEC.initialState(data))
+    with pytest.raises(tm.InvalidInput) as caught:
+        r.init()
+    assert said in str(caught.value) and "operator `count`" in str(caught.value)
+    assert not (tmp_path / "root/words/refs").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "shown"),
+    [("double", [0.0, -0.0], "0.0"), ("double", [float("nan")] * 2, "nan"), ("long", [None, 1, None], "None")],
+)
+def test_keys_are_one_where_the_engine_takes_them_for_one(kind, keys, shown):
+    spec = SPEC.initialState([(key, 1) for key in keys])
+    with pytest.raises(tm.InvalidInput, match=f"has the key {shown} in 2 rows"):
+        Tester(pipeline(spec, rows=f"word {kind}, one int"))
+
+
+def test_an_operator_that_takes_none_and_one_that_is_not_there():
+    p = tm.Pipeline("counts")
+    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="count")
+    r = tm.open(p, root="memory://takes-none")
+    with pytest.raises(tm.InvalidInput, match="`count` is a `aggregate`, which takes no initial state"):
+        r.init(initial_state={"count": [("a", 1)]})
+    with pytest.raises(tm.InvalidInput, match="did you mean `count`"):
+        r.init(initial_state={"cuont": [("a", 1)]})
+    assert isinstance(r.init(), Init)

@@ -34,11 +34,7 @@ from .records import (
     digest,
 )
 
-<<<<<<< HEAD
-Record = TypeVar("Record", Init, Added, Plan, Receipt, Commit, StoreVersion, StoreFloor)
-=======
-Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit)
->>>>>>> af538ac (Initial state of any operator, written by init as version −1; numPartitions, partitioner; apply_batch over whole Arrow tables)
+Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
 _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}

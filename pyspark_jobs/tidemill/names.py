@@ -71,6 +71,11 @@ def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, 
     return f"output/{sink}/{branch}/{file_stem}-p{pass_number}-{part:05d}{extension}"
 
 
+def called(sink: str, version: int) -> str:
+    """That a function has been called with one version of a sink."""
+    return f"called/{sink}/{version:010d}.json"
+
+
 def quarantine(branch: str, file_stem: str) -> str:
     """Rows of one batch that could not be used."""
     return f"quarantine/{branch}/{file_stem}.parquet"

@@ -20,10 +20,10 @@ def publish(context: Context, commit: Commit) -> int:
     copied = 0
     if context.branch != MAIN:
         return copied
-    for name, files in commit.outputs.items():
-        output = context.job.outputs.get(name)
-        sink = output.sink if output is not None else recorded(commit.sinks.get(name, {}), name)
-        if sink is not None:
+    for name in commit.sinks if commit.kind != "void" else ():
+        files, output = commit.outputs.get(name, []), context.job.outputs.get(name)
+        sink = output.sink if output is not None else recorded(commit.sinks[name], name)
+        if sink is not None and (files or sink.every_batch):
             whose = Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
             copied += sink.publish(context.store, files, whose, context.storage_options.get("sink"))
     return copied

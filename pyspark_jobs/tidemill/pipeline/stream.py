@@ -17,6 +17,7 @@ from ..names import check_name
 from ..operators.contract import Operator, column
 from ..operators.window import START, Window
 from ..settings import duration_ms
+from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
 from .graph import Graph
@@ -147,15 +148,36 @@ class Stream:
         """
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")
-        check_name(chosen, "sink")
         if not (hasattr(sink, "encode") and hasattr(sink, "publish")):
             raise InvalidInput(f"write: expected a sink such as tm.Parquet(path), found {sink!r}")
-        if chosen in self._pipeline.sinks:
-            raise InvalidInput(f"pipeline `{self._pipeline.name}` has a sink `{chosen}` already: give this one a name")
-        if "_batch_id" in self.schema.names:
-            raise InvalidInput(f"sink `{chosen}`: the stream has a column `_batch_id`, which Tidemill adds itself")
         sink.check(self.schema)
-        self._pipeline.sinks[chosen] = Write(chosen, self._node, sink)
+        return self._end(sink, chosen)
+
+    def foreachBatch(self, fn: Callable[[pa.Table, int], Any], *, name: str = "foreach-batch") -> Stream:
+        """`fn(table, batch_id)` once a batch: on the driver, after the commit, in order. Spark: `foreachBatch`.
+
+        `table` is a `pyarrow.Table` of what the batch made of this stream, in canonical order, also where that is
+        nothing; `batch_id` is the version. At least once: a run that dies, or in which `fn` raises, calls it again in
+        the next run, before that goes on; so what `fn` does for one `batch_id` twice must be as done once. Where it
+        raises, the batch stays committed and the run fails with its traceback. Only the branch main calls it. The rows
+        are kept in the repository: `r.outputs(sink=name)`. Returns the stream.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("printing")
+        >>> rows = p.read(tm.Rows("k string"))
+        >>> _ = rows.foreachBatch(lambda table, batch_id: print(batch_id, table.column("k").to_pylist()))
+        >>> _ = tm.testing.Tester(p).batch(["a", "b"])
+        0 ['a', 'b']
+        """
+        return self._end(ForeachBatch(fn, self.schema), name)
+
+    def _end(self, sink: Any, name: str) -> Stream:
+        check_name(name, "sink")
+        if name in self._pipeline.sinks:
+            raise InvalidInput(f"pipeline `{self._pipeline.name}` has a sink `{name}` already: give this one a name")
+        if "_batch_id" in self.schema.names:
+            raise InvalidInput(f"sink `{name}`: the stream has a column `_batch_id`, which Tidemill adds itself")
+        self._pipeline.sinks[name] = Write(name, self._node, sink)
         return self
 
     def _stateless(self, step: Step) -> Stream:

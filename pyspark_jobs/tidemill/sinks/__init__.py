@@ -11,15 +11,17 @@ from typing import Any
 from ..errors import CorruptState
 from .contract import Sink
 from .files import Json, Parquet
+from .foreach import ForeachBatch
 
 KINDS: dict[str, Callable[[str], Sink]] = {sink.kind: sink for sink in (Parquet, Json)}
 _FORMS: dict[str, Sink] = {sink.extension: sink("kept") for sink in (Parquet, Json)}
 
 
 def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
-    """The sink that a commit describes, which code may no longer have; None for outputs that are only kept."""
+    """The sink that a commit describes, which code may no longer have; None for outputs that are only kept, and for
+    those of a function, which is in no commit."""
     kind = described.get("kind")
-    if kind is None:
+    if kind is None or kind == ForeachBatch.kind:
         return None
     if kind not in KINDS:
         raise CorruptState(

@@ -46,6 +46,10 @@ class Sink(Protocol):
         """What it is, as commits record it: `parquet`, `json`."""
 
     @property
+    def every_batch(self) -> bool:
+        """Whether `publish` is also called for a batch that has no rows for it."""
+
+    @property
     def path(self) -> str:
         """The place that plain readers read: a folder, or what else the kind makes of it. Holds no secret."""
 

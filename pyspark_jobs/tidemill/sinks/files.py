@@ -32,6 +32,7 @@ class Parquet:
 
     kind = "parquet"
     extension = ".parquet"
+    every_batch = False
 
     def __init__(self, path: str | os.PathLike[str], partitionBy: str | Sequence[str] = ()) -> None:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):

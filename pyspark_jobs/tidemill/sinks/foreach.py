@@ -1,0 +1,73 @@
+"""`.foreachBatch(fn)`: a user's function as a sink, called by the driver once a batch that is committed.
+
+Its rows are kept in the repository as Parquet, as those of a stream without a sink. CRASH: that it was called is
+recorded after it has returned; a run that dies between calls it again: at least once, in the order of versions.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import names
+from ..errors import InvalidInput
+from ..protocol.records import OutputFile
+from ..state.versions import fetch
+from ..store import Store
+from .contract import Options, Published
+from .files import Parquet
+
+BATCH_ID = "_batch_id"
+Function = Callable[[pa.Table, int], Any]
+
+
+class ForeachBatch(Parquet):
+    """Calls `function(table, batch_id)`. It stays with the driver: workers are sent the sink without it."""
+
+    kind = "foreach-batch"
+    every_batch = True
+
+    def __init__(self, function: Function, schema: pa.Schema) -> None:
+        if not callable(function):
+            raise InvalidInput(f"foreachBatch: expected a function of (table, batch_id), found {function!r}")
+        super().__init__("function")
+        self.path = ""
+        self.function: Function | None = function
+        self.schema = schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "function": None}
+
+    def check_place(self, options: Options) -> None:
+        """There is no place, so there are no options for it."""
+
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+        """Calls the function, unless it is recorded that it has been; `InvalidInput` with what it raised."""
+        del options
+        called = names.called(whose.sink, whose.version)
+        if self.function is None or store.stat(called) is not None:
+            return 0
+        found = [pq.ParquetFile(pa.BufferReader(fetch(store, file.name, file.checksum))) for file in files]
+        tables = [file.read(use_threads=False).drop_columns([BATCH_ID]) for file in found]
+        table = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        try:
+            self.function(table, whose.version)
+        except Exception as error:
+            raise InvalidInput(
+                f"sink `{whose.sink}`: the function given to foreachBatch raised `{type(error).__name__}: {error}` for "
+                f"batch {whose.version}, which stays committed\n{traceback.format_exc()}",
+                hint="the next run calls it again for this batch, before it goes on",
+            ) from error
+        store.put(called, json.dumps({"version": whose.version}).encode())
+        return 1
+
+    def __repr__(self) -> str:
+        return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
+
+
+__all__ = ["ForeachBatch"]

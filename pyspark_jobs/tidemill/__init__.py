@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import testing
     from .errors import (
+        CallRefused,
         CorruptState,
         Fenced,
         InternalError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .operators.aggregate import count, first, last, max, max_by, mean, min, min_by, stddev, sum, var
     from .operators.map_with_state import StateSpec
+    from .operators.stateful_processor import StatefulProcessor, StatefulProcessorHandle
     from .operators.window import window
     from .pipeline.grouped import GroupedStream
     from .pipeline.load import load
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "BatchProgress": "protocol.progress",
+    "CallRefused": "errors",
     "CorruptState": "errors",
     "Fenced": "errors",
     "Files": "sources.files",
@@ -54,6 +57,8 @@ _HOME = {
     "StateNotSet": "errors",
     "StateSpec": "operators.map_with_state",
     "StateStore": "state.state_store",
+    "StatefulProcessor": "operators.stateful_processor",
+    "StatefulProcessorHandle": "operators.stateful_processor",
     "StoreUnavailable": "errors",
     "Stream": "pipeline.stream",
     "TidemillError": "errors",
@@ -75,6 +80,7 @@ _HOME = {
 
 __all__ = [
     "BatchProgress",
+    "CallRefused",
     "CorruptState",
     "Fenced",
     "Files",
@@ -91,6 +97,8 @@ __all__ = [
     "StateNotSet",
     "StateSpec",
     "StateStore",
+    "StatefulProcessor",
+    "StatefulProcessorHandle",
     "StoreUnavailable",
     "Stream",
     "TidemillError",

@@ -7,7 +7,7 @@ Errors are the classes of `tidemill.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self, final
 
 import pyarrow as pa
@@ -275,3 +275,94 @@ class State:
         `remove`, and when timing out."""
     def remove(self) -> None:
         """Removes the state. `ValueError` when it has been removed already, and when timing out."""
+
+def transform_with_state(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    processor: Any,
+    variables: Sequence[Any],
+    timers: Timers,
+    time_mode: str,
+    output_schema: pa.Schema,
+    output_event_time: str | None,
+    event_time: str | None,
+    late: str,
+    time_zone: str,
+) -> Operator:
+    """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
+
+    `variables`: objects with `map` (the name of the variable's map), `sub_key` and `value` (its columns), `ttl_ms`, and
+    `state`, the `ValueState`, `ListState` or `MapState` that the processor holds; they and `timers` follow the calls
+    from now on. `time_mode` is "None", "ProcessingTime" (batch time) or "EventTime" (the watermark; late rows are taken
+    out in `prepare` unless `late` is "keep"). `output_event_time`: an output column that may not be late.
+
+    One map a variable, in their order, then `timers`: key, expiry_ms → nothing. A list's sub-key is a position, a map's
+    the user's key; a deadline is when a row has lived its time, or a timer is due.
+    """
+
+@final
+class ValueState:
+    """One value a key (Spark: `ValueState`). Usable while the processor is called for a key, else `CallRefused`.
+
+    Values in and out are tuples; changing an object that was given or got changes no state.
+    """
+    def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
+    def exists(self) -> bool: ...
+    def get(self) -> Any:
+        """The value as a tuple; None where there is none."""
+    def update(self, newValue: Any) -> None:
+        """Sets the value; `InvalidInput` where it does not fit."""
+    def clear(self) -> None: ...
+
+@final
+class ListState:
+    """Any number of values a key, in the order in which they were appended (Spark: `ListState`)."""
+    def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
+    def exists(self) -> bool: ...
+    def get(self) -> Iterator[Any]:
+        """The elements as they are now, as tuples."""
+    def put(self, newState: Any) -> None:
+        """These elements instead; `CallRefused` for none."""
+    def appendValue(self, newState: Any) -> None: ...
+    def appendList(self, newState: Any) -> None:
+        """`CallRefused` for no elements."""
+    def clear(self) -> None: ...
+
+@final
+class MapState:
+    """Values by a key of the user's within the grouping key (Spark: `MapState`). Iterators show the entries as they are
+    when made, in the order of the user's keys: numbers and times by value, texts by their UTF-8 bytes, null first."""
+    def __new__(cls, operator: str, name: str, key: pa.Schema, value: pa.Schema, time_zone: str) -> Self: ...
+    def exists(self) -> bool:
+        """Whether there is an entry."""
+    def getValue(self, key: Any) -> Any:
+        """The value as a tuple; None where there is none."""
+    def containsKey(self, key: Any) -> bool: ...
+    def updateValue(self, key: Any, value: Any) -> None: ...
+    def iterator(self) -> Iterator[Any]:
+        """(key, value) pairs of tuples."""
+    def keys(self) -> Iterator[Any]: ...
+    def values(self) -> Iterator[Any]: ...
+    def removeKey(self, key: Any) -> None: ...
+    def clear(self) -> None: ...
+
+@final
+class Timers:
+    """The timers of a key, behind the processor's handle. `is_off`: the time mode is None, and all is `CallRefused`."""
+    def __new__(cls, operator: str, is_off: bool) -> Self: ...
+    def register(self, expiry_ms: int) -> None: ...
+    def delete(self, expiry_ms: int) -> None: ...
+    def list(self) -> Any:
+        """Ascending; one that is firing is among them."""
+
+@final
+class TimerValues:
+    """The clocks that a processor's call sees, ms since the epoch; −1 for both where the time mode is None."""
+    def getCurrentProcessingTimeInMs(self) -> int: ...
+    def getCurrentWatermarkInMs(self) -> int: ...
+
+@final
+class ExpiredTimerInfo:
+    """The timer that a call is about."""
+    def getExpiryTimeInMs(self) -> int: ...

@@ -1,4 +1,4 @@
-"""The five kinds of error, by what the caller must do, and `StateNotSet`.
+"""The five kinds of error, by what the caller must do, and what is raised inside user functions.
 
 The same five stand in the Rust core; the binding raises these classes. Nothing else is raised on purpose
 across a public call. A message's first line stands alone, because Airflow shows one line.
@@ -9,6 +9,8 @@ across a public call. A message's first line stands alone, because Airflow shows
     ├── Fenced             somebody else commits here; stop
     ├── CorruptState       restore; nothing is repaired silently
     └── InternalError      a bug in Tidemill
+
+`StateNotSet` (a LookupError) and `CallRefused` (an InvalidInput) are what calls on states raise.
 """
 
 from __future__ import annotations
@@ -55,6 +57,10 @@ class InternalError(TidemillError):
 
 class StateNotSet(LookupError):
     """`State.get` of a key that has no state (Spark: NoSuchElementException)."""
+
+
+class CallRefused(InvalidInput, RuntimeError):
+    """A call that a processor may not make, or not now (Spark: PySparkRuntimeError, a RuntimeError too)."""
 
 
 KINDS: dict[str, type[TidemillError]] = {

@@ -11,6 +11,7 @@ pub(crate) mod map_schema;
 mod operator;
 mod operator_factory;
 mod operator_function;
+mod processor;
 pub(crate) mod run;
 mod state;
 mod value;
@@ -35,5 +36,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operator_factory::aggregate, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::deduplicate, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::map_with_state, module)?)?;
-    Ok(())
+    processor::register(module)
 }

@@ -185,7 +185,8 @@ fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Tim
     }
 }
 
-fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
+/// What is done with late rows, as Python declares it.
+pub(crate) fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
     match late {
         "drop" | "quarantine" => Ok(LateRows::TakeOut),
         "keep" => Ok(LateRows::Keep),

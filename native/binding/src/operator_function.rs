@@ -310,7 +310,7 @@ impl Growing {
 }
 
 /// `ZeroDivisionError: division by zero`: one line.
-fn summary(py: Python<'_>, error: &PyErr) -> String {
+pub(crate) fn summary(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
     let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
     match text.lines().next() {
@@ -320,7 +320,7 @@ fn summary(py: Python<'_>, error: &PyErr) -> String {
 }
 
 /// The traceback as Python prints it.
-fn traceback(py: Python<'_>, error: &PyErr) -> String {
+pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let lines = || -> PyResult<String> {
         let error = error.clone_ref(py).into_value(py); // takes its traceback along
         let lines = py.import("traceback")?.getattr("format_exception")?.call1((error,))?;

@@ -10,6 +10,7 @@ from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
+from ..operators.transform_with_state import TransformWithStateOperator
 
 S = TypeVar("S")
 """The stream that an operator's output is: `pipeline.stream.Stream`."""
@@ -31,6 +32,31 @@ class GroupedStream(Generic[S]):
         """
         return self.add(
             MapWithStateOperator("map-with-state" if name is None else name, spec, stateSchema, outputSchema, value)
+        )
+
+    def transformWithState(
+        self,
+        statefulProcessor: Any,
+        outputStructType: Any,
+        outputMode: str,
+        timeMode: str,
+        initialState: Any = None,
+        eventTimeColumnName: str = "",
+        *,
+        name: str | None = None,
+    ) -> S:
+        """A `StatefulProcessor` (PySpark's or `tm.StatefulProcessor`) called once a key with its rows, and once a timer.
+        Spark: `transformWithState`, PySpark's form with `Row`s.
+
+        `outputStructType`: DDL, `pyarrow.Schema` or `StructType` of what it yields. `outputMode`: "append" or "update",
+        which change nothing here. `timeMode`: "None", "ProcessingTime" (batch time) or "EventTime" (the watermark).
+        `eventTimeColumnName`: the output column that is the event time of what reads it.
+        """
+        chosen = "transform-with-state" if name is None else name
+        return self.add(
+            TransformWithStateOperator(
+                chosen, statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName
+            )
         )
 
     def dropDuplicates(self, *, name: str | None = None) -> S:

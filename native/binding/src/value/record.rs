@@ -17,6 +17,8 @@ pub(crate) struct Record {
 }
 
 enum Class {
+    /// A plain tuple.
+    Tuple,
     /// Made by `tidemill.rows.row_type`.
     Row(Py<PyType>),
     Dataclass {
@@ -56,15 +58,21 @@ impl Record {
         Ok(Self { fields, names, class })
     }
 
+    /// A record of these fields, shown as a plain tuple and taken by place alone.
+    pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self { class: Class::Tuple, ..Self::new(py, fields, None)? })
+    }
+
     /// Whether its objects cannot be changed by who is given them.
     pub(super) fn is_frozen(&self) -> bool {
-        matches!(self.class, Class::Row(_)) && self.fields.iter().all(|field| field.kind.is_frozen())
+        matches!(self.class, Class::Row(_) | Class::Tuple) && self.fields.iter().all(|field| field.kind.is_frozen())
     }
 
     /// The object that has these values.
     pub(super) fn make<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let py = values.py();
         match &self.class {
+            Class::Tuple => Ok(values.clone().into_any()),
             Class::Row(class) => tuple_of_class(class.bind(py), values),
             Class::Dataclass { class, calling: Calling::InOrder } => class.bind(py).call1(values),
             Class::Dataclass { class, calling: Calling::ByName } => {
@@ -124,6 +132,7 @@ impl Record {
         let py = tuple.py();
         let is_own = match &self.class {
             Class::Row(class) => tuple.get_type().is(class.bind(py)),
+            Class::Tuple => true,
             Class::Dataclass { .. } => false,
         };
         if is_own || tuple.is_exact_instance_of::<PyTuple>() {

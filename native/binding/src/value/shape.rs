@@ -40,6 +40,11 @@ impl Shape {
         Ok(Self::Record(Record::new(py, fields, class)?))
     }
 
+    /// A plain tuple of these columns: names count for nothing.
+    pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::Record(Record::tuple(py, fields)?))
+    }
+
     /// Whether its objects cannot be changed by who is given them.
     pub(crate) fn is_frozen(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@ mod event_time;
 mod groups;
 mod keyed_function;
 mod output;
+mod processor;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -25,6 +26,9 @@ pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
 pub use output::Output;
+pub use processor::{
+    Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit, Written,
+};
 pub use window::{Ends, WindowSpec};
 
 use crate::error::Result;

@@ -15,6 +15,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array}
 use arrow_schema::{Fields, Schema, SchemaRef};
 use arrow_select::take::take;
 
+pub(super) use spec::is_hidden;
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 

@@ -93,6 +93,7 @@ impl KeyedFunctionSpec {
     }
 }
 
-fn is_hidden(name: &str) -> bool {
+/// Whether a column travels along without being shown to functions.
+pub(in crate::operator) fn is_hidden(name: &str) -> bool {
     HIDDEN.contains(&name)
 }

@@ -1,0 +1,132 @@
+//! `transform_with_state`: the operator over a Python processor.
+
+use std::sync::Arc;
+
+use arrow_schema::{Fields, Schema};
+use pyo3::prelude::*;
+use tidemill_core::Result;
+use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variable as MapOf};
+
+use super::at::At;
+use super::calls::{PythonProcessor, Variable};
+use super::list_state::PyListState;
+use super::map_state::PyMapState;
+use super::rows::RowKind;
+use super::timers::PyTimers;
+use super::value_state::PyValueState;
+use crate::arrow::schema_in;
+use crate::error::{Raise, invalid};
+use crate::operator::PyOperator;
+use crate::operator_factory::late_rows;
+use crate::value::{Field, Shape, Zone};
+
+/// A variable as Python declares it.
+#[derive(FromPyObject)]
+pub(crate) struct Declared<'py> {
+    map: String,
+    sub_key: Bound<'py, PyAny>,
+    value: Bound<'py, PyAny>,
+    ttl_ms: Option<i64>,
+    state: Bound<'py, PyAny>,
+}
+
+impl Declared<'_> {
+    fn map_of(&self) -> PyResult<MapOf> {
+        let fields = |schema: &Bound<'_, PyAny>| Ok::<Fields, PyErr>(schema_in(schema)?.fields().clone());
+        let (sub_key, value) = (fields(&self.sub_key)?, fields(&self.value)?);
+        Ok(MapOf { map: self.map.clone(), sub_key, value, ttl_ms: self.ttl_ms })
+    }
+
+    fn variable(&self) -> PyResult<Variable> {
+        if let Ok(state) = self.state.cast::<PyValueState>() {
+            return Ok(Variable::Value(state.clone().unbind()));
+        }
+        if let Ok(state) = self.state.cast::<PyListState>() {
+            return Ok(Variable::List(state.clone().unbind()));
+        }
+        if let Ok(state) = self.state.cast::<PyMapState>() {
+            return Ok(Variable::Map(state.clone().unbind()));
+        }
+        let found = self.state.get_type().name()?;
+        Err(invalid(self.state.py(), &format!("a variable is a ValueState, ListState or MapState, found `{found}`")))
+    }
+}
+
+/// The operator over a processor whose variables are the objects that its `init` is handed.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn transform_with_state(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    processor: Py<PyAny>,
+    variables: Vec<Declared<'_>>,
+    timers: &Bound<'_, PyTimers>,
+    time_mode: &str,
+    output_schema: &Bound<'_, PyAny>,
+    output_event_time: Option<String>,
+    event_time: Option<String>,
+    late: &str,
+    time_zone: &str,
+) -> PyResult<PyOperator> {
+    let output = Arc::new(schema_in(output_schema)?);
+    let spec = ProcessorSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        variables: variables.iter().map(Declared::map_of).collect::<PyResult<_>>()?,
+        time_mode: mode(py, time_mode)?,
+        event_time,
+        late: late_rows(py, late)?,
+        output: Arc::clone(&output),
+        output_event_time,
+    };
+    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let at = At::default();
+    let shown = spec.value_columns();
+    let processor = PythonProcessor {
+        operator: name.to_owned(),
+        processor,
+        time_mode: spec.time_mode,
+        key: fields(py, &columns(&spec, &spec.key).raise(py)?)?,
+        row: Arc::new(RowKind {
+            shape: Shape::record(py, columns(&spec, &shown).raise(py)?.fields(), None)?,
+            columns: shown,
+            zone: Arc::clone(&zone),
+        }),
+        variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,
+        timers: timers.clone().unbind(),
+        at: at.clone(),
+        output: Shape::record(py, output.fields(), None)?,
+        output_schema: output,
+        zone,
+    };
+    for variable in &processor.variables {
+        variable.follow(py, &at)?;
+    }
+    timers.try_borrow_mut()?.follow(at);
+    Ok(PyOperator::new(name.to_owned(), ProcessorOperator::new(spec, processor).raise(py)?))
+}
+
+/// The columns `names` of the operator's input.
+fn columns(spec: &ProcessorSpec, names: &[String]) -> Result<Schema> {
+    let fields = names.iter().map(|name| spec.column(name));
+    Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
+}
+
+fn fields(py: Python<'_>, schema: &Schema) -> PyResult<Vec<Field>> {
+    schema.fields().iter().map(|field| Field::new(py, field)).collect()
+}
+
+fn mode(py: Python<'_>, name: &str) -> PyResult<TimeMode> {
+    match name {
+        "None" => Ok(TimeMode::None),
+        "ProcessingTime" => Ok(TimeMode::ProcessingTime),
+        "EventTime" => Ok(TimeMode::EventTime),
+        other => {
+            let text = format!("a time mode is \"None\", \"ProcessingTime\" or \"EventTime\", found {other:?}");
+            Err(invalid(py, &text))
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `ListState`: any number of values a key, in the order in which they were appended (Spark: `ListState`).
+//!
+//! A row of the map is an element under its position. Positions of a key need not begin at 0 or be without gaps: those
+//! of elements that have lived their time are not used again before the list is empty.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array};
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList};
+use tidemill_core::operator::{Stored, Written};
+
+use super::at::{At, refused};
+use super::kind::Kind;
+use super::written::Puts;
+use crate::arrow::schema_in;
+use crate::value::{Decoder, Value};
+
+/// What became of the list of a key in this visit.
+#[derive(Default)]
+struct Slot {
+    /// Whether the stored elements are gone.
+    is_cleared: bool,
+    appended: Vec<Value>,
+}
+
+impl Slot {
+    fn is_touched(&self) -> bool {
+        self.is_cleared || !self.appended.is_empty()
+    }
+}
+
+/// Any number of values a key.
+#[pyclass(name = "ListState", module = "tidemill._native")]
+pub(crate) struct PyListState {
+    kind: Arc<Kind>,
+    at: At,
+    stored: Stored,
+    columns: Vec<Decoder>,
+    slots: Vec<Slot>,
+}
+
+impl PyListState {
+    /// Goes by the key that `at` tells of.
+    pub(super) fn follow(&mut self, at: At) {
+        self.at = at;
+    }
+
+    /// A visit of keys begins, of which this is stored.
+    pub(super) fn begin(&mut self, stored: &Stored) {
+        self.columns = self.kind.value.decoders(&stored.values);
+        self.slots.clear();
+        self.slots.resize_with(stored.ends.len(), Slot::default);
+        self.stored = stored.clone();
+    }
+
+    /// What became of the lists of all keys.
+    pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
+        let (mut removed, mut positions) = (Vec::new(), Vec::new());
+        let mut puts = Puts::new(None, &self.kind.value);
+        for (key, slot) in self.slots.iter().enumerate().filter(|(_, slot)| slot.is_touched()) {
+            let (first, appended) = (self.first_free(key), slot.appended.len() as i64);
+            if slot.is_cleared {
+                let is_written_over = |row: &usize| self.position(*row) < appended;
+                removed.extend(self.stored.rows_of(key).filter(|row| !is_written_over(row)));
+            }
+            for (position, value) in (first..).zip(&slot.appended) {
+                puts.add(py, key, None, value)?;
+                positions.push(position);
+            }
+        }
+        self.slots.clear();
+        self.columns.clear();
+        let positions: ArrayRef = Arc::new(Int64Array::from(positions));
+        puts.finish(removed, vec![positions])
+    }
+
+    /// The position of the first element that was appended.
+    fn first_free(&self, key: usize) -> i64 {
+        if self.slots[key].is_cleared {
+            return 0;
+        }
+        self.stored.rows_of(key).map(|row| self.position(row) + 1).max().unwrap_or(0)
+    }
+
+    fn position(&self, row: usize) -> i64 {
+        self.stored.sub_keys.first().map_or(0, |column| column.as_primitive::<Int64Type>().value(row))
+    }
+
+    /// The rows of the stored elements that are still there, in order.
+    fn kept(&self, key: usize) -> Vec<usize> {
+        if self.slots[key].is_cleared {
+            return Vec::new();
+        }
+        let mut rows: Vec<usize> = self.stored.rows_of(key).collect();
+        rows.sort_unstable_by_key(|&row| self.position(row));
+        rows
+    }
+
+    fn key(&self, py: Python<'_>) -> PyResult<usize> {
+        self.at.key(py, || self.kind.described())
+    }
+}
+
+/// Takes all of `values` in, or none.
+fn append(slf: &Bound<'_, PyListState>, values: &Bound<'_, PyAny>, replaces: bool) -> PyResult<()> {
+    let py = slf.py();
+    let (kind, key) = {
+        let state = slf.try_borrow()?;
+        (Arc::clone(&state.kind), state.key(py)?)
+    };
+    // Not borrowed here: reading the values may run user code that asks this state.
+    let parsed = values.try_iter()?.map(|value| kind.parse(&value?)).collect::<PyResult<Vec<_>>>()?;
+    if parsed.is_empty() {
+        let text = format!("{} cannot take an empty list", kind.described());
+        return Err(refused(py, &text, Some("clear() the state, or leave it as it is")));
+    }
+    let slot = &mut slf.try_borrow_mut()?.slots[key];
+    if replaces {
+        *slot = Slot { is_cleared: true, appended: parsed };
+    } else {
+        slot.appended.extend(parsed);
+    }
+    Ok(())
+}
+
+#[pymethods]
+#[expect(non_snake_case, reason = "Spark's names of the arguments")]
+impl PyListState {
+    #[new]
+    fn new(py: Python<'_>, operator: &str, name: &str, value: &Bound<'_, PyAny>, time_zone: &str) -> PyResult<Self> {
+        let kind = Kind::new(py, operator, name, "list", &schema_in(value)?, time_zone)?;
+        let (kind, at) = (Arc::new(kind), At::default());
+        Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
+    }
+
+    fn exists(&self, py: Python<'_>) -> PyResult<bool> {
+        let key = self.key(py)?;
+        let slot = &self.slots[key];
+        Ok(!slot.appended.is_empty() || (!slot.is_cleared && !self.stored.rows_of(key).is_empty()))
+    }
+
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let key = self.key(py)?;
+        let elements = PyList::empty(py);
+        for row in self.kept(key) {
+            elements.append(self.kind.value.decode(&self.columns, py, row, &self.kind.zone)?)?;
+        }
+        for value in &self.slots[key].appended {
+            elements.append(self.kind.value.show(py, value, &self.kind.zone)?)?;
+        }
+        elements.try_iter()
+    }
+
+    fn put(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
+        append(slf, newState, true)
+    }
+
+    #[pyo3(name = "appendValue")]
+    fn append_value(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
+        append(slf, PyList::new(slf.py(), [newState])?.as_any(), false)
+    }
+
+    #[pyo3(name = "appendList")]
+    fn append_list(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
+        append(slf, newState, false)
+    }
+
+    fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
+        let key = self.key(py)?;
+        self.slots[key] = Slot { is_cleared: true, appended: Vec::new() };
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{}>", self.kind.described())
+    }
+}

@@ -1,0 +1,230 @@
+//! `MapState`: values by a key of the user's within the grouping key (Spark: `MapState`). Iterators go by that key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use pyo3::prelude::*;
+use pyo3::types::{PyIterator, PyList, PyTuple};
+use tidemill_core::operator::{Stored, Written};
+
+use super::at::At;
+use super::kind::Kind;
+use super::ordered;
+use super::written::Puts;
+use crate::arrow::schema_in;
+use crate::value::{Decoder, Shape, Value};
+
+/// An entry in this visit.
+struct Entry {
+    /// Its row, where it is stored.
+    stored: Option<usize>,
+    now: Now,
+}
+
+enum Now {
+    AsStored,
+    Put(Value, Value),
+    Removed,
+}
+
+impl Entry {
+    fn is_there(&self) -> bool {
+        !matches!(self.now, Now::Removed)
+    }
+}
+
+/// The entries of a key by `ordered` bytes of their key.
+type Entries = BTreeMap<Vec<u8>, Entry>;
+
+/// Values by a key of the user's.
+#[pyclass(name = "MapState", module = "tidemill._native")]
+pub(crate) struct PyMapState {
+    kind: Arc<Kind>,
+    user_key: Arc<Shape>,
+    at: At,
+    stored: Stored,
+    keys: Vec<Decoder>,
+    values: Vec<Decoder>,
+    /// `None`: not asked for yet.
+    slots: Vec<Option<Entries>>,
+}
+
+impl PyMapState {
+    /// Goes by the key that `at` tells of.
+    pub(super) fn follow(&mut self, at: At) {
+        self.at = at;
+    }
+
+    /// A visit of keys begins, of which this is stored.
+    pub(super) fn begin(&mut self, stored: &Stored) {
+        self.keys = self.user_key.decoders(&stored.sub_keys);
+        self.values = self.kind.value.decoders(&stored.values);
+        self.slots.clear();
+        self.slots.resize_with(stored.ends.len(), || None);
+        self.stored = stored.clone();
+    }
+
+    /// What became of the entries of all keys.
+    pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
+        let mut removed = Vec::new();
+        let mut puts = Puts::new(Some(&self.user_key), &self.kind.value);
+        for (key, entries) in self.slots.drain(..).enumerate() {
+            for entry in entries.into_iter().flat_map(Entries::into_values) {
+                match entry.now {
+                    Now::AsStored => {}
+                    Now::Put(user_key, value) => puts.add(py, key, Some(&user_key), &value)?,
+                    Now::Removed => removed.extend(entry.stored),
+                }
+            }
+        }
+        removed.sort_unstable();
+        self.keys.clear();
+        self.values.clear();
+        puts.finish(removed, Vec::new())
+    }
+
+    /// The entries of the key that the call is about.
+    fn entries(&mut self, py: Python<'_>) -> PyResult<&mut Entries> {
+        let key = self.at.key(py, || self.kind.described())?;
+        let stored = &self.stored;
+        Ok(self.slots[key].get_or_insert_with(|| {
+            let entry = |row| (ordered::of_row(&stored.sub_keys, row), Entry { stored: Some(row), now: Now::AsStored });
+            stored.rows_of(key).map(entry).collect()
+        }))
+    }
+
+    fn shown_key<'py>(&self, py: Python<'py>, entry: &Entry) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let zone = &self.kind.zone;
+        match (&entry.now, entry.stored) {
+            (Now::Put(key, _), _) => self.user_key.show(py, key, zone).map(Some),
+            (Now::AsStored, Some(row)) => self.user_key.decode(&self.keys, py, row, zone).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn shown_value<'py>(&self, py: Python<'py>, entry: &Entry) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let zone = &self.kind.zone;
+        match (&entry.now, entry.stored) {
+            (Now::Put(_, value), _) => self.kind.value.show(py, value, zone).map(Some),
+            (Now::AsStored, Some(row)) => self.kind.value.decode(&self.values, py, row, zone).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What `show` makes of each entry that is there, in the order of their keys.
+    fn listed<'py>(
+        &mut self,
+        py: Python<'py>,
+        show: impl Fn(&Self, &Entry) -> PyResult<Option<Bound<'py, PyAny>>>,
+    ) -> PyResult<Bound<'py, PyIterator>> {
+        self.entries(py)?;
+        let key = self.at.key(py, || self.kind.described())?;
+        let list = PyList::empty(py);
+        for entry in self.slots[key].iter().flat_map(Entries::values) {
+            if let Some(shown) = show(self, entry)? {
+                list.append(shown)?;
+            }
+        }
+        list.try_iter()
+    }
+}
+
+/// A user's key as a value and as bytes. Not borrowed here: reading it may run user code that asks this state.
+fn parsed_key(slf: &Bound<'_, PyMapState>, key: &Bound<'_, PyAny>) -> PyResult<(Value, Vec<u8>)> {
+    let (kind, shape) = {
+        let state = slf.try_borrow()?;
+        (Arc::clone(&state.kind), Arc::clone(&state.user_key))
+    };
+    let value = shape.parse(key, &kind.zone).map_err(|refused| kind.misfit(slf.py(), "key", refused))?;
+    let bytes = ordered::of_value(slf.py(), &value)?;
+    Ok((value, bytes))
+}
+
+#[pymethods]
+#[expect(non_snake_case, reason = "Spark's names")]
+impl PyMapState {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        operator: &str,
+        name: &str,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        time_zone: &str,
+    ) -> PyResult<Self> {
+        let kind = Kind::new(py, operator, name, "map", &schema_in(value)?, time_zone)?;
+        let key: Schema = schema_in(key)?;
+        Ok(Self {
+            kind: Arc::new(kind),
+            user_key: Arc::new(Shape::tuple(py, key.fields())?),
+            at: At::default(),
+            stored: Stored::default(),
+            keys: Vec::new(),
+            values: Vec::new(),
+            slots: Vec::new(),
+        })
+    }
+
+    fn exists(&mut self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.entries(py)?.values().any(Entry::is_there))
+    }
+
+    fn getValue<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (_, bytes) = parsed_key(slf, key)?;
+        let mut state = slf.try_borrow_mut()?;
+        state.entries(slf.py())?;
+        let key = state.at.key(slf.py(), || state.kind.described())?;
+        match state.slots[key].as_ref().and_then(|entries| entries.get(&bytes)) {
+            Some(entry) => state.shown_value(slf.py(), entry),
+            None => Ok(None),
+        }
+    }
+
+    fn containsKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (_, bytes) = parsed_key(slf, key)?;
+        Ok(slf.try_borrow_mut()?.entries(slf.py())?.get(&bytes).is_some_and(Entry::is_there))
+    }
+
+    fn updateValue(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (user_key, bytes) = parsed_key(slf, key)?;
+        let kind = Arc::clone(&slf.try_borrow()?.kind);
+        let value = kind.parse(value)?;
+        let mut state = slf.try_borrow_mut()?;
+        let entry = state.entries(slf.py())?.entry(bytes).or_insert(Entry { stored: None, now: Now::Removed });
+        entry.now = Now::Put(user_key, value);
+        Ok(())
+    }
+
+    fn iterator<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.listed(py, |state, entry| match (state.shown_key(py, entry)?, state.shown_value(py, entry)?) {
+            (Some(key), Some(value)) => Ok(Some(PyTuple::new(py, [key, value])?.into_any())),
+            _ => Ok(None),
+        })
+    }
+
+    fn keys<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.listed(py, |state, entry| state.shown_key(py, entry))
+    }
+
+    fn values<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.listed(py, |state, entry| state.shown_value(py, entry))
+    }
+
+    fn removeKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (_, bytes) = parsed_key(slf, key)?;
+        if let Some(entry) = slf.try_borrow_mut()?.entries(slf.py())?.get_mut(&bytes) {
+            entry.now = Now::Removed;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.entries(py)?.values_mut().for_each(|entry| entry.now = Now::Removed);
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{}>", self.kind.described())
+    }
+}

@@ -1,0 +1,124 @@
+//! `Timers`: the timers of a key, behind the processor's handle (Spark: `registerTimer`, `deleteTimer`, `listTimers`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, Int64Array};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use tidemill_core::operator::{Stored, Written};
+
+use super::at::{At, refused};
+
+/// A timer in this visit.
+#[derive(Clone, Copy)]
+struct Timer {
+    /// Its row, where it is stored.
+    stored: Option<usize>,
+    is_set: bool,
+}
+
+/// The timers of a key by expiry.
+type ByExpiry = BTreeMap<i64, Timer>;
+
+/// The timers of all keys.
+#[pyclass(name = "Timers", module = "tidemill._native")]
+pub(crate) struct PyTimers {
+    operator: String,
+    /// Whether the time mode is None.
+    is_off: bool,
+    at: At,
+    stored: Stored,
+    /// `None`: as stored.
+    slots: Vec<Option<ByExpiry>>,
+}
+
+impl PyTimers {
+    /// Goes by the key that `at` tells of.
+    pub(super) fn follow(&mut self, at: At) {
+        self.at = at;
+    }
+
+    /// A visit of keys begins, of which these timers are stored.
+    pub(super) fn begin(&mut self, stored: &Stored) {
+        self.slots.clear();
+        self.slots.resize_with(stored.ends.len(), || None);
+        self.stored = stored.clone();
+    }
+
+    /// The timer has fired: it is gone, whatever its call did.
+    pub(super) fn fired(&mut self, key: usize, expiry_ms: i64) {
+        if let Some(timer) = self.timers(key).get_mut(&expiry_ms) {
+            timer.is_set = false;
+        }
+    }
+
+    /// What became of the timers of all keys.
+    pub(super) fn finish(&mut self) -> Written {
+        let (mut removed, mut keys, mut expiries) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, timers) in (0u32..).zip(self.slots.drain(..)) {
+            for (expiry_ms, timer) in timers.into_iter().flatten() {
+                match (timer.stored, timer.is_set) {
+                    (Some(row), false) => removed.push(row),
+                    (None, true) => {
+                        keys.push(key);
+                        expiries.push(expiry_ms);
+                    }
+                    (Some(_), true) | (None, false) => {}
+                }
+            }
+        }
+        removed.sort_unstable();
+        Written { removed, keys, sub_keys: vec![Arc::new(Int64Array::from(expiries))], values: Vec::new() }
+    }
+
+    fn timers(&mut self, key: usize) -> &mut ByExpiry {
+        let stored = &self.stored;
+        self.slots[key].get_or_insert_with(|| {
+            let Some(expiries) = stored.sub_keys.first().and_then(|column| column.as_primitive_opt::<Int64Type>())
+            else {
+                return ByExpiry::new();
+            };
+            let timer = |row: usize| (expiries.value(row), Timer { stored: Some(row), is_set: true });
+            stored.rows_of(key).filter(|&row| expiries.is_valid(row)).map(timer).collect()
+        })
+    }
+
+    fn key(&self, py: Python<'_>, method: &str) -> PyResult<usize> {
+        if self.is_off {
+            let text = format!("operator `{}` has timeMode \"None\", which has no timers: {method} is refused", self.operator);
+            return Err(refused(py, &text, Some("use timeMode \"ProcessingTime\" or \"EventTime\"")));
+        }
+        self.at.key(py, || format!("{method} of operator `{}`", self.operator))
+    }
+}
+
+#[pymethods]
+impl PyTimers {
+    #[new]
+    fn new(operator: &str, is_off: bool) -> Self {
+        let operator = operator.to_owned();
+        Self { operator, is_off, at: At::default(), stored: Stored::default(), slots: Vec::new() }
+    }
+
+    fn register(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
+        let key = self.key(py, "registerTimer")?;
+        self.timers(key).entry(expiry_ms).or_insert(Timer { stored: None, is_set: true }).is_set = true;
+        Ok(())
+    }
+
+    fn delete(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
+        let key = self.key(py, "deleteTimer")?;
+        if let Some(timer) = self.timers(key).get_mut(&expiry_ms) {
+            timer.is_set = false;
+        }
+        Ok(())
+    }
+
+    fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let key = self.key(py, "listTimers")?;
+        PyList::new(py, self.timers(key).iter().filter(|(_, timer)| timer.is_set).map(|(&ms, _)| ms).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,56 @@
+//! `TimerValues` and `ExpiredTimerInfo`: the times that a processor's calls are given (Spark: the same).
+
+use pyo3::prelude::*;
+use tidemill_core::operator::{Pass, TimeMode};
+
+/// The clocks of a pass; −1 for what the time mode does not have.
+#[pyclass(name = "TimerValues", module = "tidemill._native", frozen)]
+pub(crate) struct PyTimerValues {
+    processing_ms: i64,
+    watermark_ms: i64,
+}
+
+impl PyTimerValues {
+    /// What a processor of this mode sees in a pass.
+    pub(super) fn of(pass: &Pass, mode: TimeMode) -> Self {
+        match mode {
+            TimeMode::None => Self { processing_ms: -1, watermark_ms: -1 },
+            _ => Self { processing_ms: pass.batch_time_ms, watermark_ms: pass.watermark_ms.unwrap_or(-1) },
+        }
+    }
+}
+
+#[pymethods]
+impl PyTimerValues {
+    #[pyo3(name = "getCurrentProcessingTimeInMs")]
+    fn processing_time(&self) -> i64 {
+        self.processing_ms
+    }
+
+    #[pyo3(name = "getCurrentWatermarkInMs")]
+    fn watermark(&self) -> i64 {
+        self.watermark_ms
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TimerValues(processing time {} ms, watermark {} ms)", self.processing_ms, self.watermark_ms)
+    }
+}
+
+/// The timer that a call is about.
+#[pyclass(name = "ExpiredTimerInfo", module = "tidemill._native", frozen)]
+pub(crate) struct PyExpiredTimerInfo {
+    pub(super) expiry_ms: i64,
+}
+
+#[pymethods]
+impl PyExpiredTimerInfo {
+    #[pyo3(name = "getExpiryTimeInMs")]
+    fn expiry_time(&self) -> i64 {
+        self.expiry_ms
+    }
+
+    fn __repr__(&self) -> String {
+        format!("ExpiredTimerInfo({} ms)", self.expiry_ms)
+    }
+}

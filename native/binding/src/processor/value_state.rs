@@ -1,0 +1,118 @@
+//! `ValueState`: one value a key (Spark: `ValueState`).
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use tidemill_core::operator::{Stored, Written};
+
+use super::at::At;
+use super::kind::Kind;
+use super::written::Puts;
+use crate::arrow::schema_in;
+use crate::value::{Decoder, Value};
+
+/// What became of the value of a key in this visit.
+enum Slot {
+    AsStored,
+    Updated(Value),
+    Cleared,
+}
+
+/// One value a key.
+#[pyclass(name = "ValueState", module = "tidemill._native")]
+pub(crate) struct PyValueState {
+    kind: Arc<Kind>,
+    at: At,
+    stored: Stored,
+    columns: Vec<Decoder>,
+    slots: Vec<Slot>,
+}
+
+impl PyValueState {
+    /// Goes by the key that `at` tells of.
+    pub(super) fn follow(&mut self, at: At) {
+        self.at = at;
+    }
+
+    /// A visit of keys begins, of which this is stored.
+    pub(super) fn begin(&mut self, stored: &Stored) {
+        self.columns = self.kind.value.decoders(&stored.values);
+        self.slots.clear();
+        self.slots.resize_with(stored.ends.len(), || Slot::AsStored);
+        self.stored = stored.clone();
+    }
+
+    /// What became of the values of all keys.
+    pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
+        let mut removed = Vec::new();
+        let mut puts = Puts::new(None, &self.kind.value);
+        for (key, slot) in self.slots.drain(..).enumerate() {
+            match slot {
+                Slot::AsStored => {}
+                Slot::Updated(value) => puts.add(py, key, None, &value)?,
+                Slot::Cleared => removed.extend(self.stored.rows_of(key)),
+            }
+        }
+        self.columns.clear();
+        puts.finish(removed, Vec::new())
+    }
+
+    fn key(&self, py: Python<'_>) -> PyResult<usize> {
+        self.at.key(py, || self.kind.described())
+    }
+}
+
+#[pymethods]
+impl PyValueState {
+    #[new]
+    fn new(py: Python<'_>, operator: &str, name: &str, value: &Bound<'_, PyAny>, time_zone: &str) -> PyResult<Self> {
+        let kind = Kind::new(py, operator, name, "value", &schema_in(value)?, time_zone)?;
+        let (kind, at) = (Arc::new(kind), At::default());
+        Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
+    }
+
+    fn exists(&self, py: Python<'_>) -> PyResult<bool> {
+        let key = self.key(py)?;
+        Ok(match &self.slots[key] {
+            Slot::AsStored => !self.stored.rows_of(key).is_empty(),
+            Slot::Updated(_) => true,
+            Slot::Cleared => false,
+        })
+    }
+
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = self.key(py)?;
+        match &self.slots[key] {
+            Slot::AsStored => match self.stored.rows_of(key).next() {
+                Some(row) => self.kind.value.decode(&self.columns, py, row, &self.kind.zone).map(Some),
+                None => Ok(None),
+            },
+            Slot::Updated(value) => self.kind.value.show(py, value, &self.kind.zone).map(Some),
+            Slot::Cleared => Ok(None),
+        }
+    }
+
+    #[pyo3(name = "update")]
+    #[expect(non_snake_case, reason = "Spark's name of the argument")]
+    fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (kind, key) = {
+            let state = slf.try_borrow()?;
+            (Arc::clone(&state.kind), state.key(slf.py())?)
+        };
+        // Not borrowed here: reading the value may run user code that asks this state.
+        let value = kind.parse(newValue)?;
+        slf.try_borrow_mut()?.slots[key] = Slot::Updated(value);
+        Ok(())
+    }
+
+    fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
+        let key = self.key(py)?;
+        self.slots[key] = Slot::Cleared;
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{}>", self.kind.described())
+    }
+}
+

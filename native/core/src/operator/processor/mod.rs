@@ -1,0 +1,221 @@
+//! A processor: called once for each key that has rows, and once for each timer that has expired, with several
+//! variables of its key (`transformWithState`).
+//!
+//! Here: which rows are late, rows by key, which timers fire in which order, which values have expired, and what is
+//! written. The calls stand behind `Processor`. INVARIANT: keys with rows are visited first, in (hash, bytes) order;
+//! then the timers that are due by then, by (expiry, hash, bytes). A timer registered while timers fire waits for the
+//! next pass, and one that has fired is gone, whatever its call did.
+
+mod spec;
+mod store;
+#[cfg(test)]
+mod tests;
+mod visit;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Fields, Schema, SchemaRef};
+
+pub use spec::{ProcessorSpec, TimeMode, Variable};
+pub use visit::{Answer, Calls, Processor, Stored, Visit, Written};
+
+use super::columns::{InputColumn, chunk_keys, keys_of};
+use super::event_time::{expiry_ms, without_late};
+use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, PassKind, Prepared};
+use crate::error::{Error, Result};
+use crate::key::Keys;
+use crate::map::StateMap;
+use crate::schema::MapSchema;
+use store::{Deadlines, fetch, sweep, write};
+
+/// A processor at work.
+#[derive(Debug)]
+pub struct ProcessorOperator<P> {
+    name: String,
+    processor: P,
+    key: Vec<InputColumn>,
+    sent: Vec<InputColumn>,
+    event_time: Option<usize>,
+    time_mode: TimeMode,
+    late: LateRows,
+    /// Of each variable.
+    ttl_ms: Vec<Option<i64>>,
+    /// One for each variable, then the timers'.
+    maps: Vec<MapSchema>,
+    prepared: SchemaRef,
+    output: SchemaRef,
+    output_event_time: Option<usize>,
+    metrics: Metrics,
+}
+
+impl<P: Processor> ProcessorOperator<P> {
+    /// The operator; `InvalidInput` for a column that is not there, a type that cannot be kept, and for timers of event
+    /// time without an event time.
+    pub fn new(spec: ProcessorSpec, processor: P) -> Result<Self> {
+        let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
+        let key_fields: Fields = key.iter().map(InputColumn::field).collect();
+        let sent = spec.sent_columns()?;
+        let event_time = spec.event_time_column()?;
+        let event_time = event_time.and_then(|column| sent.iter().position(|other| other.name == column.name));
+        let output_event_time = spec.output_event_time.as_ref().map(|name| spec.output.index_of(name));
+        Ok(Self {
+            maps: spec.maps(&key_fields)?,
+            prepared: Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>())),
+            output_event_time: output_event_time.transpose()?,
+            name: spec.name,
+            processor,
+            key,
+            sent,
+            event_time,
+            time_mode: spec.time_mode,
+            late: spec.late,
+            ttl_ms: spec.variables.iter().map(|variable| variable.ttl_ms).collect(),
+            output: spec.output,
+            metrics: Metrics::default(),
+        })
+    }
+
+    fn call_with_rows(
+        &mut self,
+        groups: &Groups,
+        chunks: &[RecordBatch],
+        maps: &mut [StateMap],
+        pass: &Pass,
+        out: &mut Output,
+    ) -> Result<()> {
+        let (rows, ends) = groups.rows();
+        self.metrics.rows += rows.len() as u64;
+        self.visit(&groups.keys, Calls::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)
+    }
+
+    /// Fires the timers that are due.
+    fn call_due(&mut self, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+        let now_ms = match (self.time_mode, pass.kind) {
+            (TimeMode::ProcessingTime, PassKind::Data) => Some(pass.batch_time_ms),
+            (TimeMode::EventTime, _) => pass.watermark_ms,
+            (TimeMode::None, _) | (TimeMode::ProcessingTime, PassKind::Due) => None,
+        };
+        let (Some(now_ms), [.., timers]) = (now_ms, &*maps) else { return Ok(()) };
+        let due = timers.due(now_ms)?;
+        let [expiry] = due.sub_keys.as_slice() else { return Ok(()) };
+        let all = keys_of(&due.keys, due.updated_at.len())?;
+        let (keys, mut fires) = by_key(&all, expiry.as_primitive::<Int64Type>().values())?;
+        if fires.is_empty() {
+            return Ok(());
+        }
+        fires.sort_unstable_by_key(|&(key, expiry_ms)| (expiry_ms, key));
+        self.metrics.timed_out += fires.len() as u64;
+        self.visit(&keys, Calls::Timers(&fires), maps, pass, out)
+    }
+
+    /// Reads what is stored of `keys`, makes the calls, and writes what they came to.
+    fn visit(
+        &mut self,
+        keys: &Keys,
+        calls: Calls<'_>,
+        maps: &mut [StateMap],
+        pass: &Pass,
+        out: &mut Output,
+    ) -> Result<()> {
+        let now_ms = pass.batch_time_ms;
+        let expired_ms = |map: usize| self.ttl_ms.get(map).copied().flatten().map(|_| now_ms);
+        let stored = maps.iter().enumerate().map(|(number, map)| fetch(map, keys, expired_ms(number)));
+        let stored: Vec<Stored> = stored.collect::<Result<_>>()?;
+        let answer = self.processor.call(&Visit { pass, keys, stored: &stored, calls })?;
+        self.check(&answer, pass)?;
+        for (number, written) in answer.written.into_iter().enumerate() {
+            let deadlines = match self.ttl_ms.get(number) {
+                None => Deadlines::SubKey,
+                Some(None) => Deadlines::Never,
+                Some(Some(ttl_ms)) => Deadlines::At(now_ms.saturating_add(*ttl_ms)),
+            };
+            let (put, removed) = write(&mut maps[number], keys, &stored[number], written, deadlines, now_ms)?;
+            self.metrics.rows_updated += put;
+            self.metrics.rows_removed += removed;
+        }
+        out.emit(keys.take(&answer.emitted_by)?, answer.outputs)
+    }
+
+    /// Takes out what has lived its time.
+    fn forget(&mut self, maps: &mut [StateMap], pass: &Pass) -> Result<()> {
+        for (map, _) in maps.iter_mut().zip(&self.ttl_ms).filter(|(_, ttl_ms)| ttl_ms.is_some()) {
+            self.metrics.rows_removed += sweep(map, pass.batch_time_ms)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, answer: &Answer, pass: &Pass) -> Result<()> {
+        if answer.written.len() != self.maps.len() || answer.emitted_by.len() != answer.outputs.num_rows() {
+            return Err(Error::InternalError(format!("the processor of operator `{}` did not answer whole", self.name)));
+        }
+        let (Some(column), Some(late_ms)) = (self.output_event_time, pass.late_ms) else { return Ok(()) };
+        let times_ms = expiry_ms(answer.outputs.column(column).as_ref(), 0)?;
+        match times_ms.iter().flatten().find(|&time_ms| time_ms <= late_ms) {
+            None => Ok(()),
+            Some(time_ms) => Err(Error::InvalidInput(format!(
+                "operator `{}` emitted a row with event time {time_ms} ms in column `{}`, which is not after the \
+                 watermark of {late_ms} ms\nhint: what reads it would take the row as late; emit a later time",
+                self.name,
+                self.output.field(column).name()
+            ))),
+        }
+    }
+}
+
+impl<P: Processor> Operator for ProcessorOperator<P> {
+    fn maps(&self) -> &[MapSchema] {
+        &self.maps
+    }
+
+    fn output_schema(&self) -> SchemaRef {
+        self.output.clone()
+    }
+
+    fn prepared_schema(&self) -> SchemaRef {
+        self.prepared.clone()
+    }
+
+    fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
+        let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
+        let late_ms = if self.late == LateRows::TakeOut { pass.late_ms } else { None };
+        let (rows, late) = without_late(sent, self.event_time, late_ms)?;
+        self.metrics.rows += rows.num_rows() as u64;
+        Ok(Prepared { rows, late })
+    }
+
+    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+        if maps.len() != self.maps.len() {
+            let (found, expected) = (maps.len(), self.maps.len());
+            return Err(Error::InternalError(format!("operator `{}` keeps {expected} maps, not {found}", self.name)));
+        }
+        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
+        if !groups.is_empty() {
+            self.call_with_rows(&groups, chunks, maps, pass, out)?;
+        }
+        self.call_due(maps, pass, out)?;
+        self.forget(maps, pass)
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.metrics
+    }
+}
+
+/// The distinct keys of sorted rows, and for each row the number of its key with its expiry.
+fn by_key(rows: &Keys, expiries_ms: &[i64]) -> Result<(Keys, Vec<(u32, i64)>)> {
+    let mut firsts: Vec<u32> = Vec::new();
+    let mut fires = Vec::with_capacity(rows.len());
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    for (row, &expiry_ms) in expiries_ms.iter().enumerate() {
+        if row == 0 || !rows.eq_at(row - 1, rows, row) {
+            firsts.push(row as u32);
+        }
+        fires.push((firsts.len() as u32 - 1, expiry_ms));
+    }
+    Ok((rows.take(&firsts)?, fires))
+}

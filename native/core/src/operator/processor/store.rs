@@ -1,0 +1,119 @@
+//! What a visit reads of the maps, and what its answer writes to them: all keys of a map at once.
+//!
+//! INVARIANT: a row whose deadline has come is not shown, and goes with the same pass.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, new_null_array};
+use arrow_schema::Fields;
+use arrow_select::concat::concat;
+use arrow_select::take::take;
+
+use super::visit::{Stored, Written};
+use crate::error::Result;
+use crate::key::Keys;
+use crate::map::{Changes, Rows, StateMap};
+
+/// The deadlines of the rows that are put.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deadlines {
+    /// None has one.
+    Never,
+    /// This one, for all.
+    At(i64),
+    /// What the sub-key says.
+    SubKey,
+}
+
+/// The live rows of `keys`; `expired_ms`: those due by then are left out.
+pub(super) fn fetch(map: &StateMap, keys: &Keys, expired_ms: Option<i64>) -> Result<Stored> {
+    let (rows, ends) = map.of_keys(keys)?;
+    match expired_ms {
+        Some(now_ms) if rows.deadline.iter().flatten().any(|&deadline| deadline <= now_ms) => {
+            without_expired(&rows, &ends, now_ms)
+        }
+        _ => Ok(Stored { sub_keys: rows.sub_keys, values: rows.values, ends }),
+    }
+}
+
+fn without_expired(rows: &Rows, ends: &[usize], now_ms: i64) -> Result<Stored> {
+    let lives = |row: &usize| rows.deadline[*row].is_none_or(|deadline| deadline > now_ms);
+    let left: Vec<u64> = (0..rows.deadline.len()).filter(lives).map(|row| row as u64).collect();
+    let ends = ends.iter().map(|&end| left.partition_point(|&row| row < end as u64)).collect();
+    let picks = UInt64Array::from(left);
+    let taken = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|column| Ok(take(column, &picks, None)?)).collect()
+    };
+    Ok(Stored { sub_keys: taken(&rows.sub_keys)?, values: taken(&rows.values)?, ends })
+}
+
+/// Writes what became of the rows of one map; returns how many were put and removed.
+pub(super) fn write(
+    map: &mut StateMap,
+    keys: &Keys,
+    stored: &Stored,
+    written: Written,
+    deadlines: Deadlines,
+    now_ms: i64,
+) -> Result<(u64, u64)> {
+    let (removed, put) = (written.removed.len(), written.keys.len());
+    if removed + put == 0 {
+        return Ok((0, 0));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let key_of = |row: &usize| stored.ends.partition_point(|end| end <= row) as u32;
+    let numbers: Vec<u32> = written.removed.iter().map(key_of).chain(written.keys).collect();
+    let deadline = deadlines_of(&written.sub_keys, deadlines, put);
+    let changes = Changes {
+        keys: keys.take(&numbers)?.columns().to_vec(),
+        sub_keys: joined(&stored.sub_keys, &written.removed, written.sub_keys)?,
+        values: behind_nulls(&map.schema().value, removed, written.values)?,
+        updated_at: vec![now_ms; removed + put],
+        deadline: std::iter::repeat_n(None, removed).chain(deadline).collect(),
+        deleted: (0..removed + put).map(|row| row < removed).collect(),
+    };
+    map.change(&changes)?;
+    Ok((put as u64, removed as u64))
+}
+
+/// Removes all rows that are due by `now_ms`; returns how many.
+pub(super) fn sweep(map: &mut StateMap, now_ms: i64) -> Result<u64> {
+    let due = map.due(now_ms)?;
+    let count = due.updated_at.len();
+    if count > 0 {
+        let changes = Changes { sub_keys: due.sub_keys, ..Changes::removed(due.keys, due.values, count, now_ms) };
+        map.change(&changes)?;
+    }
+    Ok(count as u64)
+}
+
+fn deadlines_of(sub_keys: &[ArrayRef], deadlines: Deadlines, rows: usize) -> Vec<Option<i64>> {
+    match (deadlines, sub_keys) {
+        (Deadlines::SubKey, [expiry]) => expiry.as_primitive::<Int64Type>().iter().collect(),
+        (Deadlines::At(at_ms), _) => vec![Some(at_ms); rows],
+        _ => vec![None; rows],
+    }
+}
+
+/// The rows `picks` of `stored`, then `put`.
+fn joined(stored: &[ArrayRef], picks: &[usize], put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    if picks.is_empty() {
+        return Ok(put);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let picks: UInt32Array = picks.iter().map(|&row| row as u32).collect();
+    let join = |(stored, put): (&ArrayRef, ArrayRef)| Ok(concat(&[&take(stored, &picks, None)?, &put])?);
+    stored.iter().zip(put).map(join).collect()
+}
+
+/// As many nulls as rows are removed, then `put`.
+fn behind_nulls(fields: &Fields, removed: usize, put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    if removed == 0 {
+        return Ok(put);
+    }
+    let join = |(field, put): (&arrow_schema::FieldRef, ArrayRef)| {
+        let nulls = new_null_array(field.data_type(), removed);
+        Ok(concat(&[nulls.as_ref() as &dyn Array, put.as_ref()])?)
+    };
+    fields.iter().zip(put).map(join).collect()
+}

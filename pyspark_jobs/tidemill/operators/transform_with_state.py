@@ -1,0 +1,303 @@
+"""`.transformWithState(processor, …)`: a user's `StatefulProcessor`, called once a key with its rows, and once a timer.
+
+Here: checks, schemas, and when `init` and `close` are called. The calls and the variables are the Rust engine's.
+Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySparkExec`).
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput, TidemillError
+from ..schema import to_arrow
+from ..settings import unknown
+from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
+from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode
+
+TIMERS = MapColumns("timers", pa.schema([]), pa.schema([("expiry_ms", pa.int64())]), pa.schema([]))
+"""The last map: the timers of each key. Its key columns are the operator's."""
+
+_TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
+_CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
+_OUTPUT_MODES = ("append", "update")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True)
+class TransformWithStateOperator(Declared):
+    """`.transformWithState(…)` as declared."""
+
+    name: str
+    processor: Any
+    output_schema: Any
+    output_mode: str
+    time_mode: str
+    initial_state: Any = None
+    event_time_column: str = ""
+
+    def bind(self, given: Input) -> BoundTransformWithState:
+        """Checks modes, schemas and the watermark, and calls `init` on a copy to learn the variables."""
+        what = f"operator `{self.name}`: transformWithState"
+        self._check_processor(what)
+        time_mode = _TIME_MODES.get(str(self.time_mode).lower())
+        if time_mode is None:
+            raise unknown("timeMode", str(self.time_mode), _TIME_MODES.values())
+        if str(self.output_mode).lower() not in _OUTPUT_MODES:
+            raise unknown("outputMode", str(self.output_mode), _OUTPUT_MODES)
+        if self.initial_state is not None:
+            raise InvalidInput(f"{what}: initialState is not there yet: leave it out")
+        if time_mode == "EventTime" and given.event_time is None:
+            raise InvalidInput(
+                f'{what} with timeMode "EventTime" needs a watermark on the stream, found none',
+                hint='call .withWatermark("column", "delay") before .groupBy, and keep that column',
+            )
+        output_schema = to_arrow(self.output_schema)
+        bound = BoundTransformWithState(
+            name=self.name,
+            input=given,
+            processor=self.processor,
+            variables=(),
+            output_schema=output_schema,
+            time_mode=time_mode,
+            event_time=self._event_time(given, output_schema, what),
+        )
+        return bound.with_variables()
+
+    def _check_processor(self, what: str) -> None:
+        for method in ("init", "handleInputRows"):
+            if not callable(getattr(self.processor, method, None)):
+                raise InvalidInput(
+                    f"{what}: {self.processor!r} has no method `{method}`, expected a StatefulProcessor",
+                    hint="subclass pyspark.sql.streaming.StatefulProcessor or tm.StatefulProcessor, and give an object",
+                )
+
+    def _event_time(self, given: Input, output: pa.Schema, what: str) -> str | None:
+        name = self.event_time_column
+        if not name:
+            return None
+        if given.event_time is None:
+            raise InvalidInput(
+                f"{what}: eventTimeColumnName `{name}` needs a watermark on the stream, found none",
+                hint='call .withWatermark("column", "delay") before .groupBy',
+            )
+        if name not in output.names:
+            raise InvalidInput(
+                f"{what}: eventTimeColumnName `{name}` is no column of the output, which has "
+                + ", ".join(f"`{known}`" for known in output.names)
+            )
+        if not pa.types.is_timestamp(column(output, name, what).type):
+            raise InvalidInput(f"{what}: eventTimeColumnName `{name}` is no timestamp column of the output")
+        return name
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable and its map, as the engine is told of it."""
+
+    map: str
+    sub_key: pa.Schema
+    value: pa.Schema
+    ttl_ms: int | None
+    state: Any
+
+
+@dataclass(frozen=True)
+class BoundTransformWithState(Defaults):
+    """`transformWithState` over a known input, its variables known."""
+
+    name: str
+    input: Input
+    processor: Any
+    variables: tuple[Declaration, ...]
+    output_schema: pa.Schema
+    time_mode: TimeMode
+    event_time: str | None = None
+    kind: str = "transform-with-state"
+
+    def with_variables(self) -> BoundTransformWithState:
+        """The same with what `init` declares, called on a copy of the processor."""
+        handle = StatefulProcessorHandle(self.name, self.time_mode, self.input.time_zone)
+        processor = self.copied()
+        self.call(processor, "init", handle)
+        self.call(processor, "close")
+        declared = tuple(handle.declared.values())
+        _check_names(self.name, [one.name for one in declared])
+        bound = BoundTransformWithState(
+            self.name, self.input, self.processor, declared, self.output_schema, self.time_mode, self.event_time
+        )
+        for columns in bound.maps:
+            columns.engine()
+        return bound
+
+    def copied(self) -> Any:
+        """A processor for one task: what it does to itself stays there."""
+        try:
+            return copy.deepcopy(self.processor)
+        except Exception as error:
+            raise InvalidInput(
+                f"operator `{self.name}`: the processor cannot be copied: {type(error).__name__}: {error}",
+                hint="each task works on a copy: make connections, locks and the like in init",
+            ) from error
+
+    def call(self, processor: Any, method: str, *arguments: Any) -> None:
+        """Calls `init` or `close`; what it raises is told with its traceback."""
+        function = getattr(processor, method, None)
+        if function is None:
+            return
+        try:
+            function(*arguments)
+        except TidemillError:
+            raise
+        except Exception as error:
+            raise InvalidInput(
+                f"method `{method}` of operator `{self.name}` raised `{type(error).__name__}: {error}`\n"
+                + traceback.format_exc().rstrip()
+            ) from error
+
+    @property
+    def clock(self) -> Clock | None:
+        """Batch time or event time; None without timers."""
+        return _CLOCKS[self.time_mode]
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """The clock that timers go by, and which variables there are."""
+        variables = ", ".join(sorted(f"{one.kind} {one.name}" for one in self.variables))
+        return {"timeMode": self.time_mode, "variables": variables or "none"}
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map a variable, then the timers': (key, nothing | position | user's key) → value."""
+        key = key_schema(self.input)
+        variables = (self._map(one, key) for one in self.variables)
+        return (*variables, MapColumns(TIMERS.name, key, TIMERS.sub_key, TIMERS.value))
+
+    def _map(self, one: Declaration, key: pa.Schema) -> MapColumns:
+        position = pa.schema([("position", pa.int64())])
+        sub_key = {"value": pa.schema([]), "list": position, "map": one.key}[one.kind]
+        sub_key = _renamed(sub_key, "key" if one.kind == "map" else "list", key.names)
+        return MapColumns(map_name(one.name), key, sub_key, _renamed(one.value, "value", [*key.names, *sub_key.names]))
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The methods that are called with rows and timers."""
+        methods = ("handleInputRows", "handleExpiredTimer", "init")
+        return tuple(f for name in methods if (f := getattr(type(self.processor), name, None)) is not None)
+
+    def open(self) -> Handle:
+        """The Rust operator with a copy of the processor."""
+        return ProcessorHandle(self)
+
+
+class ProcessorHandle:
+    """The operator at work in one task: `init` before its first pass, `close` after its last."""
+
+    def __init__(self, operator: BoundTransformWithState) -> None:
+        self.operator = operator
+        self.processor = operator.copied()
+        self.inner: Any = None
+
+    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
+        """Late rows out; needs no `init`."""
+        if self.inner is None:
+            handle = self._handle()
+            for one in self.operator.variables:
+                handle.states[one.name] = one.state(self.operator.name, self.operator.input.time_zone)
+            self.inner = self._native(handle)
+        return self.inner.prepare(rows, pass_, combine)
+
+    def open(self, maps: Sequence[Any]) -> None:
+        """Calls `init`, and takes the maps."""
+        handle = self._handle()
+        self.operator.call(self.processor, "init", handle)
+        handle.seal()
+        self.inner = self._native(handle)
+        self.inner.open(maps)
+
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
+        """Calls the processor for keys with rows, then for timers that are due."""
+        rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
+        return rows
+
+    def finish(self) -> list[Any]:
+        """Calls `close`."""
+        maps: list[Any] = self.inner.finish()
+        self.operator.call(self.processor, "close")
+        return maps
+
+    def metrics(self) -> dict[str, int]:
+        """As the engine counts."""
+        found: dict[str, int] = self.inner.metrics()
+        return found
+
+    def _handle(self) -> StatefulProcessorHandle:
+        operator = self.operator
+        known = {one.name: one for one in operator.variables}
+        return StatefulProcessorHandle(operator.name, operator.time_mode, operator.input.time_zone, known)
+
+    def _native(self, handle: StatefulProcessorHandle) -> Any:
+        operator = self.operator
+        variables = [
+            Variable(columns.name, columns.sub_key, columns.value, one.ttl_ms, handle.states[one.name])
+            for one, columns in zip(operator.variables, operator.maps, strict=False)
+        ]
+        return _native.transform_with_state(
+            name=operator.name,
+            key=list(operator.input.key),
+            input_schema=operator.input.schema,
+            processor=self.processor,
+            variables=variables,
+            timers=handle.timers,
+            time_mode=operator.time_mode,
+            output_schema=operator.output_schema,
+            output_event_time=operator.event_time,
+            event_time=operator.input.event_time,
+            late=operator.input.late,
+            time_zone=operator.input.time_zone,
+        )
+
+
+def map_name(variable: str) -> str:
+    """The name of a variable's map, which is part of object names: `var-` and the name, odd characters as `.` and hex.
+
+    >>> map_name("numViolations"), map_name("größe/1")
+    ('var-numViolations', 'var-gr.c3.b6.c3.9fe.2f1')
+    """
+    escaped = (c if _PLAIN.fullmatch(c) else "".join(f".{byte:02x}" for byte in c.encode()) for c in variable)
+    return f"var-{''.join(escaped)}"
+
+
+def _check_names(operator: str, names: Sequence[str]) -> None:
+    """`InvalidInput` for a name too long for an object's name, or told from another by case alone."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise InvalidInput(
+                f"operator `{operator}`: the variables `{other}` and `{name}` differ by upper and lower case alone",
+                hint="some stores do not tell such names apart: rename one",
+            )
+        if len(map_name(name)) > 128:
+            raise InvalidInput(f"operator `{operator}`: the variable name `{name}` is too long for an object's name")
+
+
+def _renamed(columns: pa.Schema, part: str, taken: Iterable[str]) -> pa.Schema:
+    """The columns, those whose name is taken in the map as `part.name`."""
+    used = {name.lower() for name in (*taken, *SYSTEM_COLUMNS)}
+    fields = []
+    for field in columns:
+        name = field.name
+        while name.lower() in used:
+            name = f"{part}.{name}"
+        used.add(name.lower())
+        fields.append(field.with_name(name))
+    return pa.schema(fields)

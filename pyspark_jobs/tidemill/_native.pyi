@@ -337,7 +337,7 @@ class MapState:
     def exists(self) -> bool:
         """Whether there is an entry."""
     def getValue(self, key: Any) -> Any:
-        """The value as a tuple; None where there is none."""
+        """The value as a `tidemill.rows.Row`, as Spark does (iterators give tuples); None where there is none."""
     def containsKey(self, key: Any) -> bool: ...
     def updateValue(self, key: Any, value: Any) -> None: ...
     def iterator(self) -> Iterator[Any]:
@@ -358,7 +358,8 @@ class Timers:
 
 @final
 class TimerValues:
-    """The clocks that a processor's call sees, ms since the epoch; −1 for both where the time mode is None."""
+    """The clocks that a processor's call sees, ms since the epoch: both −1 where the time mode is None; the watermark
+    is 0 where there is none."""
     def getCurrentProcessingTimeInMs(self) -> int: ...
     def getCurrentWatermarkInMs(self) -> int: ...
 

@@ -11,6 +11,8 @@ import re
 from .errors import CorruptState, InvalidInput
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]")
+_VARIABLE = "var-"
 
 HEAD_HINT = "head.json"
 LEDGER = "_ledger"
@@ -64,6 +66,28 @@ def seed_stem(uuid: str) -> str:
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
     """A segment of one map of one operator."""
     return f"state/{operator}/{map_name}/{branch}/{file_stem}.parquet"
+
+
+def map_name(variable: str) -> str:
+    """The map of a processor's variable: `var-` and its name, what a store may not like as `.` and the byte in hex.
+
+    >>> map_name("numViolations"), map_name("a/ö")
+    ('var-numViolations', 'var-a.2f.c3.b6')
+    """
+    escaped = (c if _PLAIN.fullmatch(c) else "".join(f".{byte:02x}" for byte in c.encode()) for c in variable)
+    return _VARIABLE + "".join(escaped)
+
+
+def variable_name(map_name: str) -> str:
+    """The variable that a map was named for; the name itself of a map that belongs to none.
+
+    >>> variable_name("var-a.2f.c3.b6"), variable_name("timers")
+    ('a/ö', 'timers')
+    """
+    if not map_name.startswith(_VARIABLE):
+        return map_name
+    escaped = map_name.removeprefix(_VARIABLE).encode()
+    return re.sub(rb"\.([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), escaped).decode()
 
 
 def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, extension: str) -> str:

@@ -101,13 +101,15 @@ class Repository:
         keys: Iterable[Any] | None = None,
         where: str | None = None,
         columns: Sequence[str] | None = None,
+        variable: str | None = None,
     ) -> pa.Table:
         """An operator's state at a version (default: the newest): key and state columns, `updated_at`, `deadline`.
 
         `as_of`: the newest version at that batch time. `keys`: only these (scalars, or tuples for several columns).
-        `where`: a DuckDB condition over the columns.
+        `where`: a DuckDB condition over the columns. `variable`: of an operator with several, which one (default: the
+        first; a processor's timers are `timers`).
         """
-        return read.state(self.context, operator, version, as_of, keys, where, columns)
+        return read.state(self.context, operator, version, as_of, keys, where, columns, variable)
 
     def outputs(self, version: int | None = None, sink: str | None = None) -> pa.Table:
         """What was committed for a sink, in canonical order; of one version, or of all."""

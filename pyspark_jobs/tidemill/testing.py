@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from .driver.drain import Limits
+from .names import variable_name
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
 from .rows import row_type
 from .settings import unknown
 from .sources.rows import Rows
+from .state.columns import MapColumns
 from .verbs.open import open_context
 
 OUTPUT_COLUMNS = ("_batch_id",)
@@ -31,7 +35,8 @@ class BatchResult:
     """What one batch or sweep did.
 
     `outputs` are tuples and `rows` dicts, in canonical order; `state` is {key: value}, a scalar where the key or state
-    has one unnamed column, else a Row. With several sinks or operators each is a dict by name.
+    has one unnamed column, else a Row. Of a processor it is {variable: {key: value}}, lists and maps {key: {position or
+    user's key: value}}. With several sinks or operators each is a dict by name.
     """
 
     outputs: Any
@@ -126,15 +131,28 @@ class Tester:
 
     def _state(self, operator: str) -> dict[Any, Any]:
         placed = self.repository.context.job.operators[operator].operator
-        key, value = placed.maps[0].key.names, placed.maps[0].value.names
-        table = self.repository.state(operator)
         scalar = bool(getattr(placed, "state_unnamed", False))
+        if len(placed.maps) == 1:
+            return self._rows_by_key(operator, placed.maps[0], scalar)
+        return {variable_name(one.name): self._rows_by_key(operator, one, scalar) for one in placed.maps}
+
+    def _rows_by_key(self, operator: str, columns: MapColumns, scalar: bool) -> dict[Any, Any]:
+        """{key: value}, or {key: {sub-key: value}}, of one map."""
+        value = columns.value.names
         make = row_type(value)
-        found = {}
-        for row in table.to_pylist():
-            name = row[key[0]] if len(key) == 1 else tuple(row[column] for column in key)
-            found[name] = row[value[0]] if scalar else make(*(row[column] for column in value))
+        found: dict[Any, Any] = {}
+        for row in self.repository.state(operator, variable=columns.name).to_pylist():
+            shown = row[value[0]] if scalar else make(*(row[column] for column in value))
+            if columns.sub_key.names:
+                found.setdefault(_key(row, columns.key), {})[_key(row, columns.sub_key)] = shown
+            else:
+                found[_key(row, columns.key)] = shown
         return found
+
+
+def _key(row: dict[str, Any], key: pa.Schema) -> Any:
+    """A scalar for one column, else a tuple."""
+    return row[key.names[0]] if len(key) == 1 else tuple(row[column] for column in key.names)
 
 
 def _single(by_name: dict[str, Any]) -> Any:

@@ -45,6 +45,7 @@ def status(target: Target, out: Output) -> int:
               help="Only this key; may be repeated. Several key columns: JSON such as '[\"UA\", 7]'.")  # fmt: skip
 @click.option("--where", metavar="SQL", help="A condition over the columns (DuckDB).")
 @click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--variable", help="Which one of an operator with several; default: the first.")
 @click.option("--limit", type=click.IntRange(min=0), help=f"Show so many rows; default: {SHOWN_ROWS}, all with --json.")
 @output_options
 def state(
@@ -55,6 +56,7 @@ def state(
     keys: tuple[str, ...],
     where: str | None,
     columns: str | None,
+    variable: str | None,
     limit: int | None,
     out: Output,
 ) -> int:
@@ -70,6 +72,7 @@ def state(
         _keys(repository, operator, keys) if keys else None,
         where,
         [name.strip() for name in columns.split(",")] if columns else None,
+        variable,
     )
     _show(found, limit, out)
     return Exit.DONE

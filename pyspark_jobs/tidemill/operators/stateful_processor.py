@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import CallRefused, InvalidInput
-from ..schema import to_arrow, to_ddl
+from ..schema import to_arrow, to_ddl, type_ddl
 
 Kind = Literal["value", "list", "map"]
 TimeMode = Literal["None", "ProcessingTime", "EventTime"]
@@ -157,7 +157,7 @@ class StatefulProcessorHandle:
         if name in self.declared:
             raise InvalidInput(f"{what} is declared twice", hint="give each variable a name of its own")
         self._check_ttl(what, ttl_ms)
-        key_schema = pa.schema([]) if kind != "map" else to_arrow(key)
+        key_schema = pa.schema([]) if kind != "map" else _user_key(what, key)
         made = Declaration(name, kind, key_schema, to_arrow(value), ttl_ms)
         self.declared[name] = made
         self.states[name] = made.state(self._operator, self._time_zone)
@@ -179,6 +179,17 @@ class StatefulProcessorHandle:
                 f"operator `{self._operator}`: {method} can only be called in init",
                 hint="get the variable in init, and keep it on the processor",
             )
+
+
+def _user_key(what: str, key: Any) -> pa.Schema:
+    schema = to_arrow(key)
+    for field in schema:
+        if pa.types.is_nested(field.type):
+            raise InvalidInput(
+                f"{what} has `{field.name}` {type_ddl(field.type)} in its user key",
+                hint="a key is made of booleans, numbers, decimals, texts, binaries, dates and timestamps",
+            )
+    return schema
 
 
 def _listed(declared: Mapping[str, Declaration]) -> str:

@@ -7,7 +7,6 @@ Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySpark
 from __future__ import annotations
 
 import copy
-import re
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput, TidemillError
+from ..names import map_name
 from ..schema import to_arrow
 from ..settings import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
@@ -29,7 +29,6 @@ TIMERS = MapColumns("timers", pa.schema([]), pa.schema([("expiry_ms", pa.int64()
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
 _CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
-_PLAIN = re.compile(r"[A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True)
@@ -264,16 +263,6 @@ class ProcessorHandle:
             late=operator.input.late,
             time_zone=operator.input.time_zone,
         )
-
-
-def map_name(variable: str) -> str:
-    """The name of a variable's map, which is part of object names: `var-` and the name, odd characters as `.` and hex.
-
-    >>> map_name("numViolations"), map_name("größe/1")
-    ('var-numViolations', 'var-gr.c3.b6.c3.9fe.2f1')
-    """
-    escaped = (c if _PLAIN.fullmatch(c) else "".join(f".{byte:02x}" for byte in c.encode()) for c in variable)
-    return f"var-{''.join(escaped)}"
 
 
 def _check_names(operator: str, names: Sequence[str]) -> None:

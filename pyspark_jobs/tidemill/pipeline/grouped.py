@@ -45,7 +45,7 @@ class GroupedStream(Generic[S]):
         *,
         name: str | None = None,
     ) -> S:
-        """A `StatefulProcessor` (PySpark's or `tm.StatefulProcessor`) called once a key with its rows, and once a timer.
+        """A `StatefulProcessor` (PySpark's or `tm.StatefulProcessor`): called once a key with its rows, once a timer.
         Spark: `transformWithState`, PySpark's form with `Row`s.
 
         `outputStructType`: DDL, `pyarrow.Schema` or `StructType` of what it yields. `outputMode`: "append" or "update",

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..driver.context import Context
 from ..errors import InvalidInput
+from ..names import map_name, variable_name
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
@@ -60,6 +61,7 @@ def state(
     keys: Iterable[Any] | None,
     where: str | None,
     columns: Sequence[str] | None,
+    variable: str | None = None,
 ) -> pa.Table:
     """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
     commit = resolve_version(context, version, as_of)
@@ -74,12 +76,25 @@ def state(
     shape = MapColumns.described(map_name, described)
     known = context.state(commit) if newest or commit is None else commit.state
     segments: list[Segment] = known.get(name, {}).get(map_name, [])
+    chosen, described = _map(recorded[name]["maps"], variable)
+    shape = MapColumns.described(chosen, described)
+    segments: list[Segment] = context.state(commit).get(name, {}).get(chosen, [])
     table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
+
+
+def _map(maps: dict[str, dict[str, str]], variable: str | None) -> tuple[str, dict[str, str]]:
+    """The map of a variable by the variable's name or its own, else the first."""
+    if variable is None:
+        return next(iter(maps.items()))
+    for name in (map_name(variable), variable):
+        if name in maps:
+            return name, maps[name]
+    raise unknown("variable of the state", variable, [variable_name(name) for name in maps])
 
 
 def _column(table: pa.Table, name: str) -> str:

@@ -8,9 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidemill_core::Result;
-use tidemill_core::operator::{
-    Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written,
-};
+use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
 use super::at::At;
 use super::complaint::Place;
@@ -97,9 +95,8 @@ impl PythonProcessor {
         for (variable, stored) in self.variables.iter().zip(visit.stored) {
             variable.begin(py, stored)?;
         }
-        match visit.stored.last() {
-            Some(stored) => self.timers.bind(py).try_borrow_mut().map(|mut timers| timers.begin(stored))?,
-            None => {}
+        if let Some(stored) = visit.stored.last() {
+            self.timers.bind(py).try_borrow_mut()?.begin(stored);
         }
         Ok(())
     }
@@ -152,8 +149,7 @@ impl<'a, 'py> Run<'a, 'py> {
             let named = self.named(&key, expiry_ms).map_err(external)?;
             let answer = method.call((), Some(&named)).map_err(|error| place.raised(error))?;
             take(self.of, &answer, number, &place, &mut self.outputs, &mut self.emitted_by)?;
-            let mut timers =
-                self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
+            let mut timers = self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
             timers.fired(number as usize, expiry_ms);
         }
         Ok(())

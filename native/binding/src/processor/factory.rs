@@ -55,6 +55,7 @@ impl Declared<'_> {
 /// The operator over a processor whose variables are the objects that its `init` is handed.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
 pub(crate) fn transform_with_state(
     py: Python<'_>,
     name: &str,

@@ -42,6 +42,8 @@ type Entries = BTreeMap<Vec<u8>, Entry>;
 pub(crate) struct PyMapState {
     kind: Arc<Kind>,
     user_key: Arc<Shape>,
+    /// A value as `getValue` gives it: a `Row`, as in Spark; iterators give tuples.
+    row: Shape,
     at: At,
     stored: Stored,
     keys: Vec<Decoder>,
@@ -103,11 +105,11 @@ impl PyMapState {
         }
     }
 
-    fn shown_value<'py>(&self, py: Python<'py>, entry: &Entry) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn shown_value<'py>(&self, py: Python<'py>, entry: &Entry, shape: &Shape) -> PyResult<Option<Bound<'py, PyAny>>> {
         let zone = &self.kind.zone;
         match (&entry.now, entry.stored) {
-            (Now::Put(_, value), _) => self.kind.value.show(py, value, zone).map(Some),
-            (Now::AsStored, Some(row)) => self.kind.value.decode(&self.values, py, row, zone).map(Some),
+            (Now::Put(_, value), _) => shape.show(py, value, zone).map(Some),
+            (Now::AsStored, Some(row)) => shape.decode(&self.values, py, row, zone).map(Some),
             _ => Ok(None),
         }
     }
@@ -157,6 +159,7 @@ impl PyMapState {
         let key: Schema = schema_in(key)?;
         Ok(Self {
             kind: Arc::new(kind),
+            row: Shape::record(py, schema_in(value)?.fields(), None)?,
             user_key: Arc::new(Shape::tuple(py, key.fields())?),
             at: At::default(),
             stored: Stored::default(),
@@ -176,7 +179,7 @@ impl PyMapState {
         state.entries(slf.py())?;
         let key = state.at.key(slf.py(), || state.kind.described())?;
         match state.slots[key].as_ref().and_then(|entries| entries.get(&bytes)) {
-            Some(entry) => state.shown_value(slf.py(), entry),
+            Some(entry) => state.shown_value(slf.py(), entry, &state.row),
             None => Ok(None),
         }
     }
@@ -197,9 +200,11 @@ impl PyMapState {
     }
 
     fn iterator<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.listed(py, |state, entry| match (state.shown_key(py, entry)?, state.shown_value(py, entry)?) {
-            (Some(key), Some(value)) => Ok(Some(PyTuple::new(py, [key, value])?.into_any())),
-            _ => Ok(None),
+        self.listed(py, |state, entry| {
+            match (state.shown_key(py, entry)?, state.shown_value(py, entry, &state.kind.value)?) {
+                (Some(key), Some(value)) => Ok(Some(PyTuple::new(py, [key, value])?.into_any())),
+                _ => Ok(None),
+            }
         })
     }
 
@@ -208,7 +213,7 @@ impl PyMapState {
     }
 
     fn values<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.listed(py, |state, entry| state.shown_value(py, entry))
+        self.listed(py, |state, entry| state.shown_value(py, entry, &state.kind.value))
     }
 
     fn removeKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {

@@ -88,7 +88,8 @@ impl PyTimers {
 
     fn key(&self, py: Python<'_>, method: &str) -> PyResult<usize> {
         if self.is_off {
-            let text = format!("operator `{}` has timeMode \"None\", which has no timers: {method} is refused", self.operator);
+            let text =
+                format!("operator `{}` has timeMode \"None\", which has no timers: {method} is refused", self.operator);
             return Err(refused(py, &text, Some("use timeMode \"ProcessingTime\" or \"EventTime\"")));
         }
         self.at.key(py, || format!("{method} of operator `{}`", self.operator))
@@ -119,6 +120,9 @@ impl PyTimers {
 
     fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let key = self.key(py, "listTimers")?;
-        PyList::new(py, self.timers(key).iter().filter(|(_, timer)| timer.is_set).map(|(&ms, _)| ms).collect::<Vec<_>>())
+        PyList::new(
+            py,
+            self.timers(key).iter().filter(|(_, timer)| timer.is_set).map(|(&ms, _)| ms).collect::<Vec<_>>(),
+        )
     }
 }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use tidemill_core::operator::{Pass, TimeMode};
 
-/// The clocks of a pass; −1 for what the time mode does not have.
+/// The clocks of a pass: both −1 where the time mode is None; a watermark that there is none of is 0.
 #[pyclass(name = "TimerValues", module = "tidemill._native", frozen)]
 pub(crate) struct PyTimerValues {
     processing_ms: i64,
@@ -15,7 +15,7 @@ impl PyTimerValues {
     pub(super) fn of(pass: &Pass, mode: TimeMode) -> Self {
         match mode {
             TimeMode::None => Self { processing_ms: -1, watermark_ms: -1 },
-            _ => Self { processing_ms: pass.batch_time_ms, watermark_ms: pass.watermark_ms.unwrap_or(-1) },
+            _ => Self { processing_ms: pass.batch_time_ms, watermark_ms: pass.watermark_ms.unwrap_or(0) },
         }
     }
 }

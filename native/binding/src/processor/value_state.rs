@@ -115,4 +115,3 @@ impl PyValueState {
         format!("<{}>", self.kind.described())
     }
 }
-

@@ -27,7 +27,8 @@ pub use keyed_function::{
 };
 pub use output::Output;
 pub use processor::{
-    Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit, Written,
+    Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
+    Written,
 };
 pub use window::{Ends, WindowSpec};
 

@@ -149,7 +149,10 @@ impl<P: Processor> ProcessorOperator<P> {
 
     fn check(&self, answer: &Answer, pass: &Pass) -> Result<()> {
         if answer.written.len() != self.maps.len() || answer.emitted_by.len() != answer.outputs.num_rows() {
-            return Err(Error::InternalError(format!("the processor of operator `{}` did not answer whole", self.name)));
+            return Err(Error::InternalError(format!(
+                "the processor of operator `{}` did not answer whole",
+                self.name
+            )));
         }
         let (Some(column), Some(late_ms)) = (self.output_event_time, pass.late_ms) else { return Ok(()) };
         let times_ms = expiry_ms(answer.outputs.column(column).as_ref(), 0)?;

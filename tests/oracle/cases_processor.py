@@ -1,0 +1,178 @@
+"""`transformWithState`: a processor that does what its rows tell it, over seeded random streams of commands.
+
+After each command, and whenever a timer fires, it emits all that it sees: its variables, its timers, both clocks.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from tests.oracle.case import ORIGIN, Case
+
+SCHEMA = "k string, ts timestamp, what string, n int"
+OUTPUT = "k string, what string, seen string, processing_ms bigint, watermark_ms bigint"
+DELAY = "5 seconds"
+ORIGIN_MS = int(ORIGIN.timestamp() * 1000)
+STATES = [
+    *("update", "update", "clear", "put", "append", "append", "appendList", "clearList"),
+    *("set", "set", "set", "remove", "clearMap", "contains", "look"),
+]
+TIMERS = ["register", "register", "register", "delete", "deleteAll"]
+
+
+class Commanded(StatefulProcessor):
+    """Rows are commands. A timer that fires does something too, by its expiry."""
+
+    def __init__(self, ttl_ms: int | None = None, timers: bool = False) -> None:
+        self.ttl_ms, self.timers = ttl_ms, timers
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.gone = handle.getValueState("gone", "n int")
+        self.value = handle.getValueState(
+            "value", "n int, items array<int>, part struct<a: int, b: string>, x double", self.ttl_ms
+        )
+        self.plain = handle.getValueState("plain", StructType([StructField("k", IntegerType())]))
+        self.list = handle.getListState("list", "n int, k string", self.ttl_ms)
+        key = StructType([StructField("k", StringType()), StructField("i", IntegerType())])
+        self.map = handle.getMapState("map", key, "n int", self.ttl_ms)
+        handle.deleteIfExists("gone")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        for row in rows:
+            found = self.obey(row.what, row.n, row, timerValues)
+            yield self.seen(key, f"{row.what} {row.n} {found}", timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        expiry_ms = expiredTimerInfo.getExpiryTimeInMs()
+        yield self.seen(key, f"fired {expiry_ms}", timerValues)
+        step = expiry_ms // 1000 % 5
+        if step == 0:
+            self.handle.registerTimer(expiry_ms + 1000)
+        elif step == 1:
+            self.handle.registerTimer(expiry_ms)
+        elif step == 2:
+            self.handle.deleteTimer(expiry_ms)
+            self.list.appendValue((step, "fired"))
+        elif step == 3:
+            self.value.clear()
+            self.map.updateValue(("fired", None), (expiry_ms % 7,))
+        yield self.seen(key, f"after {expiry_ms}", timerValues)
+
+    def obey(self, what: str, n: int, row: Any, timerValues: Any) -> Any:
+        match what:
+            case "update":
+                old = self.value.get() if self.value.exists() else (0,)
+                self.value.update((old[0] + n, [n, None, n], (n, "b"), n / 4))
+                self.plain.update((n,))
+            case "clear":
+                self.value.clear()
+            case "put":
+                self.list.put([(n, "put"), (None, None)])
+            case "append":
+                self.list.appendValue((n, "append"))
+            case "appendList":
+                self.list.appendList([(n, "many"), (n + 1, "many")])
+            case "clearList":
+                self.list.clear()
+            case "set":
+                self.map.updateValue((row.k, n % 4), (n,))
+            case "remove":
+                self.map.removeKey((row.k, n % 4))
+            case "clearMap":
+                self.map.clear()
+            case "contains":
+                return self.map.containsKey((row.k, n % 4)), self.map.getValue((row.k, n % 4))
+            case "register":
+                self.handle.registerTimer(self.base(row, timerValues) + n * 1000)
+            case "delete":
+                self.handle.deleteTimer(self.base(row, timerValues) + n * 1000)
+            case "deleteAll":
+                for timer in list(self.handle.listTimers()):
+                    self.handle.deleteTimer(timer)
+        return None
+
+    def base(self, row: Any, timerValues: Any) -> int:
+        return int(timerValues.getCurrentProcessingTimeInMs()) if row.ts is None else ORIGIN_MS
+
+    def seen(self, key: Any, what: str, timerValues: Any) -> Any:
+        state = (
+            (self.value.exists(), self.value.get(), self.plain.get()),
+            (self.list.exists(), list(self.list.get())),
+            (self.map.exists(), sorted(self.map.iterator(), key=repr), sorted(self.map.keys(), key=repr)),
+            sorted(map(repr, self.map.values())),
+            sorted(self.handle.listTimers()) if self.timers else [],
+        )
+        clocks = timerValues.getCurrentProcessingTimeInMs(), timerValues.getCurrentWatermarkInMs()
+        return Row(k=key[0], what=what, seen=repr(state), processing_ms=clocks[0], watermark_ms=clocks[1])
+
+
+def commands(seed: int, kinds: list[str], time: Callable[[random.Random, int], Any]) -> list[Any]:
+    """Twelve micro-batches of a few keys; in some only time passes."""
+    chance = random.Random(seed)
+    batches: list[Any] = []
+    for number in range(12):
+        rows = [
+            (chance.choice(["a", "b", "c", None]), time(chance, number), chance.choice(kinds), chance.randrange(12))
+            for _ in range(chance.randrange(9))
+        ]
+        batches.append(rows)
+    return batches
+
+
+def event_time(chance: random.Random, number: int) -> Any:
+    """A time around the batch's, sometimes late."""
+    return ORIGIN + timedelta(seconds=number * 2 + chance.choice([-9, -3, 0, 1, 2, 2.5]))
+
+
+def registered(rows: list[Any]) -> list[Any]:
+    """Timers by seconds since the origin, near what the watermark will be."""
+    return [
+        [(k, ts, what, n + 2 * number if what in ("register", "delete") else n) for k, ts, what, n in batch]
+        for number, batch in enumerate(rows)
+    ]
+
+
+def case(name: str, batches: list[Any], processor: Callable[[], Any], mode: str, **more: Any) -> Case:
+    """The same processor on both."""
+
+    def spark(frame: Any) -> Any:
+        frame = frame.withWatermark("ts", DELAY) if mode == "EventTime" else frame
+        return frame.groupBy("k").transformWithState(processor(), OUTPUT, "Update", mode)
+
+    def tidemill(stream: Any) -> Any:
+        stream = stream.withWatermark("ts", DELAY) if mode == "EventTime" else stream
+        return stream.groupBy("k").transformWithState(processor(), OUTPUT, "Update", mode)
+
+    return Case(f"processor-{name}", SCHEMA, batches, spark, tidemill, mode="update", **more)
+
+
+CASES = [
+    *(case(f"states-{seed}", commands(seed, STATES, lambda *_: None), Commanded, "None") for seed in (1, 2)),
+    *(
+        case(
+            f"event-time-{seed}",
+            registered(commands(seed, [*STATES, *TIMERS, *TIMERS], event_time)),
+            lambda: Commanded(timers=True),
+            "EventTime",
+        )
+        for seed in (1, 2)
+    ),
+    *(
+        case(
+            f"processing-time-{seed}",
+            commands(seed, [*STATES, *TIMERS], lambda *_: None),
+            lambda: Commanded(ttl_ms=3000, timers=True),
+            "ProcessingTime",
+            triggers="one",
+        )
+        for seed in (1, 2)
+    ),
+]

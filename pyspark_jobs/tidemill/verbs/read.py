@@ -72,13 +72,10 @@ def state(
     elif newest and operator not in recorded:
         recorded |= {name: schema for name, schema in context.declared().items() if name in context.job.operators}
     name = _operator(operator, recorded)
-    map_name, described = next(iter(recorded[name]["maps"].items()))
-    shape = MapColumns.described(map_name, described)
-    known = context.state(commit) if newest or commit is None else commit.state
-    segments: list[Segment] = known.get(name, {}).get(map_name, [])
     chosen, described = _map(recorded[name]["maps"], variable)
     shape = MapColumns.described(chosen, described)
-    segments: list[Segment] = context.state(commit).get(name, {}).get(chosen, [])
+    known = context.state(commit) if newest or commit is None else commit.state
+    segments: list[Segment] = known.get(name, {}).get(chosen, [])
     table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))

@@ -109,7 +109,7 @@ impl World {
 
     /// What is emitted, as (expiry, elements), in order.
     fn pass(&mut self, rows: &[(i64, i64)], kind: PassKind, now_ms: i64) -> Result<Vec<(i64, i64)>> {
-        let pass = Pass { kind, batch_time_ms: now_ms, late_ms: None, watermark_ms: None };
+        let pass = Pass { kind, batch_time_ms: now_ms, late_ms: None, watermark_ms: None, begins: false };
         let column = |take: fn(&(i64, i64)) -> i64| Arc::new(rows.iter().map(take).collect::<Int64Array>()) as ArrayRef;
         let given =
             RecordBatch::try_new(self.operator.prepared_schema(), vec![column(|row| row.0), column(|row| row.1)])?;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -76,9 +76,15 @@ class Tester:
         self.repository = self._open()
         self.repository.init()
 
-    def batch(self, rows: Sequence[Any], batch_time_ms: int | None = None, source: str | None = None) -> BatchResult:
-        """One batch of `rows` (dicts, or tuples in the order of the source's columns)."""
-        self._rows(self._source(source)).put(self._files, rows, self.pipeline.timeZone)
+    def batch(
+        self,
+        rows: Sequence[Any] | Mapping[str, Sequence[Any]],
+        batch_time_ms: int | None = None,
+        source: str | None = None,
+    ) -> BatchResult:
+        """One batch of `rows` (dicts, or tuples in the order of the source's columns); of several sources by name."""
+        for name, given in (rows if isinstance(rows, Mapping) else {self._source(source): rows}).items():
+            self._rows(self._source(name)).put(self._files, given, self.pipeline.timeZone)
         self._files += 1
         at_ms = self._next_ms if batch_time_ms is None else batch_time_ms
         self._next_ms = at_ms + self._interval_ms

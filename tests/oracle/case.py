@@ -28,7 +28,7 @@ class Case:
     batches: Sequence[Sequence[tuple[Any, ...]] | None]
     spark: Callable[[Any], Any]
     """A streaming DataFrame to the query's DataFrame."""
-    tidemill: Callable[[tm.Stream], tm.Stream]
+    tidemill: Callable[[Any], tm.Stream]
     """The same query."""
     mode: str = "append"
     digits: int | None = None
@@ -40,6 +40,9 @@ class Case:
     """"all": Spark runs until it has nothing left to do at this time. "one": one trigger a micro-batch, for what makes
     Spark run a micro-batch at every trigger (processing-time timeouts, timers and TTL), so that it is never done."""
 
+    sources: tuple[str, ...] = ()
+    """Several: each row's first column says of which source it is, and `spark` and `tidemill` are given lists."""
+
     @property
     def batch_times_ms(self) -> list[int]:
         """The batch time of each micro-batch, the same for both engines."""
@@ -49,11 +52,15 @@ class Case:
 def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> list[list[str]]:
     """What Tidemill gives for each micro-batch, both passes together."""
     p = tm.Pipeline("oracle")
-    case.tidemill(p.read(tm.Rows(case.schema)))
+    streams = [p.read(tm.Rows(case.schema), name=name) for name in case.sources or ("source",)]
+    case.tidemill(streams if case.sources else streams[0])
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
     found = []
     for rows, at_ms in zip(case.batches, case.batch_times_ms, strict=True):
-        result = tester.sweep(at_ms) if rows is None else tester.batch(rows, batch_time_ms=at_ms)
+        given: Any = rows
+        if rows is not None and case.sources:
+            given = {name: [row for row in rows if row[0] == name] for name in case.sources}
+        result = tester.sweep(at_ms) if given is None else tester.batch(given, batch_time_ms=at_ms)
         found.append(plain(result.outputs, case.digits))
         tester.restart()
     return found

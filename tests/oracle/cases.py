@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tests.oracle import cases_aggregate, cases_deduplicate, cases_processor, cases_window
+from tests.oracle import cases_aggregate, cases_deduplicate, cases_processor, cases_union, cases_window
 from tests.oracle.case import Case
 
-CASES: dict[str, Case] = {
-    case.name: case
-    for case in [*cases_deduplicate.CASES, *cases_aggregate.CASES, *cases_window.CASES, *cases_processor.CASES]
-}
+_FILES = (cases_deduplicate, cases_aggregate, cases_window, cases_processor, cases_union)
+CASES: dict[str, Case] = {case.name: case for cases in _FILES for case in cases.CASES}

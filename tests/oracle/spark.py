@@ -41,8 +41,10 @@ class _Run:
         self.spark, self.case, self.base = spark, case, base
         self.folder = base / "in"
         self.folder.mkdir()
-        source = spark.readStream.schema(case.schema).option("latestFirst", "false")
-        self.frame = case.spark(source.parquet(str(self.folder)))
+        source = spark.readStream.schema(case.schema).option("latestFirst", "false").parquet(str(self.folder))
+        first = case.schema.split()[0]
+        several = [source.where(source[first] == name) for name in case.sources]
+        self.frame = case.spark(several if several else source)
         self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
         self.clock = spark._jvm.org.apache.spark.util.ManualClock(case.batch_times_ms[0])
         self.query: Any = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..pipeline.job import Job
 from ..protocol.records import Plan, Segment
-from ..protocol.time import advance
+from ..protocol.time import after_batch
 from ..settings import Settings
 from ..sources.contract import ReadContext
 from ..store import Store, open_store
@@ -37,6 +37,8 @@ class Batch:
     """Key ranges of every level."""
     begins: frozenset[str] = frozenset()
     """The operators that have an initial state and no batch yet: this one is their first."""
+    active: Mapping[str, int] = field(default_factory=dict)
+    """The batch time of the last batch with event times of each watermark; a missing one had none yet."""
     assignment: tuple[tuple[int, ...], ...] = field(default=())
     """The numbers of the plan's splits, by scatter task."""
 
@@ -69,10 +71,7 @@ class Batch:
 
     def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
         """W(N) of each watermark, given the greatest event time that this batch saw of each."""
-        return {
-            name: advance(self.watermarks.get(name, 0), greatest.get(name), rule.delay_ms)
-            for name, rule in self.job.watermarks.items()
-        }
+        return after_batch(self.job.watermarks, self.watermarks, greatest, self.active, self.plan.batch_time_ms)
 
 
 def task_attempt() -> str:

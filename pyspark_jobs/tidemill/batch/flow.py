@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
 from ..pipeline.job import Job, Output, Placed
-from ..sources.contract import Step
+from ..sources.contract import HIDDEN, Step
 
 
 class Receiver(Protocol):
@@ -41,11 +41,24 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
             run(job, action.number, rows, receiver, origin)
         elif action.step is not None:
             run(job, action.number, _made(action.step, rows, job.time_zone, origin), receiver, origin)
+        else:
+            run(job, action.number, _united(rows, action.schema), receiver, origin)
 
 
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows with the declared columns only, in their order."""
     return rows if rows.schema.names == schema.names else rows.select(schema.names)
+
+
+def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows in the columns of a union, null where they lack one, and what is hidden."""
+    hidden = [rows.schema.field(name) for name in HIDDEN if name in rows.schema.names]
+    fields = [*schema, *hidden]
+    columns = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _made(step: Step, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:

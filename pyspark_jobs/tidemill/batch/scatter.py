@@ -8,6 +8,7 @@ of chunks it was sent.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,6 +114,7 @@ class _Block:
         self.late_ids: set[int] = set()
         self.aside_ids: set[int] = set()
         self.late_uncounted = 0
+        self.turns: Counter[str] = Counter()
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
         """Prepared in Rust (late rows out, combined), then cut by key range."""
@@ -121,16 +123,19 @@ class _Block:
         prepared = self.sender.handles[operator.name].prepare(given, self.sender.pass_)
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)
+        self.turns[operator.name] += 1
         parts = _native.partition(prepared.rows, operator.maps[0].key.names, self.sender.ends)
         for target, part in enumerate(parts):
             for number, piece in enumerate(pieces(part, self.sender.batch.settings.chunk_bytes)):
-                self._send(target, wire.ROWS, operator.name, piece, number)
+                self._send(target, wire.ROWS, operator.name, piece, number, self.turns[operator.name])
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Rows of a keyless stream, to the range of the split."""
         given = flow.declared(rows, output.schema)
+        turn = f"output {output.name}"
+        self.turns[turn] += 1
         for number, piece in enumerate(pieces(given, self.sender.batch.settings.chunk_bytes)):
-            self._send(self.keyless, wire.OUTPUT, output.name, piece, number)
+            self._send(self.keyless, wire.OUTPUT, output.name, piece, number, self.turns[turn])
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
         """Event times seen."""
@@ -168,8 +173,11 @@ class _Block:
             rejects = late_rejects(placed, late, self.split.source, self.split.path)
             self._send(self.keyless, wire.LATE, placed.operator.name, rejects, 0)
 
-    def _send(self, target: int, kind: str, subject: str, rows: pa.RecordBatch | pa.Table, part: int) -> None:
-        order = (self.split_number, self.block, part)
+    def _send(
+        self, target: int, kind: str, subject: str, rows: pa.RecordBatch | pa.Table, part: int, turn: int = 0
+    ) -> None:
+        """`turn`: how often the block has come here already, by another branch of a union."""
+        order = (self.split_number, self.block, turn, part)
         fields = {"hash": self.hash} if kind == wire.OUTPUT else {}
         head = Head(kind, self.sender.task, subject, 0, order, self.split_number, fields)
         self.items.append(self.sender.item(target, head, rows))

@@ -137,7 +137,7 @@ class Drain:
 
     def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
-        if not planning.is_due(head, at_ms):
+        if not planning.is_due(head, at_ms, self.context.job.watermarks):
             return None
         return self._written(planning.sweep_plan(self.context, head, at_ms))
 

@@ -48,6 +48,7 @@ def execute(
         settings=context.settings,
         state={name: maps for name, maps in context.state(head).items() if name in context.job.operators},
         watermarks=_watermarks(context, head),
+        active=active_ms(head),
         begins=frozenset(context.begins_with(head)),
         tasks=task_count(plan, engine, tasks, _task_bytes(context), context.job.ranges),
     )
@@ -73,6 +74,17 @@ def _check_sources(context: Context, plan: Plan) -> None:
                 + ", ".join(f"`{name}`" for name in context.job.sources),
                 hint="give the source its name back, or give the plan up: tidemill replan",
             )
+
+
+def active_ms(head: Commit | None) -> dict[str, int]:
+    """The batch time of the last batch with event times, by watermark."""
+    seen = head.event_time if head is not None else {}
+    return {name: times["active"] for name, times in seen.items() if "active" in times}
+
+
+def _active(batch: Batch, name: str, seen: Mapping[str, int]) -> int:
+    now_ms = batch.plan.batch_time_ms
+    return now_ms if seen else batch.active.get(name, now_ms)
 
 
 def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
@@ -144,8 +156,9 @@ def _commit(
         batch_time_ms=plan.batch_time_ms,
         watermarks=base[0].watermarks,
         event_time={
-            name: {**base[0].event_time.get(name, {}), "watermark": batch.watermarks.get(name, 0)}
+            name: {**seen, "watermark": batch.watermarks.get(name, 0), "active": _active(batch, name, seen)}
             for name in job.watermarks
+            for seen in [base[0].event_time.get(name, {})]
         },
         state=state,
         ledger=[],

@@ -17,10 +17,12 @@ from ..errors import InvalidInput
 from ..pipeline.graph import TimePolicy
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
+from ..protocol.time import Rule, after_batch
 from ..settings import time_ms
 from ..sources.contract import SourceFile
 from ..sources.ledger import unseen
 from .context import Context
+from .execute import active_ms
 
 LOG = logging.getLogger("tidemill")
 LAST_MS = 253_402_300_799_999
@@ -159,11 +161,13 @@ def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
     )
 
 
-def is_due(head: Commit | None, at_ms: int) -> bool:
-    """Whether some deadline has come: of the batch clock by `at_ms`, of event time by the watermark."""
+def is_due(head: Commit | None, at_ms: int, rules: Mapping[str, Rule]) -> bool:
+    """Whether some deadline has come: of the batch clock by `at_ms`, of event time by the watermark, where that a sweep
+    would leave it at."""
     if head is None:
         return False
-    watermark = min(head.watermarks.values(), default=None)
+    after = after_batch(rules, head.watermarks, {}, active_ms(head), at_ms)
+    watermark = min({**head.watermarks, **after}.values(), default=None)
     due_by = {"batch": at_ms, "event": watermark}
     return any(
         (now := due_by.get(clock)) is not None and deadline <= now for clock, deadline in head.next_deadline.items()

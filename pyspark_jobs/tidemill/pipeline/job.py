@@ -16,16 +16,16 @@ from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
-from .nodes import Keyed, Node, Read, Stateless, Watermark, parent_of
+from .nodes import Keyed, Node, Read, Stateless, Union, Watermark, parent_of, parents_of
 from .pipeline import Pipeline
 
 
 @dataclass(frozen=True)
 class Action:
-    """One node: exactly one of source, step, watermark, operator is set. `parent` is a node's number."""
+    """One node: at most one of source, step, watermark, operator is set, none for a union. `parents` are numbers."""
 
     number: int
-    parent: int | None
+    parents: tuple[int, ...]
     schema: pa.Schema
     source: str | None = None
     step: Step | None = None
@@ -35,11 +35,13 @@ class Action:
 
 @dataclass(frozen=True)
 class WatermarkRule:
-    """A watermark: over which column, and by how much rows may be late."""
+    """A watermark: over which column, and how it moves (`protocol.time.Rule`)."""
 
     name: str
     column: str
     delay_ms: int
+    idle_ms: int | None = None
+    peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class Job:
         return max((placed.level + 1 for placed in self.operators.values()), default=1)
 
     def children(self, node: int) -> list[Action]:
-        """The actions fed by a node, in order of their numbers."""
-        return [action for action in self.actions if action.parent == node]
+        """The actions fed by a node, in order of their numbers; a union of a stream with itself is there twice."""
+        return [action for action in self.actions for parent in action.parents if parent == node]
 
     def outputs_of(self, node: int) -> list[Output]:
         """The sinks at a node."""
@@ -124,7 +126,7 @@ def compile_job(pipeline: Pipeline) -> Job:
         time_zone=pipeline.timeZone,
         sources=dict(pipeline.sources),
         actions=actions,
-        watermarks={n: WatermarkRule(n, w.column, w.delay_ms) for n, w in pipeline.watermarks.items() if w in numbers},
+        watermarks=_watermarks(pipeline, numbers),
         operators=_placed(pipeline, numbers),
         outputs=_outputs(pipeline, numbers),
         metadata=any(action.step is not None and action.step.needs_metadata for action in actions),
@@ -137,8 +139,7 @@ def _numbered(pipeline: Pipeline) -> dict[Node, int]:
 
     def visit(node: Node) -> None:
         if node not in numbers:
-            parent = parent_of(node)
-            if parent is not None:
+            for parent in parents_of(node):
                 visit(parent)
             numbers[node] = len(numbers)
 
@@ -150,8 +151,7 @@ def _numbered(pipeline: Pipeline) -> dict[Node, int]:
 
 
 def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
-    parent = parent_of(node)
-    action = Action(number, None if parent is None else numbers[parent], node.schema)
+    action = Action(number, tuple(numbers[parent] for parent in parents_of(node)), node.schema)
     match node:
         case Read():
             return dataclasses.replace(action, source=node.source)
@@ -161,6 +161,8 @@ def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
             return dataclasses.replace(action, watermark=node.name)
         case Keyed():
             return dataclasses.replace(action, operator=node.operator.name)
+        case Union():
+            return action
     raise TypeError(f"unknown node {node!r}")
 
 
@@ -179,12 +181,21 @@ def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
     return placed
 
 
+def _watermarks(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, WatermarkRule]:
+    """The watermarks that rows pass; all of them count together."""
+    passed = {name: node for name, node in pipeline.watermarks.items() if node in numbers}
+    return {
+        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, tuple(n for n in passed if n != name))
+        for name, node in passed.items()
+    }
+
+
 def _outputs(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Output]:
     outputs = {
         write.name: Output(write.name, numbers[write.node], write.sink, write.node.schema)
         for write in pipeline.sinks.values()
     }
-    fed = {parent_of(node) for node in numbers}
+    fed = {parent for node in numbers for parent in parents_of(node)}
     written = {write.node for write in pipeline.sinks.values()}
     for name, keyed in pipeline.operators.items():
         if keyed not in fed and keyed not in written:

@@ -54,6 +54,7 @@ class Watermark(Node):
     name: str = field(kw_only=True)
     column: str = field(kw_only=True)
     delay_ms: int = field(kw_only=True)
+    idle_ms: int | None = field(kw_only=True, default=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,13 @@ class Keyed(Node):
 
     parent: Node = field(kw_only=True)
     operator: BoundOperator = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Node):
+    """The rows of several streams as one, by name; none of them comes from an operator."""
+
+    parents: tuple[Node, ...] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,16 @@ class Write:
 
 
 def parent_of(node: Node) -> Node | None:
-    """The node that `node` is made from."""
+    """The node that `node` is made from; None for a source and for a union."""
     return None if isinstance(node, Read) else getattr(node, "parent", None)
+
+
+def parents_of(node: Node) -> tuple[Node, ...]:
+    """The nodes that `node` is made from."""
+    if isinstance(node, Union):
+        return node.parents
+    parent = parent_of(node)
+    return () if parent is None else (parent,)
 
 
 def nearest_operator(node: Node) -> Keyed | None:

@@ -22,7 +22,8 @@ from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
 from .graph import Graph
 from .grouped import GroupedStream
-from .nodes import EventTime, Node, Read, Stateless, Watermark, Write, nearest_operator
+from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
+from .union import union
 
 
 class Stream:
@@ -66,20 +67,22 @@ class Stream:
         return self._stateless(MapBatches(fn, schema))
 
     def withWatermark(
-        self, column: str, delay: str | int | timedelta, late: str = "drop", idle: str | None = None
+        self, column: str, delay: str | int | timedelta, late: str = "drop", idle: str | timedelta | None = None
     ) -> Stream:
         """Event time is `column`; rows more than `delay` behind the greatest one seen are late. Spark: `withWatermark`.
 
         `late`: "drop" (counted), "quarantine" (kept aside) or "keep" (they reach the function). Only operators that
-        use event time look at lateness. `idle` is not there yet.
+        use event time look at lateness. `idle` ("15 minutes"): in a batch or sweep without event times of this stream,
+        so long after the last one with some (by batch time), the watermark follows the batch time less `delay`, and in
+        a union it does not stay behind the others. Ours: Spark's waits for ever.
         """
         return Stream(self._pipeline, self._watermark(column, delay, late, idle))
 
-    def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | None) -> Watermark:
+    def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | timedelta | None) -> Watermark:
         if nearest_operator(self._node) is not None:
             raise InvalidInput("withWatermark after a keyed operator is not there yet: set it on the source's stream")
-        if idle is not None:
-            raise InvalidInput("withWatermark: `idle` is not there yet: leave it out")
+        if idle is not None and duration_ms(idle) <= 0:
+            raise InvalidInput(f"withWatermark: idle={idle!r}, expected more than zero")
         if late not in ("drop", "quarantine", "keep"):
             raise InvalidInput(f"withWatermark: late={late!r}, expected 'drop', 'quarantine' or 'keep'")
         found = column(self.schema, name, "withWatermark")
@@ -87,6 +90,11 @@ class Stream:
             raise InvalidInput(f"withWatermark: column `{name}` is {found.type}, expected a timestamp")
         source = _source_of(self._node)
         key = f"{source}.{name}"
+        if isinstance(self._node, Union) and self._node.event_time is not None:
+            raise InvalidInput(
+                f"withWatermark: the streams of the union have watermarks already, on `{self._node.event_time.column}`",
+                hint="set it on them, or on the union, not on both",
+            )
         node = Watermark(
             self.schema,
             EventTime(key, name, late),  # type: ignore[arg-type]
@@ -94,11 +102,33 @@ class Stream:
             name=key,
             column=name,
             delay_ms=duration_ms(delay),
+            idle_ms=None if idle is None else duration_ms(idle),
         )
         if key in self._pipeline.watermarks:
             raise InvalidInput(f"source `{source}` has a watermark on `{name}` already: use that stream twice")
         self._pipeline.watermarks[key] = node
         return node
+
+    def unionByName(self, other: Stream, allowMissingColumns: bool = False) -> Stream:
+        """The rows of both streams as one, columns by name, in the order of this one's. Spark: `unionByName`.
+
+        The watermark is the least of theirs: a source that has not delivered yet holds it back (see `idle=` in
+        `withWatermark`). Types must be the same, and event time the same column, or be set on the union.
+        `allowMissingColumns`: a column that one of them lacks is null there. Rows of a key come in plan order, source
+        by source in the order of `p.read`. Not behind a keyed operator yet.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("visits")
+        >>> web = p.read(tm.Rows("user string, page string"), name="web")
+        >>> app = p.read(tm.Rows("page string, user string"), name="app")
+        >>> web.unionByName(app).schema.names
+        ['user', 'page']
+        """
+        if not isinstance(other, Stream):
+            raise InvalidInput(f"unionByName: expected a stream, found {other!r}")
+        return Stream(
+            self._pipeline, union(self._pipeline, self._node, other._pipeline, other._node, allowMissingColumns)
+        )
 
     def groupBy(self, *columns: str | Window) -> GroupedStream[Stream]:
         """The stream by key: columns, and at most one `tm.window(…)`. A null is a key of its own. Spark: `groupBy`."""
@@ -198,7 +228,7 @@ def _names(method: str, columns: Sequence[str], schema: pa.Schema) -> Sequence[s
 
 
 def _source_of(node: Node) -> str:
-    current: Any = node
-    while not isinstance(current, Read):
-        current = current.parent
-    return current.source
+    """The source that a node's rows come from; of a union `a+b`."""
+    if isinstance(node, Read):
+        return node.source
+    return "+".join(dict.fromkeys(_source_of(parent) for parent in parents_of(node)))

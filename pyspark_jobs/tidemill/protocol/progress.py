@@ -111,7 +111,7 @@ def _event_time(commit: Commit) -> dict[str, str]:
     if not commit.event_time:
         return {}
     name = min(commit.event_time, key=lambda one: commit.watermarks.get(one, 0))
-    return {key: iso(value) for key, value in commit.event_time[name].items()}
+    return {key: iso(value) for key, value in commit.event_time[name].items() if key != "active"}
 
 
 def _operator(name: str, commit: Commit) -> dict[str, Any]:

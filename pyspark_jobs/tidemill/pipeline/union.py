@@ -1,0 +1,67 @@
+"""`unionByName`: two streams as one, checked by name and type, and what becomes of their event times.
+
+INVARIANT: both branches have the same event time column and rule for late rows, or neither has one: else a row's
+lateness would depend on the branch that it came by.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..schema import to_ddl, type_ddl
+from .graph import Graph
+from .nodes import EventTime, Node, Union, nearest_operator
+
+
+def union(pipeline: Graph, left: Node, other: Graph, right: Node, missing: bool) -> Union:
+    """The node of both; `InvalidInput` for streams of two pipelines, behind operators, or that do not fit."""
+    if other is not pipeline:
+        raise InvalidInput(
+            f"unionByName: the streams belong to two pipelines, `{pipeline.name}` and `{other.name}`",
+            hint="read both sources in one pipeline: p.read(…, name=…)",
+        )
+    for node in (left, right):
+        operator = nearest_operator(node)
+        if operator is not None:
+            raise InvalidInput(
+                f"unionByName behind the keyed operator `{operator.operator.name}` is not there yet: the order of rows "
+                "would depend on the number of tasks",
+                hint="unite the streams before .groupBy",
+            )
+    return Union(_columns(left.schema, right.schema, missing), _event_time(left, right), parents=(left, right))
+
+
+def _columns(left: pa.Schema, right: pa.Schema, missing: bool) -> pa.Schema:
+    faults = []
+    for field in left:
+        if field.name in right.names and right.field(field.name).type != field.type:
+            there = type_ddl(right.field(field.name).type)
+            faults.append(f"column `{field.name}` is {type_ddl(field.type)} in one and {there} in the other")
+    if not missing:
+        faults += [f"column `{name}` is only in the first" for name in left.names if name not in right.names]
+        faults += [f"column `{name}` is only in the second" for name in right.names if name not in left.names]
+    if faults:
+        raise InvalidInput(
+            f"unionByName: {'; '.join(faults)} (found `{to_ddl(left)}` and `{to_ddl(right)}`)",
+            hint="cast or rename with .sql, or say allowMissingColumns=True where columns are missing",
+        )
+    both = [
+        field.with_nullable(field.name not in right.names or field.nullable or right.field(field.name).nullable)
+        for field in left
+    ]
+    return pa.schema([*both, *(field.with_nullable(True) for field in right if field.name not in left.names)])
+
+
+def _event_time(left: Node, right: Node) -> EventTime | None:
+    one, other = left.event_time, right.event_time
+    if (one is None) != (other is None) or (one and other and (one.column, one.late) != (other.column, other.late)):
+        raise InvalidInput(
+            f"unionByName: one stream has {_shown(one)}, the other {_shown(other)}",
+            hint="give both the same column and late=, or set the watermark on the union",
+        )
+    return one
+
+
+def _shown(event_time: EventTime | None) -> str:
+    return "no watermark" if event_time is None else f'a watermark on `{event_time.column}` (late="{event_time.late}")'

@@ -289,6 +289,7 @@ def transform_with_state(
     event_time: str | None,
     late: str,
     time_zone: str,
+    initial: Any,
 ) -> Operator:
     """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
 
@@ -297,7 +298,11 @@ def transform_with_state(
     from now on. `time_mode` is "None", "ProcessingTime" (batch time) or "EventTime" (the watermark; late rows are taken
     out in `prepare` unless `late` is "keep"). `output_event_time`: an output column that may not be late.
 
-    One map a variable, in their order, then `timers`: key, expiry_ms → nothing. A list's sub-key is a position, a map's
+    `initial`: None, or an object with `stored` (what the map of the initial state keeps beside the key) and `shown`
+    (the columns of the rows that `handleInitialState` is given, in the first batch).
+
+    One map a variable, in their order, then `timers`: key, expiry_ms → nothing, then, with `initial`, `initial`: key,
+    row → what is stored. A list's sub-key is a position, a map's
     the user's key; a deadline is when a row has lived its time, or a timer is due.
     """
 

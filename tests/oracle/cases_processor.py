@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -114,6 +115,36 @@ class Commanded(StatefulProcessor):
         return Row(k=key[0], what=what, seen=repr(state), processing_ms=clocks[0], watermark_ms=clocks[1])
 
 
+class Seeded(Commanded):
+    """Begins with an initial state, and timers that it registers."""
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        self.value.update((initialState.n, None, None, None))
+        self.list.appendValue((initialState.n, str(tuple(initialState))))
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        self.handle.registerTimer(now_ms + (initialState.n - 1) * 1000)
+
+
+INITIAL = [("a", 1), ("z", 2), ("a", 3), (None, 4), ("y", 0)]
+
+
+def seeded(name: str, batches: list[Any]) -> Case:
+    """An initial state with keys that have rows, keys that have none, and a key that comes twice."""
+
+    def spark(frame: Any) -> Any:
+        initial = frame.sparkSession.createDataFrame(INITIAL, "k string, n int").groupBy("k")
+        return frame.groupBy("k").transformWithState(Seeded(timers=True), OUTPUT, "Update", "ProcessingTime", initial)
+
+    def tidemill(stream: Any) -> Any:
+        columns = [pa.array(list(column)) for column in zip(*INITIAL, strict=True)]
+        initial = pa.table([columns[0], columns[1].cast("int32")], names=["k", "n"])
+        return stream.groupBy("k").transformWithState(
+            Seeded(timers=True), OUTPUT, "Update", "ProcessingTime", initialState=initial
+        )
+
+    return Case(f"processor-{name}", SCHEMA, batches, spark, tidemill, mode="update", triggers="one")
+
+
 def commands(seed: int, kinds: list[str], time: Callable[[random.Random, int], Any]) -> list[Any]:
     """Twelve micro-batches of a few keys; in some only time passes."""
     chance = random.Random(seed)
@@ -154,7 +185,11 @@ def case(name: str, batches: list[Any], processor: Callable[[], Any], mode: str,
     return Case(f"processor-{name}", SCHEMA, batches, spark, tidemill, mode="update", **more)
 
 
+LOOKS = [[(k, None, "look", 0) for k in keys] for keys in ("ab", "", "ayz", "z", "b")]
+
 CASES = [
+    seeded("initial-state", LOOKS),
+    seeded("initial-state-before-any-row", [[], *LOOKS[:3]]),
     *(case(f"states-{seed}", commands(seed, STATES, lambda *_: None), Commanded, "None") for seed in (1, 2)),
     *(
         case(

@@ -7,24 +7,31 @@ Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySpark
 from __future__ import annotations
 
 import copy
+import dataclasses
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from .. import _native
 from ..errors import InvalidInput, TidemillError
 from ..names import map_name
 from ..schema import to_arrow
 from ..settings import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
+from .initial import Initial
+from .processor_initial import InitialRows
+from .processor_task import ProcessorTask
 from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode
 
 TIMERS = MapColumns("timers", pa.schema([]), pa.schema([("expiry_ms", pa.int64())]), pa.schema([]))
 """The last map: the timers of each key. Its key columns are the operator's."""
+
+INITIAL = "initial"
+"""The map of the initial state, which the first batch empties."""
+_ROW = pa.schema([("row", pa.int64())])
 
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
 _CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
@@ -52,8 +59,8 @@ class TransformWithStateOperator(Declared):
             raise unknown("timeMode", str(self.time_mode), _TIME_MODES.values())
         if str(self.output_mode).lower() not in _OUTPUT_MODES:
             raise unknown("outputMode", str(self.output_mode), _OUTPUT_MODES)
-        if self.initial_state is not None:
-            raise InvalidInput(f"{what}: initialState is not there yet: leave it out")
+        key = key_schema(given)
+        initial = None if self.initial_state is None else InitialRows.of(self.initial_state, key, what)
         if time_mode == "EventTime" and given.event_time is None:
             raise InvalidInput(
                 f'{what} with timeMode "EventTime" needs a watermark on the stream, found none',
@@ -68,6 +75,7 @@ class TransformWithStateOperator(Declared):
             output_schema=output_schema,
             time_mode=time_mode,
             event_time=self._event_time(given, output_schema, what),
+            initial_rows=initial,
         )
         return bound.with_variables()
 
@@ -99,17 +107,6 @@ class TransformWithStateOperator(Declared):
 
 
 @dataclass(frozen=True)
-class Variable:
-    """A variable and its map, as the engine is told of it."""
-
-    map: str
-    sub_key: pa.Schema
-    value: pa.Schema
-    ttl_ms: int | None
-    state: Any
-
-
-@dataclass(frozen=True)
 class BoundTransformWithState(Defaults):
     """`transformWithState` over a known input, its variables known."""
 
@@ -120,6 +117,7 @@ class BoundTransformWithState(Defaults):
     output_schema: pa.Schema
     time_mode: TimeMode
     event_time: str | None = None
+    initial_rows: InitialRows | None = None
     kind: str = "transform-with-state"
 
     def with_variables(self) -> BoundTransformWithState:
@@ -130,9 +128,7 @@ class BoundTransformWithState(Defaults):
         self.call(processor, "close")
         declared = tuple(handle.declared.values())
         _check_names(self.name, [one.name for one in declared])
-        bound = BoundTransformWithState(
-            self.name, self.input, self.processor, declared, self.output_schema, self.time_mode, self.event_time
-        )
+        bound = dataclasses.replace(self, variables=declared)
         for columns in bound.maps:
             columns.engine()
         return bound
@@ -178,7 +174,30 @@ class BoundTransformWithState(Defaults):
         """One map a variable, then the timers': (key, nothing | position | user's key) → value."""
         key = key_schema(self.input)
         variables = (self._map(one, key) for one in self.variables)
-        return (*variables, MapColumns(TIMERS.name, key, TIMERS.sub_key, TIMERS.value))
+        timers = MapColumns(TIMERS.name, key, TIMERS.sub_key, TIMERS.value)
+        initial = [] if self.initial_rows is None else [MapColumns(INITIAL, key, _ROW, self.stored_initial)]
+        return (*variables, timers, *initial)
+
+    @property
+    def stored_initial(self) -> pa.Schema:
+        """The columns of the initial state beside the key, as its map has them."""
+        given = self.initial_rows
+        return pa.schema([]) if given is None else _renamed(given.state, "value", [*self.input.key, *_ROW.names])
+
+    @property
+    def initial(self) -> Initial | None:
+        """Rows of a key, any number; `handleInitialState` is called for each."""
+        given = self.initial_rows
+        if given is None:
+            return None
+        return Initial(key_schema(self.input), given.state, data=given.table, repeats=True)
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """The rows as they are, numbered."""
+        key, state = key_schema(self.input), self.stored_initial
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        keys, columns = rows.columns[: len(key)], rows.columns[len(key) :]
+        return {INITIAL: pa.table([*keys, numbers, *columns], schema=pa.schema([*key, *_ROW, *state]))}
 
     def _map(self, one: Declaration, key: pa.Schema) -> MapColumns:
         position = pa.schema([("position", pa.int64())])
@@ -194,75 +213,7 @@ class BoundTransformWithState(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator with a copy of the processor."""
-        return ProcessorHandle(self)
-
-
-class ProcessorHandle:
-    """The operator at work in one task: `init` before its first pass, `close` after its last."""
-
-    def __init__(self, operator: BoundTransformWithState) -> None:
-        self.operator = operator
-        self.processor = operator.copied()
-        self.inner: Any = None
-
-    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
-        """Late rows out; needs no `init`."""
-        if self.inner is None:
-            handle = self._handle()
-            for one in self.operator.variables:
-                handle.states[one.name] = one.state(self.operator.name, self.operator.input.time_zone)
-            self.inner = self._native(handle)
-        return self.inner.prepare(rows, pass_, combine)
-
-    def open(self, maps: Sequence[Any]) -> None:
-        """Calls `init`, and takes the maps."""
-        handle = self._handle()
-        self.operator.call(self.processor, "init", handle)
-        handle.seal()
-        self.inner = self._native(handle)
-        self.inner.open(maps)
-
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Calls the processor for keys with rows, then for timers that are due."""
-        rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
-        return rows
-
-    def finish(self) -> list[Any]:
-        """Calls `close`."""
-        maps: list[Any] = self.inner.finish()
-        self.operator.call(self.processor, "close")
-        return maps
-
-    def metrics(self) -> dict[str, int]:
-        """As the engine counts."""
-        found: dict[str, int] = self.inner.metrics()
-        return found
-
-    def _handle(self) -> StatefulProcessorHandle:
-        operator = self.operator
-        known = {one.name: one for one in operator.variables}
-        return StatefulProcessorHandle(operator.name, operator.time_mode, operator.input.time_zone, known)
-
-    def _native(self, handle: StatefulProcessorHandle) -> Any:
-        operator = self.operator
-        variables = [
-            Variable(columns.name, columns.sub_key, columns.value, one.ttl_ms, handle.states[one.name])
-            for one, columns in zip(operator.variables, operator.maps, strict=False)
-        ]
-        return _native.transform_with_state(
-            name=operator.name,
-            key=list(operator.input.key),
-            input_schema=operator.input.schema,
-            processor=self.processor,
-            variables=variables,
-            timers=handle.timers,
-            time_mode=operator.time_mode,
-            output_schema=operator.output_schema,
-            output_event_time=operator.event_time,
-            event_time=operator.input.event_time,
-            late=operator.input.late,
-            time_zone=operator.input.time_zone,
-        )
+        return ProcessorTask(self)
 
 
 def _check_names(operator: str, names: Sequence[str]) -> None:

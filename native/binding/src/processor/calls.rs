@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use tidemill_core::Result;
 use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
@@ -63,6 +64,8 @@ pub(super) struct PythonProcessor {
     pub(super) time_mode: TimeMode,
     pub(super) key: Vec<Field>,
     pub(super) row: Arc<RowKind>,
+    /// Rows of the initial state.
+    pub(super) initial: Arc<RowKind>,
     pub(super) variables: Vec<Variable>,
     pub(super) timers: Py<PyTimers>,
     pub(super) at: At,
@@ -81,6 +84,7 @@ impl Processor for PythonProcessor {
                     let feed = Feed::new(Arc::clone(&self.row), chunks, rows)?;
                     run.rows(&Arc::new(Mutex::new(feed)), rows, ends)
                 }
+                Calls::Initial { rows, ends } => run.initial(rows, ends),
                 Calls::Timers(fires) => run.timers(fires),
             };
             self.at.leave();
@@ -125,7 +129,7 @@ impl<'a, 'py> Run<'a, 'py> {
     }
 
     fn rows(&mut self, feed: &Arc<Mutex<Feed>>, rows: &[RowAt], ends: &[usize]) -> Result<()> {
-        let method = self.of.processor.bind(self.py).getattr(intern!(self.py, "handleInputRows")).map_err(external)?;
+        let method = self.method(intern!(self.py, "handleInputRows"))?;
         let mut start = 0;
         for (number, &end) in (0u32..).zip(ends) {
             let key = self.key(number)?;
@@ -139,9 +143,32 @@ impl<'a, 'py> Run<'a, 'py> {
         Ok(())
     }
 
+    /// One call a row; nothing is emitted.
+    fn initial(&mut self, rows: &RecordBatch, ends: &[usize]) -> Result<()> {
+        let method = self.method(intern!(self.py, "handleInitialState"))?;
+        let all: Vec<RowAt> = (0u32..).take(rows.num_rows()).map(|row| RowAt { chunk: 0, row }).collect();
+        let kind = Arc::clone(&self.of.initial);
+        let feed = Arc::new(Mutex::new(Feed::named_by_place(kind, rows, &all)));
+        let mut start = 0;
+        for (number, &end) in (0u32..).zip(ends) {
+            let key = self.key(number)?;
+            let place = self.place("handleInitialState", &key, None);
+            self.of.at.enter(number as usize);
+            for row in self.iterator(&feed, start..end).and_then(|rows| rows.try_iter()).map_err(external)? {
+                let row = row.map_err(|error| place.raised(error))?;
+                method.call1((&key, row, &self.times)).map_err(|error| place.raised(error))?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn method(&self, name: &Bound<'py, PyString>) -> Result<Bound<'py, PyAny>> {
+        self.of.processor.bind(self.py).getattr(name).map_err(external)
+    }
+
     fn timers(&mut self, fires: &[(u32, i64)]) -> Result<()> {
-        let method =
-            self.of.processor.bind(self.py).getattr(intern!(self.py, "handleExpiredTimer")).map_err(external)?;
+        let method = self.method(intern!(self.py, "handleExpiredTimer"))?;
         for &(number, expiry_ms) in fires {
             let key = self.key(number)?;
             let place = self.place("handleExpiredTimer", &key, None);

@@ -52,6 +52,20 @@ impl Declared<'_> {
     }
 }
 
+/// The initial state as Python declares it.
+#[derive(FromPyObject)]
+pub(crate) struct Initial<'py> {
+    stored: Bound<'py, PyAny>,
+    shown: Bound<'py, PyAny>,
+}
+
+impl Initial<'_> {
+    /// What its map keeps beside the key, and what the processor is shown.
+    fn schemas(&self) -> PyResult<(Schema, Schema)> {
+        Ok((schema_in(&self.stored)?, schema_in(&self.shown)?))
+    }
+}
+
 /// The operator over a processor whose variables are the objects that its `init` is handed.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
@@ -70,13 +84,16 @@ pub(crate) fn transform_with_state(
     event_time: Option<String>,
     late: &str,
     time_zone: &str,
+    initial: Option<Initial<'_>>,
 ) -> PyResult<PyOperator> {
+    let initial = initial.map(|initial| initial.schemas()).transpose()?;
     let output = Arc::new(schema_in(output_schema)?);
     let spec = ProcessorSpec {
         name: name.to_owned(),
         key,
         input: Arc::new(schema_in(input_schema)?),
         variables: variables.iter().map(Declared::map_of).collect::<PyResult<_>>()?,
+        initial: initial.as_ref().map(|(stored, _)| stored.fields().clone()),
         time_mode: mode(py, time_mode)?,
         event_time,
         late: late_rows(py, late)?,
@@ -86,6 +103,7 @@ pub(crate) fn transform_with_state(
     let zone = Arc::new(Zone::named(py, time_zone)?);
     let at = At::default();
     let shown = spec.value_columns();
+    let given = initial.map_or_else(Schema::empty, |(_, shown)| shown);
     let processor = PythonProcessor {
         operator: name.to_owned(),
         processor,
@@ -94,6 +112,11 @@ pub(crate) fn transform_with_state(
         row: Arc::new(RowKind {
             shape: Shape::record(py, columns(&spec, &shown).raise(py)?.fields(), None)?,
             columns: shown,
+            zone: Arc::clone(&zone),
+        }),
+        initial: Arc::new(RowKind {
+            shape: Shape::record(py, given.fields(), None)?,
+            columns: Vec::new(),
             zone: Arc::clone(&zone),
         }),
         variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,

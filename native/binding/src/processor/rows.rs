@@ -44,6 +44,12 @@ impl Feed {
         Ok(Self { kind, chunks, rows: rows.to_vec(), window: 0..0, decoders: Vec::new() })
     }
 
+    /// The rows `rows` of a batch that has the columns in their order.
+    pub(super) fn named_by_place(kind: Arc<RowKind>, batch: &RecordBatch, rows: &[RowAt]) -> Self {
+        let chunks = batch.columns().iter().map(|column| vec![Arc::clone(column)]).collect();
+        Self { kind, chunks, rows: rows.to_vec(), window: 0..0, decoders: Vec::new() }
+    }
+
     fn get<'py>(&mut self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
         if !self.window.contains(&row) {
             self.turn_to(row).map_err(|error| to_python(py, error))?;

@@ -2,10 +2,12 @@
 //! variables of its key (`transformWithState`).
 //!
 //! Here: which rows are late, rows by key, which timers fire in which order, which values have expired, and what is
-//! written. The calls stand behind `Processor`. INVARIANT: keys with rows are visited first, in (hash, bytes) order;
-//! then the timers that are due by then, by (expiry, hash, bytes). A timer registered while timers fire waits for the
-//! next pass, and one that has fired is gone, whatever its call did.
+//! written. The calls stand behind `Processor`. INVARIANT: in the first batch the initial state is handed over before
+//! all else. Keys with rows are visited then, in (hash, bytes) order; then the timers that are due by then, by (expiry,
+//! hash, bytes). A timer registered while timers fire waits for the next pass, and one that has fired is gone, whatever
+//! its call did.
 
+mod initial;
 mod spec;
 mod store;
 #[cfg(test)]
@@ -43,7 +45,7 @@ pub struct ProcessorOperator<P> {
     late: LateRows,
     /// Of each variable.
     ttl_ms: Vec<Option<i64>>,
-    /// One for each variable, then the timers'.
+    /// One for each variable, then the timers', then, where there is one, that of the initial state.
     maps: Vec<MapSchema>,
     prepared: SchemaRef,
     output: SchemaRef,
@@ -111,6 +113,23 @@ impl<P: Processor> ProcessorOperator<P> {
         self.visit(&keys, Calls::Timers(&fires), maps, pass, out)
     }
 
+    /// Hands the rows of the initial state over, each once.
+    fn call_initial(
+        &mut self,
+        maps: &mut [StateMap],
+        initial: &mut StateMap,
+        pass: &Pass,
+        out: &mut Output,
+    ) -> Result<()> {
+        let Some(found) = initial::taken(initial, pass.batch_time_ms)? else { return Ok(()) };
+        self.visit(&found.keys, Calls::Initial { rows: &found.rows, ends: &found.ends }, maps, pass, out)
+    }
+
+    /// How many maps hold variables and timers.
+    fn kept(&self) -> usize {
+        self.ttl_ms.len() + 1
+    }
+
     /// Reads what is stored of `keys`, makes the calls, and writes what they came to.
     fn visit(
         &mut self,
@@ -148,7 +167,7 @@ impl<P: Processor> ProcessorOperator<P> {
     }
 
     fn check(&self, answer: &Answer, pass: &Pass) -> Result<()> {
-        if answer.written.len() != self.maps.len() || answer.emitted_by.len() != answer.outputs.num_rows() {
+        if answer.written.len() != self.kept() || answer.emitted_by.len() != answer.outputs.num_rows() {
             return Err(Error::InternalError(format!(
                 "the processor of operator `{}` did not answer whole",
                 self.name
@@ -195,6 +214,10 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
         if maps.len() != self.maps.len() {
             let (found, expected) = (maps.len(), self.maps.len());
             return Err(Error::InternalError(format!("operator `{}` keeps {expected} maps, not {found}", self.name)));
+        }
+        let (maps, rest) = maps.split_at_mut(self.kept());
+        if let ([initial], true, PassKind::Data) = (rest, pass.begins, pass.kind) {
+            self.call_initial(maps, initial, pass, out)?;
         }
         let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
         if !groups.is_empty() {

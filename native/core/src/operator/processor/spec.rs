@@ -13,6 +13,10 @@ use crate::schema::MapSchema;
 const TIMERS: &str = "timers";
 /// Its sub-key: when the timer is due, ms since the epoch.
 const EXPIRY: &str = "expiry_ms";
+/// The name of the map of the initial state, which the first batch empties.
+const INITIAL: &str = "initial";
+/// Its sub-key: which row of the initial state.
+const ROW: &str = "row";
 
 /// What timers and time to live go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,8 @@ pub struct ProcessorSpec {
     pub input: SchemaRef,
     /// Its variables.
     pub variables: Vec<Variable>,
+    /// The columns of the initial state beside the key; `None`: there is none.
+    pub initial: Option<Fields>,
     /// What timers and time to live go by.
     pub time_mode: TimeMode,
     /// The event time column; needed where `time_mode` is event time.
@@ -73,12 +79,14 @@ impl ProcessorSpec {
         Ok(InputColumn::find(&self.name, &self.input, name)?.field())
     }
 
-    /// One map for each variable, then that of the timers.
+    /// One map for each variable, then that of the timers, then, where there is one, that of the initial state.
     pub(super) fn maps(&self, key: &Fields) -> Result<Vec<MapSchema>> {
         let expiry = Fields::from(vec![Field::new(EXPIRY, DataType::Int64, true)]);
         let variable = |one: &Variable| MapSchema::new(&one.map, key, &one.sub_key, &one.value);
         let timers = MapSchema::new(TIMERS, key, &expiry, &Fields::empty());
-        let maps = self.variables.iter().map(variable).chain([timers]).collect::<Result<_>>();
+        let row = Fields::from(vec![Field::new(ROW, DataType::Int64, true)]);
+        let initial = self.initial.as_ref().map(|state| MapSchema::new(INITIAL, key, &row, state));
+        let maps = self.variables.iter().map(variable).chain([timers]).chain(initial).collect::<Result<_>>();
         maps.map_err(|error| match error {
             Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{}`: {text}", self.name)),
             other => other,

@@ -38,6 +38,7 @@ impl Processor for Elements {
                 };
                 answer(vec![put(true), put(false)], &[], &[])
             }
+            Calls::Initial { .. } => answer(vec![nothing(true), nothing(false)], &[], &[]),
             Calls::Timers(fires) => {
                 let expiries = timers.sub_keys[0].as_primitive::<Int64Type>();
                 let removed = |stored: &Stored, limit: usize| -> Vec<usize> {
@@ -95,6 +96,7 @@ impl World {
                 value: Fields::from(vec![field("n")]),
                 ttl_ms,
             }],
+            initial: None,
             time_mode,
             event_time: None,
             late: LateRows::Keep,
@@ -177,6 +179,7 @@ fn a_type_that_cannot_be_a_user_key_is_refused_by_name() {
             value: Fields::from(vec![field("n")]),
             ttl_ms: None,
         }],
+        initial: None,
         time_mode: TimeMode::None,
         event_time: None,
         late: LateRows::Keep,

@@ -32,6 +32,13 @@ pub enum Calls<'a> {
         /// For each key, where its rows end in `rows`.
         ends: &'a [usize],
     },
+    /// Each key has rows of the initial state.
+    Initial {
+        /// All of them, by the columns of `ProcessorSpec::initial`.
+        rows: &'a RecordBatch,
+        /// For each key, where its rows end.
+        ends: &'a [usize],
+    },
     /// Timers have expired: one call for each (key number, expiry in ms), in this order.
     Timers(&'a [(u32, i64)]),
 }

@@ -1,0 +1,48 @@
+//! The initial state: rows that `init` wrote, handed over in the operator's first batch, and gone from the state then.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_schema::Schema;
+use arrow_select::take::take;
+
+use super::by_key;
+use crate::error::Result;
+use crate::key::Keys;
+use crate::map::{Changes, StateMap};
+use crate::operator::columns::keys_of;
+
+/// The rows of the initial state, key by key, in the order in which they were given.
+pub(super) struct Found {
+    pub(super) keys: Keys,
+    /// Key columns, then those of the state.
+    pub(super) rows: RecordBatch,
+    pub(super) ends: Vec<usize>,
+}
+
+/// Takes all rows out of the map; `None`: there are none.
+pub(super) fn taken(map: &mut StateMap, now_ms: i64) -> Result<Option<Found>> {
+    let stored = map.scan()?;
+    let count = stored.updated_at.len();
+    let [number] = stored.sub_keys.as_slice() else { return Ok(None) };
+    if count == 0 {
+        return Ok(None);
+    }
+    let numbers = number.as_primitive::<Int64Type>().values().clone();
+    let (keys, of) = by_key(&keys_of(&stored.keys, count)?, &numbers)?;
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order.sort_unstable_by_key(|&row| of[row as usize]);
+    let ends = (0u32..).take(keys.len()).map(|key| of.partition_point(|one| one.0 <= key)).collect();
+    let picks = UInt32Array::from(order);
+    let columns = stored.keys.iter().chain(&stored.values).map(|column| Ok(take(column, &picks, None)?));
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+    let schema = map.schema();
+    let fields: Vec<_> = schema.key.iter().chain(&schema.value).cloned().collect();
+    let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+    let sub_keys = stored.sub_keys.clone();
+    map.change(&Changes { sub_keys, ..Changes::removed(stored.keys, stored.values, count, now_ms) })?;
+    Ok(Some(Found { keys, rows, ends }))
+}

@@ -1,0 +1,39 @@
+"""The initial state of a processor: rows that its code gives, handed to `handleInitialState` in the first batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidInput
+from ..schema import normalise
+
+
+@dataclass(frozen=True)
+class InitialRows:
+    """The initial state that the code gives. Its rows stay where they are: workers need their columns alone."""
+
+    state: pa.Schema
+    table: pa.Table | None
+
+    @staticmethod
+    def of(data: Any, key: pa.Schema, what: str) -> InitialRows:
+        """An Arrow table with the key columns, or Spark's grouped data, whose rows are fetched."""
+        to_arrow = getattr(getattr(data, "_df", None), "toArrow", None)
+        table = data if to_arrow is None else to_arrow()
+        if not isinstance(table, pa.Table):
+            raise InvalidInput(
+                f"{what}: initialState is a {type(data).__name__}, expected an Arrow table with the key columns, or "
+                "Spark's grouped data"
+            )
+        for name in key.names:
+            if name not in table.column_names:
+                found = ", ".join(f"`{one}`" for one in table.column_names)
+                raise InvalidInput(f"{what}: initialState has no key column `{name}`, it has {found}")
+        names = [name for name in table.column_names if name not in key.names]
+        return InitialRows(normalise(table.select(names).schema), table)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"state": self.state, "table": None}

@@ -1,0 +1,113 @@
+"""A processor at work in one task: a copy of the user's object, with its variables, between `init` and `close`.
+
+Which keys it is called for, and what is written, is decided by the Rust operator that is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from .. import _native
+from .contract import key_schema
+from .processor_initial import InitialRows
+from .stateful_processor import StatefulProcessorHandle
+
+if TYPE_CHECKING:
+    from .transform_with_state import BoundTransformWithState
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable and its map, as the engine is told of it."""
+
+    map: str
+    sub_key: pa.Schema
+    value: pa.Schema
+    ttl_ms: int | None
+    state: Any
+
+
+@dataclass(frozen=True)
+class InitialColumns:
+    """The initial state, as the engine is told of it: what its map keeps, and what the processor is shown."""
+
+    stored: pa.Schema
+    shown: pa.Schema
+
+
+class ProcessorTask:
+    """The operator at work in one task: `init` before its first pass, `close` after its last."""
+
+    def __init__(self, operator: BoundTransformWithState) -> None:
+        self.operator = operator
+        self.processor = operator.copied()
+        self.inner: Any = None
+
+    def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
+        """Late rows out; needs no `init`."""
+        if self.inner is None:
+            handle = self._handle()
+            for one in self.operator.variables:
+                handle.states[one.name] = one.state(self.operator.name, self.operator.input.time_zone)
+            self.inner = self._native(handle)
+        return self.inner.prepare(rows, pass_, combine)
+
+    def open(self, maps: Sequence[Any]) -> None:
+        """Calls `init`, and takes the maps."""
+        handle = self._handle()
+        self.operator.call(self.processor, "init", handle)
+        handle.seal()
+        self.inner = self._native(handle)
+        self.inner.open(maps)
+
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
+        """Calls the processor for keys with rows, then for timers that are due."""
+        rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
+        return rows
+
+    def finish(self) -> list[Any]:
+        """Calls `close`."""
+        maps: list[Any] = self.inner.finish()
+        self.operator.call(self.processor, "close")
+        return maps
+
+    def metrics(self) -> dict[str, int]:
+        """As the engine counts."""
+        found: dict[str, int] = self.inner.metrics()
+        return found
+
+    def _handle(self) -> StatefulProcessorHandle:
+        operator = self.operator
+        known = {one.name: one for one in operator.variables}
+        return StatefulProcessorHandle(operator.name, operator.time_mode, operator.input.time_zone, known)
+
+    def _native(self, handle: StatefulProcessorHandle) -> Any:
+        operator = self.operator
+        variables = [
+            Variable(columns.name, columns.sub_key, columns.value, one.ttl_ms, handle.states[one.name])
+            for one, columns in zip(operator.variables, operator.maps, strict=False)
+        ]
+        return _native.transform_with_state(
+            name=operator.name,
+            key=list(operator.input.key),
+            input_schema=operator.input.schema,
+            processor=self.processor,
+            variables=variables,
+            timers=handle.timers,
+            time_mode=operator.time_mode,
+            output_schema=operator.output_schema,
+            output_event_time=operator.event_time,
+            event_time=operator.input.event_time,
+            late=operator.input.late,
+            time_zone=operator.input.time_zone,
+            initial=None if operator.initial_rows is None else self._initial(operator.initial_rows),
+        )
+
+    def _initial(self, given: InitialRows) -> InitialColumns:
+        return InitialColumns(
+            stored=self.operator.stored_initial, shown=pa.schema([*key_schema(self.operator.input), *given.state])
+        )

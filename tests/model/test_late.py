@@ -11,7 +11,8 @@ AT = "1970-01-01 00:{:02d}:00"
 
 
 def remember(value, state):
-    state.update(1)
+    if not state.isTimingOut:
+        state.update(1)
 
 
 SPEC = tm.StateSpec.function(remember).timeout("1 hour", clock="event")
@@ -53,3 +54,69 @@ def test_a_row_that_becomes_late_behind_an_operator_is_counted_there_and_put_asi
     aside = t.repository.quarantine(1)
     assert aside.num_rows == (2 if late == "quarantine" else 0)
     assert all("late for operator `behind`" in reason for reason in aside.column("reason").to_pylist())
+
+
+def unmoved(rows, state, context):
+    return state, rows.select(["k", "ts"])
+
+
+HOUR = ("ts", "1 hour")
+SLIDES = ("ts", "1 hour", "30 minutes")
+OPERATORS = {
+    "window, append": lambda s: s.groupBy(tm.window(*HOUR)).agg(n=tm.count(), outputMode="append"),
+    "window, update": lambda s: s.groupBy("k", tm.window(*HOUR)).agg(n=tm.count()),
+    "sliding window": lambda s: s.groupBy(tm.window(*SLIDES)).agg(n=tm.count(), outputMode="append"),
+    "duplicates": lambda s: s.dropDuplicates(["k"]),
+    "duplicates by time": lambda s: s.dropDuplicates(["k", "ts"]),
+    "duplicates within": lambda s: s.dropDuplicatesWithinWatermark(["k"]),
+    "function by event time": lambda s: s.groupBy("k").mapWithState(SPEC, "int", "int"),
+    "function by batch time": lambda s: s.groupBy("k").mapWithState(
+        tm.StateSpec.function(remember).timeout("1 day"), "int", "int"
+    ),
+    "function": lambda s: s.groupBy("k").mapWithState(tm.StateSpec.function(remember), "int", "int"),
+    "aggregate": lambda s: s.groupBy("k").agg(n=tm.count()),
+    "whole tables": lambda s: s.groupBy("k").apply_batch(unmoved, "int", "k string, ts timestamp"),
+}
+HEEDS = list(OPERATORS)[:7]
+"""Those that look at lateness; the others use no event time."""
+CANNOT_KEEP = list(OPERATORS)[:6]
+
+
+def late_for(name: str, late: str, tasks: int) -> tuple[Tester, list[str]]:
+    """The operator after a batch with one late row; the text of what was put aside."""
+    p = tm.Pipeline("late")
+    OPERATORS[name](p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 minute", late=late))
+    t = Tester(p, tasks=tasks)
+    t.batch([("x", "1970-01-01 05:00:00")])
+    t.batch([("late", "1970-01-01 00:30:00"), ("y", "1970-01-01 05:10:00"), ("timeless", None)])
+    return t, t.repository.quarantine(1).column("text").to_pylist()
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("late", ["drop", "quarantine"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_late_row_is_counted_and_put_aside_by_every_operator_that_uses_event_time(
+    name: str, late: str, tasks: int
+) -> None:
+    t, aside = late_for(name, late, tasks)
+    counts = t.repository.head.counts
+    windowed = "window" in name  # there a row without a time is in no window, and put aside too
+    expected = (2 if windowed else 1) if name in HEEDS else 0
+    assert (counts.late_rows, counts.applied_rows) == (expected, 3 - expected)
+    assert len(aside) == (expected if late == "quarantine" else 0)
+    assert all('"late"' in text or '"timeless"' in text for text in aside)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_late_rows_are_kept_by_every_operator_that_can_and_refused_by_the_others(name: str) -> None:
+    if name in CANNOT_KEEP:
+        with pytest.raises(tm.InvalidInput, match='late="keep"'):
+            late_for(name, "keep", 1)
+        return
+    t, aside = late_for(name, "keep", 1)
+    counts = t.repository.head.counts
+    assert (counts.late_rows, counts.applied_rows, aside) == (0, 3, [])
+    if name == "function by event time":  # armed at no less than W(N−1): due in the same batch, because that moved it
+        assert t.repository.head.operators["map-with-state"].timed_out == 1
+    elif name != "whole tables":
+        assert "late" in t.repository.state().column("k").to_pylist()

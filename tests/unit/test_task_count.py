@@ -8,6 +8,7 @@ import tidemill as tm
 from tests.unit import protocol_records as make
 from tidemill.driver import execute
 from tidemill.engines.local import LocalEngine
+from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Split
 from tidemill.verbs.open import open_context
 
@@ -30,6 +31,18 @@ def plan(*sizes: int):
 )
 def test_a_small_batch_is_one_task_unless_a_number_is_given(sizes, tasks, count) -> None:
     assert execute.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
+
+
+def test_the_key_ranges_that_operators_ask_for_count_where_no_number_is_given() -> None:
+    p = tm.Pipeline("ranges")
+    grouped = p.read(tm.Rows("k string")).groupBy("k")
+    spec = tm.StateSpec.function(lambda value, state: None)
+    for name, chosen in (("none", spec), ("three", spec.numPartitions(3)), ("five", spec.numPartitions(5))):
+        grouped.mapWithState(chosen, "int", "int", name=name)
+    ranges = compile_job(p).ranges
+    assert ranges == 5
+    assert execute.task_count(plan(1), LocalEngine(6), "auto", 8 * MIB, ranges) == 5
+    assert execute.task_count(plan(1), LocalEngine(6), 2, 8 * MIB, ranges) == 2
 
 
 @pytest.mark.parametrize(("calls_python", "mib"), [(False, 32), (True, 8)])

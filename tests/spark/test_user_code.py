@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -81,3 +83,31 @@ def test_what_a_function_raises_comes_back_with_traceback_operator_key_and_file(
         assert part in first, first
     assert "OFFSET // row.v" in str(caught.value) or 'File "<cell>"' in str(caught.value)
     assert repository.head is None
+
+
+def test_a_union_with_an_initial_state_and_a_function_a_batch(session: Any, tmp_path: Path) -> None:
+    lock, calls = threading.Lock(), []
+
+    def called(table: pa.Table, batch_id: int) -> None:
+        with lock:  # cannot be pickled: the function stays with the driver
+            calls.append((batch_id, sorted(map(tuple, (row.values() for row in table.to_pylist())))))
+
+    def add(rows: pa.Table, state: pa.Table, context: Any) -> tuple[pa.Table, pa.Table]:
+        both = pa.concat_tables([state, rows.rename_columns(["k", "total"])])
+        totals = both.group_by("k").aggregate([("total", "sum")]).rename_columns(["k", "total"])
+        return totals, totals
+
+    p = tm.Pipeline("several")
+    sides = []
+    for name in ("left", "right"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.csv").write_text(f"a,1\n{name},2\n")
+        files = tm.Files(str(tmp_path / name), format="csv", schema="k string, v long")
+        sides.append(p.read(files, name=name))
+    united = sides[0].unionByName(sides[1]).groupBy("k")
+    united.apply_batch(add, "total long", "k string, total long").foreachBatch(called)
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init(initial_state={"apply-batch": [("a", (100,)), ("quiet", (7,))]})
+    r.run(session, tasks=2)
+    assert calls == [(0, [("a", 102), ("left", 2), ("right", 2)])]
+    assert r.state(keys=["quiet"]).column("total").to_pylist() == [7]

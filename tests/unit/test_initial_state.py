@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -263,6 +264,11 @@ def test_keys_are_one_where_the_engine_takes_them_for_one(kind, keys, shown):
     spec = SPEC.initialState([(key, 1) for key in keys])
     with pytest.raises(tm.InvalidInput, match=f"has the key {shown} in 2 rows"):
         Tester(pipeline(spec, rows=f"word {kind}, one int"))
+
+
+def test_workers_are_not_sent_the_initial_state():
+    spec = tm.StateSpec.function(print).initialState(TABLE)
+    assert pickle.loads(pickle.dumps(spec)) == tm.StateSpec.function(print)
 
 
 def test_an_operator_that_takes_none_and_one_that_is_not_there():

@@ -47,6 +47,9 @@ class StateSpec:
     initial: Any = None
     ranges: int | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "initial": None}  # workers read the initial state from the repository
+
     @staticmethod
     def function(function: Callable[..., Any]) -> StateSpec:
         """`f(batchTime, key, value, state)` or `f(value, state)`. What it returns is emitted; None emits nothing.

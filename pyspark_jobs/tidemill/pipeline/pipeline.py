@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..names import check_name
 from .graph import Graph, TimePolicy
 from .nodes import Read
+from .preview import preview
 from .stream import Stream
 
 _TIME_POLICIES = ("arrival", "plan")
@@ -64,6 +67,28 @@ class Pipeline(Graph):
             raise InvalidInput(f"p.batch_time: {policy!r}, expected 'arrival', 'plan' or a function of the plan")
         self.time_policy = cast(TimePolicy, policy)
         return self
+
+    def preview(self, n: int = 10, storage_options: Mapping[str, Any] | None = None) -> dict[str, pa.Table]:
+        """The first `n` rows of every source, operator and sink by name, made of the first `n` rows of each source.
+
+        Needs no root, writes nothing and calls no `foreachBatch`; operators begin with empty states, and nothing is
+        late or due. Rows that cannot be read are left out, or an error, as the source says. `storage_options`: those
+        of the section `source`.
+
+        >>> import pathlib, tempfile, tidemill as tm
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> _ = pathlib.Path(folder.name, "0.csv").write_text("a,1\\nb,2\\na,3\\n")
+        >>> p = tm.Pipeline("totals")
+        >>> rows = p.read(tm.Files(folder.name, format="csv", schema="k string, v int"))
+        >>> _ = rows.groupBy("k").agg(total=tm.sum("v"), name="totals")
+        >>> found = p.preview(2)
+        >>> found["source"].to_pylist()
+        [{'k': 'a', 'v': 1}, {'k': 'b', 'v': 2}]
+        >>> sorted(found["totals"].column("total").to_pylist())
+        [1, 2]
+        >>> folder.cleanup()
+        """
+        return preview(self, n, storage_options or {})
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, operators={list(self.operators)}, sinks={list(self.sinks)})"

@@ -21,8 +21,23 @@ if TYPE_CHECKING:
         StoreUnavailable,
         TidemillError,
     )
-    from .operators.aggregate import count, first, last, max, max_by, mean, min, min_by, stddev, sum, var
+    from .operators.functions import (
+        approx_count_distinct,
+        collect_set,
+        count,
+        first,
+        last,
+        max,
+        max_by,
+        mean,
+        min,
+        min_by,
+        stddev,
+        sum,
+        var,
+    )
     from .operators.map_with_state import StateSpec
+    from .operators.session_window import session_window
     from .operators.stateful_processor import StatefulProcessor, StatefulProcessorHandle
     from .operators.window import window
     from .pipeline.grouped import GroupedStream
@@ -62,19 +77,22 @@ _HOME = {
     "StoreUnavailable": "errors",
     "Stream": "pipeline.stream",
     "TidemillError": "errors",
-    "count": "operators.aggregate",
-    "first": "operators.aggregate",
-    "last": "operators.aggregate",
+    "approx_count_distinct": "operators.functions",
+    "collect_set": "operators.functions",
+    "count": "operators.functions",
+    "first": "operators.functions",
+    "last": "operators.functions",
     "load": "pipeline.load",
-    "max": "operators.aggregate",
-    "max_by": "operators.aggregate",
-    "mean": "operators.aggregate",
-    "min": "operators.aggregate",
-    "min_by": "operators.aggregate",
+    "max": "operators.functions",
+    "max_by": "operators.functions",
+    "mean": "operators.functions",
+    "min": "operators.functions",
+    "min_by": "operators.functions",
     "open": "repository",
-    "stddev": "operators.aggregate",
-    "sum": "operators.aggregate",
-    "var": "operators.aggregate",
+    "session_window": "operators.session_window",
+    "stddev": "operators.functions",
+    "sum": "operators.functions",
+    "var": "operators.functions",
     "window": "operators.window",
 }
 
@@ -102,6 +120,8 @@ __all__ = [
     "StoreUnavailable",
     "Stream",
     "TidemillError",
+    "approx_count_distinct",
+    "collect_set",
     "count",
     "first",
     "last",
@@ -112,6 +132,7 @@ __all__ = [
     "min",
     "min_by",
     "open",
+    "session_window",
     "stddev",
     "sum",
     "testing",

@@ -186,25 +186,52 @@ def aggregate(
     functions: Sequence[tuple[str, str, str | None]],
     window: Any = None,
     by: dict[str, str] | None = None,
+    parameters: dict[str, int] | None = None,
 ) -> Operator:
     """Running aggregates. `functions`: (output column, function, input column or None for count of rows). `by`: output
     column → the column that its value is chosen by, for min_by and max_by.
 
-    Functions now: count, sum, min, max, mean, first, last, min_by, max_by, var, stddev. Result types and null, NaN and
+    Functions now: count, sum, min, max, mean, first, last, min_by, max_by, var, stddev, approx_count_distinct and
+    collect_set; `parameters` has the precision (4 to 18) or the limit of the last two. Result types and null, NaN and
     overflow rules are Spark's (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of
     numbers is double, of decimal(p, s) decimal(min(38, p+4), min(38, s+4)), var and stddev are double. Output: key
     columns, then one column a function, one row for each key that the pass touched ("update" mode). Input columns may
     be of any supported type for count, first, last, min_by and max_by, of any that has an order for min, max, and for
     what is chosen by. Partials are combined within a block, then folded state first, in block order.
 
-    `window`: an object with `column` (a timestamp), `size_ms`, `slide_ms`, `start_ms`, `key` (the name of the key
-    column that holds a window's start), `place` (where that stands among the key columns), `ends`: "never" (there is no
-    watermark over the column), "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into
-    no open window, and rows without a time, are late. The output then has `window struct<start, end>` at that place.
+    `window`: an object with `column` (a timestamp, or windows, which count by their last microsecond), `cut_ms` (size,
+    slide and start; None: the windows that the column holds), `key` (the names of the key columns that hold a window's
+    start and, where it is given, its end), `place` (where they stand among the key columns), `output` (the column of
+    the output that holds `struct<start, end>`, at that place), `ends`: "never" (there is no watermark over the column),
+    "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into no open window, and rows
+    without a time, are late.
 
     One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, `x` and
-    `x.set` (bool) for first and last, `x` and `x.by` for min_by and max_by, `x.count`, `x.mean` and `x.m2`
+    `x.set` (bool) for first and last, `x` and `x.by` for min_by, max_by and earliest, `x.count`, `x.mean` and `x.m2`
     (doubles) for var and stddev.
+    """
+
+def sessions(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    functions: Sequence[tuple[str, str, str | None]],
+    column: str,
+    gap_ms: int,
+    place: int,
+    by: dict[str, str] | None = None,
+    parameters: dict[str, int] | None = None,
+) -> Operator:
+    """Aggregates by session: `functions`, `by` and `parameters` as for `aggregate`, and `earliest`, the value in the
+    first of the rows whose other column is least.
+
+    Rows of a key whose times in `column` (a timestamp, or windows, which count by their last microsecond) lie no more
+    than `gap_ms` apart are one session. Rows whose own session, from their time to `gap_ms` later, is over at the
+    watermark, and rows without a time, are late. A session is emitted and forgotten when the watermark has reached its
+    end, those of a key by their start. The output has `session_window struct<start, end>` at `place` among the key
+    columns. Partials are combined within a block, then folded state first, in block order.
+
+    One map, `sessions`: key, `session_start` → `session_end`, and the partials of `aggregate`.
     """
 
 def deduplicate(

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from tests.oracle import cases_aggregate, cases_deduplicate, cases_processor, cases_union, cases_window
+from tests.oracle import (
+    cases_aggregate,
+    cases_chain,
+    cases_deduplicate,
+    cases_distinct,
+    cases_processor,
+    cases_session,
+    cases_union,
+    cases_window,
+)
 from tests.oracle.case import Case
 
-_FILES = (cases_deduplicate, cases_aggregate, cases_window, cases_processor, cases_union)
-CASES: dict[str, Case] = {case.name: case for cases in _FILES for case in cases.CASES}
+_FILES = (
+    cases_deduplicate,
+    cases_aggregate,
+    cases_window,
+    cases_processor,
+    cases_session,
+    cases_distinct,
+    cases_chain,
+    cases_union,
+)
+
+CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -34,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::PyOperator>()?;
     module.add_class::<state::PyState>()?;
     module.add_function(wrap_pyfunction!(operator_factory::aggregate, module)?)?;
+    module.add_function(wrap_pyfunction!(operator_factory::sessions, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::deduplicate, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::map_with_state, module)?)?;
     processor::register(module)

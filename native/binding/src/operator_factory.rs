@@ -1,4 +1,4 @@
-//! The functions that make operators: `aggregate`, `deduplicate`, `map_with_state`.
+//! The functions that make operators: `aggregate`, `sessions`, `deduplicate`, `map_with_state`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
-    AggregateOperator, AggregateSpec, Call, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyedFunctionOperator,
-    KeyedFunctionSpec, LateRows, Timeout, WindowSpec,
+    AggregateOperator, AggregateSpec, Call, Cut, DeduplicateOperator, DeduplicateSpec, Ends, Forget,
+    KeyedFunctionOperator, KeyedFunctionSpec, LateRows, SessionOperator, SessionSpec, Timeout, WindowSpec,
 };
 
 use crate::arrow::schema_in;
@@ -20,15 +20,14 @@ use crate::operator_function::{Arguments, PythonFunction};
 use crate::state::StateKind;
 use crate::value::{Field, Shape, Zone};
 
-/// Windows as Python declares them; times are milliseconds.
+/// Windows as Python declares them; times are milliseconds, None where the column holds windows.
 #[derive(FromPyObject)]
 pub(crate) struct DeclaredWindow {
     column: String,
-    size_ms: i64,
-    slide_ms: i64,
-    start_ms: i64,
-    key: String,
+    cut_ms: Option<(i64, i64, i64)>,
+    key: (String, String),
     place: usize,
+    output: String,
     ends: String,
 }
 
@@ -44,44 +43,88 @@ impl DeclaredWindow {
             }
         };
         let us = |ms: i64| ms.saturating_mul(1_000);
-        if self.slide_ms < 1 || self.size_ms < self.slide_ms {
-            let text = format!("a window of {} ms by {} ms is none", self.size_ms, self.slide_ms);
-            return Err(invalid(py, &text));
-        }
-        Ok(WindowSpec {
-            column: self.column,
-            size_us: us(self.size_ms),
-            slide_us: us(self.slide_ms),
-            start_us: us(self.start_ms),
-            key: (self.key, self.place),
-            output: "window".to_owned(),
-            ends,
-        })
+        let cut = match self.cut_ms {
+            None => Cut::AsGiven,
+            Some((size, slide, start)) if slide >= 1 && size >= slide => {
+                Cut::Every { size_us: us(size), slide_us: us(slide), start_us: us(start) }
+            }
+            Some((size, slide, _)) => {
+                return Err(invalid(py, &format!("a window of {size} ms by {slide} ms is none")));
+            }
+        };
+        Ok(WindowSpec { column: self.column, cut, key: self.key.into(), place: self.place, output: self.output, ends })
     }
+}
+
+/// (output column, function, input column or None for a count of rows).
+type Declared = (String, String, Option<String>);
+
+/// What is computed; by output column what a value is chosen by, and the parameter, for functions that have one.
+fn calls(
+    functions: Vec<Declared>,
+    by: Option<HashMap<String, String>>,
+    parameters: Option<HashMap<String, u32>>,
+) -> Result<Vec<Call>> {
+    let (mut by, parameters) = (by.unwrap_or_default(), parameters.unwrap_or_default());
+    let call = |(output, function, column): Declared| {
+        let by = by.remove(&output);
+        let function = Function::named(&function, parameters.get(&output).copied())?;
+        Ok(Call { output, function, column, by })
+    };
+    functions.into_iter().map(call).collect()
+}
+
+/// Aggregates by session.
+#[pyfunction]
+#[pyo3(signature = (name, key, input_schema, functions, column, gap_ms, place, by=None, parameters=None))]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn sessions(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    functions: Vec<Declared>,
+    column: String,
+    gap_ms: i64,
+    place: usize,
+    by: Option<HashMap<String, String>>,
+    parameters: Option<HashMap<String, u32>>,
+) -> PyResult<PyOperator> {
+    if gap_ms < 1 || place > key.len() {
+        let text = format!("sessions with a gap of {gap_ms} ms at place {place} of {} key columns are none", key.len());
+        return Err(invalid(py, &text));
+    }
+    let spec = SessionSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        functions: calls(functions, by, parameters).raise(py)?,
+        column,
+        gap_us: gap_ms.saturating_mul(1_000),
+        place,
+    };
+    Ok(PyOperator::new(name.to_owned(), SessionOperator::new(&spec).raise(py)?))
 }
 
 /// Running aggregates.
 #[pyfunction]
-#[pyo3(signature = (name, key, input_schema, functions, window=None, by=None))]
+#[pyo3(signature = (name, key, input_schema, functions, window=None, by=None, parameters=None))]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 pub(crate) fn aggregate(
     py: Python<'_>,
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
-    functions: Vec<(String, String, Option<String>)>,
+    functions: Vec<Declared>,
     window: Option<DeclaredWindow>,
     by: Option<HashMap<String, String>>,
+    parameters: Option<HashMap<String, u32>>,
 ) -> PyResult<PyOperator> {
-    let mut by = by.unwrap_or_default();
-    let functions = functions.into_iter().map(|(output, function, column)| {
-        let by = by.remove(&output);
-        Ok(Call { output, function: Function::named(&function)?, column, by })
-    });
     let spec = AggregateSpec {
         name: name.to_owned(),
         key,
         input: Arc::new(schema_in(input_schema)?),
-        functions: functions.collect::<Result<_>>().raise(py)?,
+        functions: calls(functions, by, parameters).raise(py)?,
         window: window.map(|window| window.spec(py)).transpose()?,
     };
     Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))

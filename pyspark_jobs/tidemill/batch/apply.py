@@ -44,10 +44,11 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
 
 @dataclass(frozen=True)
 class _Times:
-    """The passes of a batch and the watermarks behind them."""
+    """The watermarks after the batch, as far as this level knows them: one behind an operator of this level is not
+    known yet, and stands where it stood. `moved`: there is a due pass."""
 
     after: dict[str, int]
-    passes: list[Any]
+    moved: bool
 
 
 class _Range:
@@ -59,23 +60,22 @@ class _Range:
         self.store: Store = batch.store()
         self.cache: RunCache = process_cache(batch.settings.cache_bytes)
         self.stem = names.stem(batch.plan.number, batch.attempt, range_index, task_attempt())
-        self.times = self._passes()
+        self.times = self._times()
         self.out = Outbox(batch, level, self.lo)
         self.state: dict[str, dict[str, list[Segment]]] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
         self.changed = False
 
-    def _passes(self) -> _Times:
+    def _times(self) -> _Times:
         batch = self.batch
-        before = batch.watermark_before()
         after = batch.watermarks_after({name: bounds[1] for name, bounds in self.inbox.event_times.items()})
-        now = batch.plan.batch_time_ms
-        passes = [_native.Pass("data", now, before, before)]
-        moved = min(after.values(), default=None)
-        if batch.job.uses_event_time and moved is not None and before is not None and moved > before:
-            passes.append(_native.Pass("due", now, before, moved))
-        return _Times(after, passes)
+        moved = any(watermark > batch.watermarks.get(name, 0) for name, watermark in after.items())
+        return _Times(after, moved and batch.job.uses_event_time)
+
+    def _passes(self, placed: Placed) -> list[Any]:
+        data = self.batch.data_pass(placed)
+        return [data, self.batch.due_pass(placed, self.times.after)] if self.times.moved else [data]
 
     def operator(self, placed: Placed) -> None:
         """Both passes of one operator; its maps are stored, its outputs sent on."""
@@ -84,7 +84,7 @@ class _Range:
         handle = operator.open()
         handle.open([one.map for one in opened])
         begins = operator.name in self.batch.begins
-        for number, times in enumerate(self.times.passes):
+        for number, times in enumerate(self._passes(placed)):
             pass_ = times.beginning() if begins else times
             rows = self._apply(handle, self.inbox.chunks(operator.name, number), pass_)
             self.out.pass_number = number

@@ -10,13 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..pipeline.job import Job
+from .. import _native
+from ..pipeline.job import Job, Placed
 from ..protocol.records import Plan, Segment
 from ..protocol.time import after_batch
 from ..settings import Settings
 from ..sources.contract import ReadContext
 from ..store import Store, open_store
 from .ranges import cut
+
+
+def least(watermarks: Mapping[str, int], placed: Placed) -> int | None:
+    """What counts of `watermarks` for an operator: the least of those of its input; None where that has none."""
+    return min((watermarks.get(name, 0) for name in placed.watermarks), default=None)
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,15 @@ class Batch:
             metadata=self.job.metadata,
         )
 
-    def watermark_before(self) -> int | None:
-        """W(N−1): the least of the job's watermarks; None where it has none."""
-        names = self.job.watermarks
-        return min((self.watermarks.get(name, 0) for name in names), default=None)
+    def data_pass(self, placed: Placed) -> Any:
+        """The data pass of an operator: by W(N−1) of its input."""
+        before = least(self.watermarks, placed)
+        return _native.Pass("data", self.plan.batch_time_ms, before, before)
+
+    def due_pass(self, placed: Placed, after: Mapping[str, int]) -> Any:
+        """The pass of what is due because watermarks moved, to `after`."""
+        before = least(self.watermarks, placed)
+        return _native.Pass("due", self.plan.batch_time_ms, before, least(after, placed))
 
     def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
         """W(N) of each watermark, given the greatest event time that this batch saw of each."""

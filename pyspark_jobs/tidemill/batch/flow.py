@@ -37,7 +37,8 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
         if action.operator is not None:
             receiver.to_operator(job.operators[action.operator], rows)
         elif action.watermark is not None:
-            receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
+            if action.watermark in job.watermarks:
+                receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
             run(job, action.number, rows, receiver, origin)
         elif action.step is not None:
             run(job, action.number, _made(action.step, rows, job.time_zone, origin), receiver, origin)

@@ -76,8 +76,7 @@ class Inbox:
         found: dict[str, tuple[int, int]] = {}
         for message in self.headers:
             for name, (low, high) in message.head.fields["event_times"].items():
-                least, greatest = found.get(name, (low, high))
-                found[name] = (min(least, low), max(greatest, high))
+                wire.widen(found, name, (low, high))
         return found
 
     @property

@@ -42,6 +42,7 @@ class Outbox:
         self._ends = [hi for _, hi in batch.bounds]
         self._handles: dict[str, Handle] = {}
         self._late_rows: dict[str, int] = {}
+        self._event_times: dict[str, tuple[int, int]] = {}
 
     def to_output(self, output: Output, rows: pa.RecordBatch, number: int | None = None) -> None:
         """Rows for a sink; `number` is the pass, where it is not the one at work."""
@@ -49,17 +50,16 @@ class Outbox:
         self._rows[output.name, chosen].append(flow.declared(rows, output.schema))
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
-        """Streams behind an operator have no watermark of their own."""
+        """Event times seen behind an operator: they count from the next level on."""
+        wire.widen(self._event_times, name, _native.time_bounds_ms(rows.column(column)))
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
         """Rows for an operator of the next level, row by row as its input, cut by its key."""
         operator = placed.operator
         handle = self._handles.get(operator.name) or operator.open()
         self._handles[operator.name] = handle
-        before = self.batch.watermark_before()
-        pass_ = _native.Pass("data", self.batch.plan.batch_time_ms, before, before)
         given = flow.declared(rows, operator.input.schema)
-        prepared = handle.prepare(given, pass_, combine=False)
+        prepared = handle.prepare(given, self.batch.data_pass(placed), combine=False)
         if prepared.late is not None:
             self._late(placed, given.filter(prepared.late))
         for target, part in enumerate(_native.partition(prepared.rows, operator.maps[0].key.names, self._ends)):
@@ -92,8 +92,11 @@ class Outbox:
     def items(self, inbox: Inbox) -> Iterator[Item]:
         """Chunks and headers for the next level."""
         yield from self._chunks
+        seen = dict(inbox.event_times)
+        for name, bounds in self._event_times.items():
+            wire.widen(seen, name, bounds)
         for target, sent in enumerate(self._sent):
-            fields: dict[str, Any] = {"sent": sent, "event_times": inbox.event_times, "late": self._late_rows}
+            fields: dict[str, Any] = {"sent": sent, "event_times": seen, "late": self._late_rows}
             yield Item(target, wire.encode(Head(wire.HEADER, sender=self.sender, fields=fields)))
 
     def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:

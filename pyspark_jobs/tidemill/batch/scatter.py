@@ -47,12 +47,6 @@ class _Observed:
     late_rows: int = 0
     quarantined_rows: int = 0
 
-    def event_times(self, name: str, found: tuple[int, int] | None) -> None:
-        """Widens the bounds of a watermark's event times."""
-        if found is not None:
-            least, greatest = self.bounds.get(name, found)
-            self.bounds[name] = (min(least, found[0]), max(greatest, found[1]))
-
 
 class _Sender:
     """Cuts rows into chunks, counts what it sends to each range."""
@@ -63,9 +57,9 @@ class _Sender:
         self.ends = [hi for _, hi in batch.bounds]
         self.sent = [0] * batch.tasks
         self.observed = _Observed()
-        before = batch.watermark_before()
-        self.pass_ = _native.Pass("data", batch.plan.batch_time_ms, before, before)
-        self.handles = {placed.operator.name: placed.operator.open() for placed in batch.job.at_level(0)}
+        first = batch.job.at_level(0)
+        self.passes = {placed.operator.name: batch.data_pass(placed) for placed in first}
+        self.handles = {placed.operator.name: placed.operator.open() for placed in first}
 
     def split(self, number: int, split: Split) -> Iterator[Item]:
         """All chunks of one split."""
@@ -120,7 +114,7 @@ class _Block:
         """Prepared in Rust (late rows out, combined), then cut by key range."""
         operator = placed.operator
         given = flow.declared(rows, operator.input.schema)
-        prepared = self.sender.handles[operator.name].prepare(given, self.sender.pass_)
+        prepared = self.sender.handles[operator.name].prepare(given, self.sender.passes[operator.name])
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)
         self.turns[operator.name] += 1
@@ -139,7 +133,7 @@ class _Block:
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
         """Event times seen."""
-        self.sender.observed.event_times(name, _native.time_bounds_ms(rows.column(column)))
+        wire.widen(self.sender.observed.bounds, name, _native.time_bounds_ms(rows.column(column)))
 
     def rejected(self, rejects: pa.Table | None) -> None:
         """Rows that could not be read, to quarantine."""

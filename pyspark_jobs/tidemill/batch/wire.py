@@ -90,3 +90,10 @@ def raised(message: Message) -> TidemillError:
     """The error that a failure carries."""
     fields = message.head.fields
     return KINDS.get(str(fields["kind"]), InternalError)(str(fields["message"]), hint=fields["hint"])
+
+
+def widen(bounds: dict[str, tuple[int, int]], name: str, found: tuple[int, int] | None) -> None:
+    """Widens the least and greatest event time of a watermark, as headers tell of them."""
+    if found is not None:
+        least, greatest = bounds.get(name, found)
+        bounds[name] = (min(least, found[0]), max(greatest, found[1]))

@@ -145,6 +145,7 @@ def _commit(
 ) -> Commit:
     plan, job = batch.plan, context.job
     base = [receipt for receipt in receipts if receipt.level == 0]
+    last = receipts[-1]  # of the last level, which knows all watermarks
     state = decide.merge_state(receipts)
     return Commit(
         version=plan.number,
@@ -154,11 +155,11 @@ def _commit(
         branch=context.branch,
         pipeline_uuid=context.initialised().uuid,
         batch_time_ms=plan.batch_time_ms,
-        watermarks=base[0].watermarks,
+        watermarks=last.watermarks,
         event_time={
             name: {**seen, "watermark": batch.watermarks.get(name, 0), "active": _active(batch, name, seen)}
             for name in job.watermarks
-            for seen in [base[0].event_time.get(name, {})]
+            for seen in [last.event_time.get(name, {})]
         },
         state=state,
         ledger=[],

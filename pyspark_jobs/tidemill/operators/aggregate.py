@@ -1,4 +1,4 @@
-"""`.agg(…)`: running aggregates by key and window. Here: which functions there are, and their checks.
+"""`.agg(…)`: running aggregates by key and window, declared and over a known input. Sessions stand in `sessions`.
 
 They are computed in Rust. State of a key is one row of partials; what leaves is one row for each key that a batch
 touched ("update" mode), or for each window that is over ("append").
@@ -17,88 +17,13 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
-from .contract import Clock, Declared, Defaults, Handle, Input, column
-from .window import START
+from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
+from .functions import Aggregate, told
+from .session_window import SessionWindow
+from .sessions import BoundSessions
+from .window import END, START, WINDOW, GivenWindow, Window
 
 Ends = Literal["never", "forgotten", "emitted"]
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """One aggregate function over one column. Made by `tm.count`, `tm.sum`, …"""
-
-    function: str
-    column: str | None = None
-    by: str | None = None
-
-
-def count(column: str | None = None) -> Aggregate:
-    """Rows of the key, or values of `column` that are not null. A bigint. Spark: `count`.
-
-    >>> import tidemill as tm
-    >>> p = tm.Pipeline("clicks")
-    >>> clicks = p.read(tm.Rows("page string, user string"))
-    >>> clicks.groupBy("page").agg(views=tm.count(), known=tm.count("user")).schema.names
-    ['page', 'views', 'known']
-    """
-    return Aggregate("count", column)
-
-
-def sum(column: str) -> Aggregate:
-    """The sum of a number column, nulls left out; null where there is no value. Spark: `sum` (ANSI).
-
-    Of integers a bigint, of `decimal(p, s)` a `decimal(min(38, p + 10), s)`, else a double. Overflow fails the batch.
-    Doubles are added in plan order, so that the result does not depend on the number of tasks.
-    """
-    return Aggregate("sum", column)
-
-
-def min(column: str) -> Aggregate:
-    """The least value of the column, nulls left out; NaN is greater than any number. Spark: `min`."""
-    return Aggregate("min", column)
-
-
-def max(column: str) -> Aggregate:
-    """The greatest value of the column, nulls left out; NaN is greater than any number. Spark: `max`."""
-    return Aggregate("max", column)
-
-
-def mean(column: str) -> Aggregate:
-    """The mean of a number column, nulls left out. Of decimals a decimal, else a double. Spark: `avg`."""
-    return Aggregate("mean", column)
-
-
-def first(column: str) -> Aggregate:
-    """The column's value in the key's first row in plan order, also where it is null. Spark: `first`."""
-    return Aggregate("first", column)
-
-
-def last(column: str) -> Aggregate:
-    """The column's value in the key's last row in plan order, also where it is null. Spark: `last`."""
-    return Aggregate("last", column)
-
-
-def min_by(column: str, by: str) -> Aggregate:
-    """The value of `column` in the row in which `by` is least; of equal ones the last in plan order. Spark:
-    `min_by`."""
-    return Aggregate("min_by", column, by)
-
-
-def max_by(column: str, by: str) -> Aggregate:
-    """The value of `column` in the row in which `by` is greatest; of equal ones the last in plan order. Spark:
-    `max_by`."""
-    return Aggregate("max_by", column, by)
-
-
-def var(column: str) -> Aggregate:
-    """Variance of the values that are not null, as a sample; null for fewer than two. A double. Spark: `var_samp`."""
-    return Aggregate("var", column)
-
-
-def stddev(column: str) -> Aggregate:
-    """Standard deviation of the values that are not null, as a sample; null for fewer than two. A double. Spark:
-    `stddev_samp`."""
-    return Aggregate("stddev", column)
 
 
 @dataclass(frozen=True)
@@ -128,7 +53,7 @@ class AggregateOperator(Declared):
         """Yes."""
         return True
 
-    def bind(self, given: Input) -> BoundAggregate:
+    def bind(self, given: Input) -> BoundOperator:
         """Checks columns and types; the Rust engine says which types a function takes."""
         for output, aggregate in self.functions:
             if output in given.key:
@@ -136,7 +61,11 @@ class AggregateOperator(Declared):
             for name in (aggregate.column, aggregate.by):
                 if name is not None:
                     column(given.schema, name, f"operator `{self.name}`: `{output}`")
-        bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
+        bound: BoundOperator
+        if given.window is not None and isinstance(given.window[0], SessionWindow):
+            bound = BoundSessions.over(self.name, given, self.functions, self.output_mode)
+        else:
+            bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
         _ = bound.output_schema
         return bound
 
@@ -164,11 +93,10 @@ class _Window:
     """The windows as the engine is told of them."""
 
     column: str
-    size_ms: int
-    slide_ms: int
-    start_ms: int
-    key: str
+    cut_ms: tuple[int, int, int] | None
+    key: tuple[str, str]
     place: int
+    output: str
     ends: str
 
 
@@ -184,27 +112,39 @@ class BoundAggregate(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator."""
-        functions = [(output, a.function, a.column) for output, a in self.aggregates]
-        by = {output: a.by for output, a in self.aggregates if a.by is not None}
-        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window(), by)
+        functions, more = told(self.aggregates)
+        return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window(), **more)
 
     def _window(self) -> _Window | None:
         if self.input.window is None:
             return None
         window, place = self.input.window
-        return _Window(window.column, window.size_ms, window.slide_ms, window.start_ms, START, place, self.ends)
+        cut = (window.size_ms, window.slide_ms, window.start_ms) if isinstance(window, Window) else None
+        return _Window(window.column, cut, (START, END), place, self._shown, self.ends)
+
+    @property
+    def _shown(self) -> str:
+        """The column of the output that holds the windows."""
+        given = self.input.window
+        return given[0].column if given is not None and isinstance(given[0], GivenWindow) else WINDOW
 
     @property
     def clock(self) -> Clock | None:
         """Event time, where windows end."""
         return None if self.ends == "never" else "event"
 
+    @property
+    def event_time(self) -> str | None:
+        """The window, where windows end: it counts by its end."""
+        return None if self.ends == "never" else self._shown
+
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         handle: Any = self.open()
         (partials,) = handle.map_schemas()
         columns = list(partials.columns)
-        width = len(self.input.key) + (self.input.window is not None)
+        window = self.input.window
+        width = len(self.input.key) + (0 if window is None else 2 if isinstance(window[0], GivenWindow) else 1)
         key, value = pa.schema(columns[:width]), pa.schema(columns[width : -len(SYSTEM_COLUMNS)])
         return handle.output_schema(), (MapColumns(partials.name, key, pa.schema([]), value),)
 
@@ -221,9 +161,7 @@ class BoundAggregate(Defaults):
     @property
     def rules(self) -> dict[str, str]:
         """Output column → function and column; the windows, and what their end is."""
-        rules = {
-            output: f"{a.function}({a.column or '*'}{f', {a.by}' if a.by else ''})" for output, a in self.aggregates
-        }
+        rules = {output: str(a) for output, a in self.aggregates}
         if self.input.window is not None:
             rules |= {"window": str(self.input.window[0]), "window ends": self.ends}
         return rules

@@ -17,8 +17,10 @@ from ..schema import to_ddl
 from ..settings import nearest
 from ..state.columns import MapColumns
 from .initial import Initial
-from .window import Window
+from .session_window import SessionWindow
+from .window import GivenWindow, Window
 
+Windows = Window | GivenWindow | SessionWindow
 Late = Literal["drop", "quarantine", "keep"]
 Clock = Literal["batch", "event"]
 
@@ -34,7 +36,7 @@ class Input:
     time_zone: str
     delay_ms: int = 0
     """How far the watermark stays behind the greatest event time; 0 where there is none."""
-    window: tuple[Window, int] | None = None
+    window: tuple[Windows, int] | None = None
     """The windows that rows are grouped by beside `key`, and where they stand among its columns."""
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+import pyarrow as pa
+
 from ..errors import InvalidInput
 from ..settings import duration_ms
 
-START = "window_start"
-"""The key column of state that holds a window's start."""
+START, END = "window_start", "window_end"
+"""The key columns of state that hold a window's start and, where windows are given, its end."""
+
+WINDOW = "window"
+"""The column of the output that holds start and end."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,25 @@ class Window:
 
     def __str__(self) -> str:
         return f"{self.size_ms} ms by {self.slide_ms} ms from {self.start_ms} ms over {self.column}"
+
+
+@dataclass(frozen=True)
+class GivenWindow:
+    """The windows that a column holds, as an operator before emitted them: `.groupBy("window")`."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"those of {self.column}"
+
+
+def is_window(data_type: pa.DataType) -> bool:
+    """Whether a column is windows, as operators emit them: its time is the window's last microsecond."""
+    return (
+        pa.types.is_struct(data_type)
+        and [field.name for field in data_type] == ["start", "end"]
+        and all(pa.types.is_timestamp(field.type) for field in data_type)
+    )
 
 
 def window(

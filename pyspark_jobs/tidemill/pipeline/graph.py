@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from ..errors import InvalidInput
 from ..names import check_name
-from ..operators.contract import Input, Operator
-from ..operators.window import Window
+from ..operators.contract import Input, Operator, Windows
 from .nodes import Keyed, Node, Read, Watermark, Write
 
 TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]
@@ -29,7 +28,7 @@ class Graph:
         self.time_policy: TimePolicy = "arrival"
 
     def add_operator(
-        self, operator: Operator, node: Node, key: tuple[str, ...], window: tuple[Window, int] | None
+        self, operator: Operator, node: Node, key: tuple[str, ...], window: tuple[Windows, int] | None
     ) -> Keyed:
         """The output of `operator` over `node` by `key`; `InvalidInput` for a name taken."""
         if check_name(operator.name, "operator") in self.operators:
@@ -39,7 +38,8 @@ class Graph:
             )
         if window is not None and not operator.takes_windows:
             raise InvalidInput(
-                f"operator `{operator.name}` cannot be grouped by tm.window(…)", hint="windows are for .agg(…)"
+                f"operator `{operator.name}` cannot be grouped by windows, as tm.window(…) makes them",
+                hint="windows are for .agg(…)",
             )
         event = node.event_time
         bound = operator.bind(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ..operators.aggregate import Aggregate, AggregateOperator
+from ..operators.aggregate import AggregateOperator
 from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
 from ..operators.deduplicate import DeduplicateOperator
+from ..operators.functions import Aggregate
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.transform_with_state import TransformWithStateOperator
 
@@ -77,7 +78,8 @@ class GroupedStream(Generic[S]):
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 
         By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
-        window that a batch changed; either forgets it then. Without a window there is only "update".
+        window that a batch changed; either forgets it then. By `tm.session_window(…)` there is only "append", without a
+        window only "update".
         """
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 

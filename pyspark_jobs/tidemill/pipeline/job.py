@@ -16,7 +16,18 @@ from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
-from .nodes import Keyed, Node, Read, Stateless, Union, Watermark, parent_of, parents_of
+from .nodes import (
+    Keyed,
+    Node,
+    Read,
+    Stateless,
+    Union,
+    Watermark,
+    nearest_operator,
+    parent_of,
+    parents_of,
+    watermarks_of,
+)
 from .pipeline import Pipeline
 
 
@@ -51,6 +62,8 @@ class Placed:
     operator: BoundOperator
     node: int
     level: int
+    watermarks: tuple[str, ...] = ()
+    """The watermarks of its input; what counts is the least of them."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +133,15 @@ def compile_job(pipeline: Pipeline) -> Job:
     if not pipeline.operators and not pipeline.sinks:
         raise InvalidInput(f"pipeline `{pipeline.name}` does nothing: give it an operator or a sink")
     numbers = _numbered(pipeline)
+    operators = _placed(pipeline, numbers)
     actions = tuple(_action(node, number, numbers) for node, number in numbers.items())
     return Job(
         pipeline=pipeline.name,
         time_zone=pipeline.timeZone,
         sources=dict(pipeline.sources),
         actions=actions,
-        watermarks=_watermarks(pipeline, numbers),
-        operators=_placed(pipeline, numbers),
+        watermarks=_watermarks(pipeline, numbers, operators),
+        operators=operators,
         outputs=_outputs(pipeline, numbers),
         metadata=any(action.step is not None and action.step.needs_metadata for action in actions),
     )
@@ -177,16 +191,23 @@ def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
                 break
             above = parent_of(above)
         levels[keyed] = level
-        placed[name] = Placed(keyed.operator, numbers[keyed], level)
+        placed[name] = Placed(keyed.operator, numbers[keyed], level, watermarks_of(keyed))
     return placed
 
 
-def _watermarks(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, WatermarkRule]:
-    """The watermarks that rows pass; all of them count together."""
-    passed = {name: node for name, node in pipeline.watermarks.items() if node in numbers}
+def _watermarks(pipeline: Pipeline, numbers: dict[Node, int], operators: dict[str, Placed]) -> dict[str, WatermarkRule]:
+    """The watermarks that rows pass; one behind an operator, where another operator is behind it. Those that some
+    operator heeds together are peers."""
+    heeded = [placed.watermarks for placed in operators.values()]
+
+    def peers(name: str) -> tuple[str, ...]:
+        together = (other for names in heeded if name in names for other in names if other != name)
+        return tuple(dict.fromkeys(together))
+
     return {
-        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, tuple(n for n in passed if n != name))
-        for name, node in passed.items()
+        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, peers(name))
+        for name, node in pipeline.watermarks.items()
+        if node in numbers and (nearest_operator(node) is None or any(name in names for names in heeded))
     }
 
 

@@ -94,6 +94,13 @@ def parents_of(node: Node) -> tuple[Node, ...]:
     return () if parent is None else (parent,)
 
 
+def watermarks_of(node: Node) -> tuple[str, ...]:
+    """The watermarks that a node's rows have passed last, by name; none where they have passed none."""
+    if isinstance(node, Watermark):
+        return (node.name,)
+    return tuple(dict.fromkeys(name for parent in parents_of(node) for name in watermarks_of(parent)))
+
+
 def nearest_operator(node: Node) -> Keyed | None:
     """The keyed operator that a node's rows come from, None for rows of a source."""
     current: Node | None = node

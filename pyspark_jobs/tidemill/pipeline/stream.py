@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..names import check_name
-from ..operators.contract import Operator, column
-from ..operators.window import START, Window
+from ..operators.contract import Operator, Windows, column
+from ..operators.session_window import SESSION_COLUMNS, SessionWindow
+from ..operators.window import END, START, WINDOW, GivenWindow, Window, is_window
 from ..settings import duration_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
@@ -57,11 +58,11 @@ class Stream:
     def map_batches(self, fn: Callable[[pa.RecordBatch], pa.RecordBatch], schema: Any) -> Stream:
         """`fn` on each block of rows (a fixed number of consecutive rows of a file). `fn` must be deterministic.
 
-        Not behind a keyed operator yet: there rows come in no fixed blocks.
+        Refused behind a keyed operator: rows there come in no fixed blocks.
         """
         if nearest_operator(self._node) is not None:
             raise InvalidInput(
-                "map_batches behind a keyed operator is not there yet: its blocks would depend on the number of tasks",
+                "map_batches behind a keyed operator is refused: what it is given would depend on the number of tasks",
                 hint="use .sql, or map_batches before .groupBy",
             )
         return self._stateless(MapBatches(fn, schema))
@@ -75,12 +76,20 @@ class Stream:
         use event time look at lateness. `idle` ("15 minutes"): in a batch or sweep without event times of this stream,
         so long after the last one with some (by batch time), the watermark follows the batch time less `delay`, and in
         a union it does not stay behind the others. Ours: Spark's waits for ever.
+
+        Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
+        own (a window, or that of its input), that stays, and a second one is refused, as in Spark.
         """
         return Stream(self._pipeline, self._watermark(column, delay, late, idle))
 
     def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | timedelta | None) -> Watermark:
-        if nearest_operator(self._node) is not None:
-            raise InvalidInput("withWatermark after a keyed operator is not there yet: set it on the source's stream")
+        before = nearest_operator(self._node)
+        if before is not None and self._node.event_time is not None:
+            raise InvalidInput(
+                f"withWatermark: the output of operator `{before.operator.name}` has a watermark already, on "
+                f"`{self._node.event_time.column}`; as in Spark it cannot be defined again",
+                hint="group by that column, or drop it before the new watermark: .sql(…), .drop(…)",
+            )
         if idle is not None and duration_ms(idle) <= 0:
             raise InvalidInput(f"withWatermark: idle={idle!r}, expected more than zero")
         if late not in ("drop", "quarantine", "keep"):
@@ -88,8 +97,8 @@ class Stream:
         found = column(self.schema, name, "withWatermark")
         if not (pa.types.is_timestamp(found.type) or pa.types.is_date(found.type)):
             raise InvalidInput(f"withWatermark: column `{name}` is {found.type}, expected a timestamp")
-        source = _source_of(self._node)
-        key = f"{source}.{name}"
+        origin = _source_of(self._node) if before is None else before.operator.name
+        key = f"{origin}.{name}"
         if isinstance(self._node, Union) and self._node.event_time is not None:
             raise InvalidInput(
                 f"withWatermark: the streams of the union have watermarks already, on `{self._node.event_time.column}`",
@@ -105,7 +114,8 @@ class Stream:
             idle_ms=None if idle is None else duration_ms(idle),
         )
         if key in self._pipeline.watermarks:
-            raise InvalidInput(f"source `{source}` has a watermark on `{name}` already: use that stream twice")
+            what = "source" if before is None else "operator"
+            raise InvalidInput(f"{what} `{origin}` has a watermark on `{name}` already: use that stream twice")
         self._pipeline.watermarks[key] = node
         return node
 
@@ -130,14 +140,16 @@ class Stream:
             self._pipeline, union(self._pipeline, self._node, other._pipeline, other._node, allowMissingColumns)
         )
 
-    def groupBy(self, *columns: str | Window) -> GroupedStream[Stream]:
-        """The stream by key: columns, and at most one `tm.window(…)`. A null is a key of its own. Spark: `groupBy`."""
+    def groupBy(self, *columns: str | Windows) -> GroupedStream[Stream]:
+        """The stream by key: columns, and at most one `tm.window(…)`, `tm.session_window(…)` or column of windows that
+        an operator before has emitted. A null is a key of its own. Spark: `groupBy`."""
         if not columns:
             raise InvalidInput("groupBy needs at least one column")
-        places = [place for place, one in enumerate(columns) if isinstance(one, Window)]
+        columns = tuple(self._given(one) for one in columns)
+        places = [place for place, one in enumerate(columns) if isinstance(one, Windows)]
         if len(places) > 1:
             raise InvalidInput(f"groupBy: found {len(places)} windows, expected at most one")
-        names = [name for name in columns if not isinstance(name, Window)]
+        names = [name for name in columns if not isinstance(name, Windows)]
         for name in names:
             if not isinstance(name, str):
                 raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
@@ -153,13 +165,23 @@ class Stream:
 
         return GroupedStream(attach)
 
-    def _windows(self, window: Any, place: int) -> tuple[Window, int]:
-        found = column(self.schema, window.column, "tm.window")
-        if not pa.types.is_timestamp(found.type):
-            raise InvalidInput(f"tm.window: column `{window.column}` is {found.type}, expected a timestamp")
-        for name in (START, "window"):
-            if name in self.schema.names:
-                raise InvalidInput(f"tm.window: the stream has a column `{name}` already", hint="rename it with .sql")
+    def _given(self, key: Any) -> Any:
+        """A column of windows, where `key` names one."""
+        known = isinstance(key, str) and key in self.schema.names
+        return GivenWindow(key) if known and is_window(self.schema.field(key).type) else key
+
+    def _windows(self, window: Any, place: int) -> tuple[Windows, int]:
+        method, made = {
+            Window: ("tm.window", (START, WINDOW)),
+            GivenWindow: ("groupBy", (START, END)),
+            SessionWindow: ("tm.session_window", SESSION_COLUMNS),
+        }[type(window)]
+        found = column(self.schema, window.column, method)
+        if not (pa.types.is_timestamp(found.type) or is_window(found.type)):
+            raise InvalidInput(f"{method}: column `{window.column}` is {found.type}, expected a timestamp")
+        for name in made:
+            if name in self.schema.names and name != window.column:
+                raise InvalidInput(f"{method}: the stream has a column `{name}` already", hint="rename it with .sql")
         return window, place
 
     def dropDuplicates(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:

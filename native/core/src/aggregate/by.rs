@@ -1,7 +1,7 @@
 //! `min_by` and `max_by`: the value of the row in which another column is least or greatest.
 //!
 //! Rows in which that column is null do not count; of equal ones the last in plan order does, as in Spark's
-//! `MaxMinBy`. The two columns come as one struct.
+//! `MaxMinBy`, but for `earliest`, which keeps the first. The two columns come as one struct.
 
 use std::cmp::Ordering;
 
@@ -26,6 +26,10 @@ pub(super) struct By {
 impl By {
     pub(super) fn least(value: &DataType, order: &DataType, groups: usize) -> Self {
         Self { values: Picks::new(value, groups), orders: Picks::new(order, groups), wins: Ordering::is_le }
+    }
+
+    pub(super) fn first_least(value: &DataType, order: &DataType, groups: usize) -> Self {
+        Self { wins: Ordering::is_lt, ..Self::least(value, order, groups) }
     }
 
     pub(super) fn greatest(value: &DataType, order: &DataType, groups: usize) -> Self {

@@ -84,7 +84,7 @@ where
 {
     fn fold(&mut self, column: &ArrayRef, groups: &[u32]) {
         let (best, some, side, order) = (&mut self.best, &mut self.some, self.side, &self.order);
-        values::<T>(column, |row, value| {
+        values::<T>(column.as_ref(), |row, value| {
             let group = groups[row] as usize;
             if !some[group] || side.replaces(order(&value, &best[group])) {
                 best[group] = value;

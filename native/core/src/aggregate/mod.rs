@@ -6,11 +6,13 @@
 mod by;
 mod compare;
 mod count;
+mod distinct;
 mod extreme;
 mod mean;
 mod moments;
 mod number;
 mod pick;
+mod set;
 mod sum;
 mod types;
 
@@ -19,6 +21,7 @@ use arrow_schema::{DataType, Field};
 
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
+use crate::schema::is_key_type;
 
 /// What is computed of the rows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +44,20 @@ pub enum Function {
     MinBy,
     /// The value of the row whose other column is greatest.
     MaxBy,
+    /// The value of the first of the rows whose other column is least.
+    Earliest,
     /// The variance of the values as a sample.
     Variance,
     /// The standard deviation of the values as a sample.
     Deviation,
+    /// About how many different values that are not null there are; by a sketch of 2^this registers.
+    ApproximateCount(u32),
+    /// The different values that are not null, the first so many of them.
+    CollectSet(u32),
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 11] = [
+    const ALL: [(&'static str, Self); 14] = [
         ("count", Self::Count),
         ("sum", Self::Sum),
         ("min", Self::Min),
@@ -58,26 +67,40 @@ impl Function {
         ("last", Self::Last),
         ("min_by", Self::MinBy),
         ("max_by", Self::MaxBy),
+        ("earliest", Self::Earliest),
         ("var", Self::Variance),
         ("stddev", Self::Deviation),
+        ("approx_count_distinct", Self::ApproximateCount(0)),
+        ("collect_set", Self::CollectSet(0)),
     ];
 
-    /// The function called `name`.
-    pub fn named(name: &str) -> Result<Self> {
-        let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|(_, function)| *function).ok_or_else(|| {
-            let known: Vec<&str> = Self::ALL.iter().map(|(known, _)| *known).collect();
-            Error::InvalidInput(format!(
-                "there is no aggregate function `{name}`, expected one of {}",
-                known.join(", ")
-            ))
-        })
+    /// The function called `name`; `parameter` is the precision or the limit of those that have one.
+    pub fn named(name: &str, parameter: Option<u32>) -> Result<Self> {
+        let known = || Self::ALL.iter().map(|(known, _)| *known).collect::<Vec<&str>>().join(", ");
+        let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+        let found = found.ok_or_else(|| {
+            Error::InvalidInput(format!("there is no aggregate function `{name}`, expected one of {}", known()))
+        })?;
+        match (found, parameter) {
+            (Self::ApproximateCount(_), Some(precision)) if distinct::PRECISIONS.contains(&precision) => {
+                Ok(Self::ApproximateCount(precision))
+            }
+            (Self::CollectSet(_), Some(limit)) if limit > 0 => Ok(Self::CollectSet(limit)),
+            (Self::ApproximateCount(_) | Self::CollectSet(_), _) | (_, Some(_)) => Err(Error::InvalidInput(format!(
+                "the aggregate function `{name}` was given the parameter {parameter:?}; approx_count_distinct has a \
+                 precision of {} to {}, collect_set a limit above 0, others have none",
+                distinct::PRECISIONS.start(),
+                distinct::PRECISIONS.end()
+            ))),
+            _ => Ok(found),
+        }
     }
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+        let is_same = |other: &Self| std::mem::discriminant(other) == std::mem::discriminant(&self);
+        Self::ALL.iter().find(|(_, function)| is_same(function)).map_or("", |(name, _)| name)
     }
 }
 
@@ -130,13 +153,18 @@ impl Aggregate {
             Function::Min | Function::Max if compare::is_ordered(input) => Ok(input.clone()),
             Function::Min | Function::Max => Err(self.unfit("a type that has an order", input)),
             Function::First | Function::Last => Ok(input.clone()),
-            Function::MinBy | Function::MaxBy => {
+            Function::MinBy | Function::MaxBy | Function::Earliest => {
                 let (value, order) = self.pair(input)?;
                 if compare::is_ordered(order) {
                     Ok(value.clone())
                 } else {
                     Err(self.unfit("a type that has an order", order))
                 }
+            }
+            Function::ApproximateCount(_) if distinct::is_hashed(input) => Ok(DataType::Int64),
+            Function::CollectSet(_) if is_key_type(input) => Ok(set::set_of(input)),
+            Function::ApproximateCount(_) | Function::CollectSet(_) => {
+                Err(self.unfit("a boolean, number, decimal, string, binary, date or timestamp", input))
             }
             Function::Variance | Function::Deviation => {
                 types::sum(input).map(|_| DataType::Float64).ok_or_else(|| self.unfit("a number", input))
@@ -153,13 +181,14 @@ impl Aggregate {
                 let sum = types::sum_of_mean(input).ok_or_else(|| self.unfit("a number", input))?;
                 vec![field(".sum", sum), field(".count", DataType::Int64)]
             }
-            (Function::MinBy | Function::MaxBy, Some(input)) => {
+            (Function::MinBy | Function::MaxBy | Function::Earliest, Some(input)) => {
                 let (value, order) = self.pair(input)?;
                 vec![field("", value.clone()), field(by::ORDER, order.clone())]
             }
             (Function::Variance | Function::Deviation, _) => {
                 moments::PARTIALS.map(|suffix| field(suffix, DataType::Float64)).to_vec()
             }
+            (Function::ApproximateCount(_), _) => vec![field("", DataType::Binary)],
             (Function::First | Function::Last, _) => vec![field("", result), field(".set", DataType::Boolean)],
             _ => vec![field("", result)],
         })
@@ -179,6 +208,11 @@ impl Aggregate {
             (Function::Last, Some(_)) => Box::new(pick::Edge::last(&result, groups)),
             (Function::MinBy, Some(input)) => Box::new(by::By::least(&result, self.pair(input)?.1, groups)),
             (Function::MaxBy, Some(input)) => Box::new(by::By::greatest(&result, self.pair(input)?.1, groups)),
+            (Function::Earliest, Some(input)) => Box::new(by::By::first_least(&result, self.pair(input)?.1, groups)),
+            (Function::ApproximateCount(precision), Some(_)) => {
+                Box::new(distinct::ApproximateCount::new(precision, groups))
+            }
+            (Function::CollectSet(limit), Some(input)) => Box::new(set::Set::new(input, limit as usize, groups)),
             (Function::Variance, Some(_)) => Box::new(moments::Moments::new(moments::Spread::Variance, groups)),
             (Function::Deviation, Some(_)) => Box::new(moments::Moments::new(moments::Spread::Deviation, groups)),
         })

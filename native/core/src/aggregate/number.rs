@@ -61,7 +61,7 @@ impl Number for i128 {
 }
 
 /// Calls `fold(row, value)` for every value that is not null.
-pub(super) fn values<T: ArrowPrimitiveType>(column: &ArrayRef, mut fold: impl FnMut(usize, T::Native)) {
+pub(super) fn values<T: ArrowPrimitiveType>(column: &dyn Array, mut fold: impl FnMut(usize, T::Native)) {
     let column = column.as_primitive::<T>();
     match column.nulls() {
         None => column.values().iter().enumerate().for_each(|(row, &value)| fold(row, value)),

@@ -69,7 +69,12 @@ pub(super) fn keys_of(columns: &[ArrayRef], rows: usize) -> Result<Keys> {
 
 /// The map of an operator without sub-keys; what the map refuses names the operator.
 pub(super) fn map_of(operator: &str, map: &str, key: &Fields, value: &Fields) -> Result<MapSchema> {
-    MapSchema::new(map, key, &Fields::empty(), value).map_err(|error| match error {
+    map_in(operator, map, key, &Fields::empty(), value)
+}
+
+/// A map of an operator; what the map refuses names the operator.
+pub(super) fn map_in(operator: &str, map: &str, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<MapSchema> {
+    MapSchema::new(map, key, sub_key, value).map_err(|error| match error {
         Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{operator}`: {text}")),
         other => other,
     })

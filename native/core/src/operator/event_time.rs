@@ -2,8 +2,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType, TimestampMillisecondType};
-use arrow_array::{Array, BooleanArray, Int64Array, RecordBatch};
-use arrow_buffer::BooleanBuffer;
+use arrow_array::{Array, BooleanArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{DataType, Schema, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 
@@ -16,9 +16,54 @@ const DAY_MS: i64 = 86_400_000;
 /// Whether a column of this type can be an event time.
 fn is_event_time(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Millisecond, _))
+        || window_time(data_type).is_some()
 }
 
-/// The column in ms since the epoch.
+/// The type of start and end, where a column is windows, as operators with windows emit them.
+fn window_time(data_type: &DataType) -> Option<&DataType> {
+    let DataType::Struct(fields) = data_type else { return None };
+    let [start, end] = fields.as_ref() else { return None };
+    let is_time = matches!(start.data_type(), DataType::Timestamp(TimeUnit::Microsecond, _));
+    (is_time && start.data_type() == end.data_type() && start.name() == "start" && end.name() == "end")
+        .then(|| start.data_type())
+}
+
+/// The times by which rows fall into windows, in microseconds: of windows their last one.
+pub(super) fn times_us(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
+    match column.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(column.as_primitive().clone()),
+        _ => Ok(ends_of(column)?.unary(|end_us: i64| end_us - 1)),
+    }
+}
+
+/// When each window ends; null for a null.
+fn ends_of(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
+    if window_time(column.data_type()).is_none() {
+        return Err(Error::InternalError(format!("a time column has type {}", column.data_type())));
+    }
+    let ends = column.as_struct().column(1).as_primitive::<TimestampMicrosecondType>();
+    let nulls = NullBuffer::union(column.nulls(), ends.nulls());
+    Ok(TimestampMicrosecondArray::new(ends.values().clone(), nulls))
+}
+
+/// The column `name` by whose time rows fall into `what`, and the type of a time; `InvalidInput` where it is missing,
+/// or neither a timestamp nor windows.
+pub(super) fn time_column(operator: &str, input: &Schema, name: &str, what: &str) -> Result<(InputColumn, DataType)> {
+    let column = InputColumn::find(operator, input, name)?;
+    let found = match &column.data_type {
+        timestamp @ DataType::Timestamp(TimeUnit::Microsecond, _) => Some(timestamp),
+        other => window_time(other),
+    };
+    match found.cloned() {
+        Some(time_type) => Ok((column, time_type)),
+        None => Err(Error::InvalidInput(format!(
+            "operator `{operator}` has {what} over column `{name}`, which is {}, expected a timestamp",
+            ddl(&column.data_type)
+        ))),
+    }
+}
+
+/// The column in ms since the epoch; of windows when they end.
 pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
     match column.data_type() {
         DataType::Date32 => Ok(column.as_primitive::<Date32Type>().unary(|day| i64::from(day) * DAY_MS)),
@@ -28,6 +73,7 @@ pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
             Ok(column.as_primitive::<TimestampMillisecondType>().unary(|ms| ms))
         }
+        DataType::Struct(_) => event_times_ms(&ends_of(column)?),
         other => Err(Error::InternalError(format!("an event time column has type {other}"))),
     }
 }
@@ -38,6 +84,7 @@ pub(super) fn expiry_ms(column: &dyn Array, after_ms: i64) -> Result<Int64Array>
         DataType::Timestamp(TimeUnit::Microsecond, _) => column
             .as_primitive::<TimestampMicrosecondType>()
             .unary(|us| us.div_euclid(1_000) + i64::from(us % 1_000 != 0)),
+        DataType::Struct(_) => expiry_ms(&ends_of(column)?, 0)?,
         _ => event_times_ms(column)?,
     };
     Ok(times_ms.unary(|ms: i64| ms.saturating_add(after_ms)))

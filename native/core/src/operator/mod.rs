@@ -4,6 +4,7 @@
 //! stand outside. INVARIANT: what it does depends on the rows and their order, never on how a batch was cut over tasks.
 
 mod aggregate;
+mod calls;
 mod columns;
 mod deduplicate;
 mod event_time;
@@ -11,15 +12,18 @@ mod groups;
 mod keyed_function;
 mod output;
 mod processor;
+mod session;
 #[cfg(test)]
 mod tests;
+mod touching;
 mod window;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
-pub use aggregate::{AggregateOperator, AggregateSpec, Call};
+pub use aggregate::{AggregateOperator, AggregateSpec};
+pub use calls::Call;
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use keyed_function::{
@@ -30,7 +34,8 @@ pub use processor::{
     Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
     Written,
 };
-pub use window::{Ends, WindowSpec};
+pub use session::{SessionOperator, SessionSpec};
+pub use window::{Cut, Ends, WindowSpec};
 
 use crate::error::Result;
 use crate::map::StateMap;

@@ -1,19 +1,19 @@
 //! Time windows: which windows a row falls into, when a window is over. Spark: `TimeWindowing`.
 //!
-//! A window is its start; it holds the times from there up to its end, which it does not hold. INVARIANT: which windows
-//! a row falls into depends on its time alone.
+//! A window holds the times from its start up to its end, which it does not hold; it is known by its start, or, where it
+//! is given by an operator before, by both. INVARIANT: which windows a row falls into depends on its time alone.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray, TimestampMicrosecondArray, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, StructArray, TimestampMicrosecondArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
-use arrow_select::take::take_record_batch;
+use arrow_schema::{DataType, Field, Fields};
+use arrow_select::take::{take, take_record_batch};
 
 use super::columns::InputColumn;
-use super::event_time::expiry_ms;
+use super::event_time::{expiry_ms, time_column, times_us};
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
 
@@ -24,18 +24,32 @@ const MS_US: i64 = 1_000;
 pub struct WindowSpec {
     /// The column whose time decides.
     pub column: String,
-    /// How long a window is.
-    pub size_us: i64,
-    /// How far the starts of windows lie apart.
-    pub slide_us: i64,
-    /// A window starts so long after the epoch.
-    pub start_us: i64,
-    /// The key column that holds a window's start, and its place among the key columns.
-    pub key: (String, usize),
+    /// Which windows there are.
+    pub cut: Cut,
+    /// The key columns that hold a window's start and, where it is given, its end.
+    pub key: [String; 2],
+    /// Where they, and the windows of the output, stand among the key columns.
+    pub place: usize,
     /// The column of the output that holds start and end.
     pub output: String,
     /// Whether windows end with the watermark, which is over the same column.
     pub ends: Ends,
+}
+
+/// Which windows there are. Times are microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Windows of one size, one after the other or overlapping.
+    Every {
+        /// How long a window is.
+        size_us: i64,
+        /// How far the starts of windows lie apart.
+        slide_us: i64,
+        /// A window starts so long after the epoch.
+        start_us: i64,
+    },
+    /// Those that the column holds.
+    AsGiven,
 }
 
 /// What the end of a window is.
@@ -54,43 +68,45 @@ pub enum Ends {
 pub(super) struct Windows {
     spec: WindowSpec,
     column: InputColumn,
+    time_type: DataType,
 }
 
 /// Rows, each once for each open window that it falls into.
 pub(super) struct Assigned {
     pub(super) rows: RecordBatch,
-    /// The start of the window of each row.
-    pub(super) starts: ArrayRef,
+    /// The window of each row, as key columns.
+    pub(super) keys: Vec<ArrayRef>,
     /// Which of the rows given fall into no open window: their windows are over, or they have no time.
     pub(super) outside: Option<BooleanBuffer>,
 }
 
 impl Windows {
-    /// The windows; `InvalidInput` for a column that is no timestamp.
+    /// The windows; `InvalidInput` for a column that is neither a timestamp nor windows.
     pub(super) fn new(operator: &str, input: &arrow_schema::Schema, spec: &WindowSpec) -> Result<Self> {
-        let column = InputColumn::find(operator, input, &spec.column)?;
-        if matches!(column.data_type, DataType::Timestamp(TimeUnit::Microsecond, _)) {
-            return Ok(Self { spec: spec.clone(), column });
+        let (column, time_type) = time_column(operator, input, &spec.column, "windows")?;
+        if spec.cut == Cut::AsGiven && column.data_type == time_type {
+            return Err(Error::InvalidInput(format!(
+                "operator `{operator}` takes windows from column `{}`, which is {}, expected windows",
+                spec.column,
+                ddl(&column.data_type)
+            )));
         }
-        Err(Error::InvalidInput(format!(
-            "operator `{operator}` has windows over column `{}`, which is {}, expected a timestamp",
-            spec.column,
-            ddl(&column.data_type)
-        )))
+        Ok(Self { spec: spec.clone(), column, time_type })
     }
 
-    /// Where the start stands among the key columns.
+    /// Where the key columns, and the windows of the output, stand among the key columns.
     pub(super) fn place(&self) -> usize {
-        self.spec.key.1
+        self.spec.place
     }
 
     pub(super) fn ends(&self) -> Ends {
         self.spec.ends
     }
 
-    /// The key column that holds the start.
-    pub(super) fn key_field(&self) -> Field {
-        Field::new(&self.spec.key.0, self.column.data_type.clone(), true)
+    /// The key columns that a window is known by.
+    pub(super) fn key_fields(&self) -> Vec<Field> {
+        let count = if self.spec.cut == Cut::AsGiven { 2 } else { 1 };
+        self.spec.key[..count].iter().map(|name| Field::new(name, self.time_type.clone(), true)).collect()
     }
 
     /// The column of the output.
@@ -99,54 +115,79 @@ impl Windows {
     }
 
     fn fields(&self) -> Fields {
-        ["start", "end"].iter().map(|name| Field::new(*name, self.column.data_type.clone(), true)).collect()
+        ["start", "end"].iter().map(|name| Field::new(*name, self.time_type.clone(), true)).collect()
     }
 
     /// The windows of each row that are not over at `late_ms`.
     pub(super) fn assign(&self, operator: &str, rows: &RecordBatch, late_ms: Option<i64>) -> Result<Assigned> {
-        let times = self.column.of(operator, rows)?;
-        let times = times.as_primitive::<TimestampMicrosecondType>();
+        let column = self.column.of(operator, rows)?;
+        let times = times_us(column.as_ref())?;
         let over_us = match (self.spec.ends, late_ms) {
             (Ends::Never, _) | (_, None) => i64::MIN,
             (_, Some(late_ms)) => late_ms.saturating_mul(MS_US),
         };
-        let (mut picks, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
-        let mut outside = vec![true; times.len()];
-        for (row, time_us) in (0u32..).zip(times) {
-            let Some(time_us) = time_us else { continue };
-            let mut start_us = time_us - (time_us - self.spec.start_us).rem_euclid(self.spec.slide_us);
-            while start_us + self.spec.size_us > time_us {
-                if start_us + self.spec.size_us > over_us {
-                    picks.push(row);
-                    starts.push(start_us);
-                    outside[row as usize] = false;
-                }
-                start_us -= self.spec.slide_us;
+        let (picks, starts) = match self.spec.cut {
+            Cut::Every { size_us, slide_us, start_us } => fallen(&times, (size_us, slide_us, start_us), over_us),
+            Cut::AsGiven => {
+                let is_open = |(_, last_us): &(u32, Option<i64>)| last_us.is_some_and(|us| us >= over_us);
+                ((0u32..).zip(&times).filter(is_open).map(|(row, _)| row).collect(), Vec::new())
             }
-        }
-        let rows = take_record_batch(rows, &UInt32Array::from(picks))?;
+        };
+        let mut outside = vec![true; times.len()];
+        picks.iter().for_each(|&row| outside[row as usize] = false);
+        let picks = UInt32Array::from(picks);
+        let keys = match self.spec.cut {
+            Cut::Every { .. } => vec![self.times(starts)],
+            Cut::AsGiven => {
+                column.as_struct().columns().iter().map(|part| Ok(take(part, &picks, None)?)).collect::<Result<_>>()?
+            }
+        };
         let outside = BooleanBuffer::from(outside);
-        Ok(Assigned { rows, starts: self.times(starts), outside: (outside.count_set_bits() > 0).then_some(outside) })
+        let rows = take_record_batch(rows, &picks)?;
+        Ok(Assigned { rows, keys, outside: (outside.count_set_bits() > 0).then_some(outside) })
     }
 
-    /// Start and end of each window.
-    pub(super) fn shown(&self, starts: &ArrayRef) -> Result<ArrayRef> {
-        let ends = starts.as_primitive::<TimestampMicrosecondType>().unary(|us: i64| us + self.spec.size_us);
-        let ends: TimestampMicrosecondArray = ends;
-        let ends = Arc::new(ends.with_data_type(self.column.data_type.clone()));
-        Ok(Arc::new(StructArray::try_new(self.fields(), vec![starts.clone(), ends], None)?))
+    /// Start and end of each window, which has these key columns.
+    pub(super) fn shown(&self, keys: &[ArrayRef]) -> Result<ArrayRef> {
+        let (starts, ends) = match (self.spec.cut, keys) {
+            (Cut::AsGiven, [starts, ends]) => (starts.clone(), ends.clone()),
+            (Cut::Every { size_us, .. }, [starts]) => {
+                let of = starts.as_primitive::<TimestampMicrosecondType>();
+                let ends: TimestampMicrosecondArray = of.unary(|us: i64| us + size_us);
+                (starts.clone(), Arc::new(ends.with_data_type(self.time_type.clone())) as ArrayRef)
+            }
+            _ => return Err(Error::InternalError(format!("windows have {} key columns", keys.len()))),
+        };
+        Ok(Arc::new(StructArray::try_new(self.fields(), vec![starts, ends], None)?))
     }
 
     /// The first ms of the watermark at which each window is over.
-    pub(super) fn deadlines(&self, starts: &ArrayRef) -> Result<Vec<Option<i64>>> {
+    pub(super) fn deadlines(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<Option<i64>>> {
         if self.spec.ends == Ends::Never {
-            return Ok(vec![None; starts.len()]);
+            return Ok(vec![None; rows]);
         }
-        let ends = self.shown(starts)?;
-        Ok(expiry_ms(ends.as_struct().column(1).as_ref(), 0)?.iter().collect())
+        Ok(expiry_ms(self.shown(keys)?.as_ref(), 0)?.iter().collect())
     }
 
     fn times(&self, us: Vec<i64>) -> ArrayRef {
-        Arc::new(TimestampMicrosecondArray::from(us).with_data_type(self.column.data_type.clone()))
+        Arc::new(TimestampMicrosecondArray::from(us).with_data_type(self.time_type.clone()))
     }
+}
+
+/// For each row and each open window that its time falls into: the row, and the window's start.
+fn fallen(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
+    let (size_us, slide_us, first_us) = cut;
+    let (mut picks, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
+    for (row, time_us) in (0u32..).zip(times) {
+        let Some(time_us) = time_us else { continue };
+        let mut start_us = time_us - (time_us - first_us).rem_euclid(slide_us);
+        while start_us + size_us > time_us {
+            if start_us + size_us > over_us {
+                picks.push(row);
+                starts.push(start_us);
+            }
+            start_us -= slide_us;
+        }
+    }
+    (picks, starts)
 }

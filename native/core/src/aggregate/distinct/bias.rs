@@ -1,0 +1,73 @@
+//! The tables of HyperLogLog++: by how much raw estimates are too high, and up to where linear counting is better.
+//!
+//! They were measured by the authors of the algorithm (appendix of "HyperLogLog in Practice", 2013). `bias.csv` has for
+//! each precision the raw estimates in the order in which they were published, which is nearly by size.
+
+use std::sync::LazyLock;
+
+const FIRST: u32 = 4;
+/// So many neighbours of a raw estimate make its bias.
+const NEIGHBOURS: usize = 6;
+const THRESHOLDS: [f64; 15] = [
+    10.0, 20.0, 40.0, 80.0, 220.0, 400.0, 900.0, 1_800.0, 3_100.0, 6_500.0, 15_500.0, 20_000.0, 50_000.0, 120_000.0,
+    350_000.0,
+];
+
+/// (raw estimate, bias) by precision.
+static TABLES: LazyLock<Vec<Vec<(f64, f64)>>> = LazyLock::new(|| {
+    let mut tables = vec![Vec::new(); THRESHOLDS.len()];
+    for line in include_str!("bias.csv").lines().skip(1) {
+        let numbers: Vec<f64> = line.split(',').filter_map(|number| number.parse().ok()).collect();
+        if let [precision, estimate, bias] = numbers[..] {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "4 to 18")]
+            tables[(precision as u32 - FIRST) as usize].push((estimate, bias));
+        }
+    }
+    tables
+});
+
+/// The greatest linear count that is better than the corrected estimate.
+pub(super) fn threshold(precision: u32) -> f64 {
+    THRESHOLDS[(precision - FIRST) as usize]
+}
+
+/// By how much a raw estimate is too high: the mean of its nearest neighbours.
+#[expect(clippy::cast_precision_loss, reason = "six at most")]
+pub(super) fn of(raw: f64, precision: u32) -> f64 {
+    let table = &TABLES[(precision - FIRST) as usize];
+    let distance = |at: usize| (raw - table[at].0).powi(2);
+    let mut low = position(table, raw).saturating_sub(NEIGHBOURS - 1);
+    let mut high = (low + NEIGHBOURS).min(table.len());
+    while high < table.len() && distance(high) < distance(low) {
+        (low, high) = (low + 1, high + 1);
+    }
+    table[low..high].iter().map(|(_, bias)| bias).sum::<f64>() / (high - low) as f64
+}
+
+/// Where `raw` is or would be. The tables of two precisions are not quite sorted, so the steps of the search matter:
+/// they are those of Java's.
+fn position(table: &[(f64, f64)], raw: f64) -> usize {
+    let (mut low, mut high) = (0, table.len());
+    while low < high {
+        let middle = usize::midpoint(low, high - 1);
+        if table[middle].0 < raw {
+            low = middle + 1;
+        } else if table[middle].0 > raw {
+            high = middle;
+        } else {
+            return middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLES;
+
+    #[test]
+    fn all_lines_of_the_tables_are_read() {
+        let rows: Vec<usize> = TABLES.iter().map(Vec::len).collect();
+        assert_eq!(rows, [79, 159, 200, 200, 200, 201, 200, 201, 201, 200, 201, 201, 200, 201, 200]);
+    }
+}

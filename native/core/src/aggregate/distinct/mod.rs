@@ -1,0 +1,64 @@
+//! `approx_count_distinct`: how many different values, about, by HyperLogLog++ as Spark does it. Its partial is the sketch.
+//!
+//! The same values give the same number as in Spark: hash, registers and correction are the same. INVARIANT: a sketch
+//! depends on the set of values alone, not on their order, so partials may be combined in any way.
+
+mod bias;
+mod hash;
+mod sketch;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, BinaryArray, Int64Array};
+use arrow_schema::DataType;
+
+use super::Accumulator;
+use crate::error::Result;
+use sketch::Sketch;
+
+/// Bits of a hash that choose a register: the fewest and the most that there are tables for.
+pub(super) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=18;
+
+/// Whether the values of a column can be hashed.
+pub(super) fn is_hashed(data_type: &DataType) -> bool {
+    hash::is_hashed(data_type)
+}
+
+pub(super) struct ApproximateCount {
+    precision: u32,
+    sketches: Vec<Sketch>,
+}
+
+impl ApproximateCount {
+    pub(super) fn new(precision: u32, groups: usize) -> Self {
+        Self { precision, sketches: vec![Sketch::default(); groups] }
+    }
+}
+
+impl Accumulator for ApproximateCount {
+    fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
+        let Some(values) = values else { return Ok(()) };
+        let (sketches, precision) = (&mut self.sketches, self.precision);
+        hash::each(values.as_ref(), |row, hash| sketches[groups[row] as usize].add(hash, precision))
+    }
+
+    fn merge(&mut self, partials: &[ArrayRef], groups: &[u32]) -> Result<()> {
+        for (partial, &group) in partials[0].as_binary::<i32>().iter().zip(groups) {
+            if let Some(bytes) = partial {
+                self.sketches[group as usize].merge(bytes, self.precision);
+            }
+        }
+        Ok(())
+    }
+
+    fn partials(&self) -> Result<Vec<ArrayRef>> {
+        let bytes = self.sketches.iter().map(|sketch| sketch.to_bytes(self.precision));
+        Ok(vec![Arc::new(BinaryArray::from_iter_values(bytes))])
+    }
+
+    fn result(&self) -> Result<ArrayRef> {
+        let counts = self.sketches.iter().map(|sketch| sketch.estimate(self.precision));
+        Ok(Arc::new(counts.collect::<Int64Array>()))
+    }
+}

@@ -1,0 +1,156 @@
+//! The aggregates of an operator: declared, over which input columns, and where their partials stand.
+//!
+//! Keys, windows and maps stand with the operators that use them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StructArray};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+
+use super::columns::InputColumn;
+use crate::aggregate::{Accumulator, Aggregate, Function};
+use crate::error::{Error, Result};
+
+/// One aggregate as declared.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The output column.
+    pub output: String,
+    /// The function.
+    pub function: Function,
+    /// The input column, or `None` for a count of rows.
+    pub column: Option<String>,
+    /// The column that a value is chosen by, for functions of two.
+    pub by: Option<String>,
+}
+
+/// All aggregates of an operator.
+#[derive(Debug)]
+pub(super) struct Aggregates {
+    parts: Vec<Part>,
+    partials: Vec<Field>,
+}
+
+/// One aggregate, its input, and where its partial stands among all partial columns.
+#[derive(Debug)]
+struct Part {
+    aggregate: Aggregate,
+    column: Option<InputColumn>,
+    by: Option<InputColumn>,
+    partials: Range<usize>,
+}
+
+/// One accumulator for each aggregate.
+pub(super) type Accumulators = Vec<Box<dyn Accumulator>>;
+
+impl Aggregates {
+    /// The aggregates of `operator`; `InvalidInput` for a column that is not there, or a type that is not taken.
+    pub(super) fn new(operator: &str, input: &Schema, calls: &[Call]) -> Result<Self> {
+        let (mut parts, mut partials) = (Vec::with_capacity(calls.len()), Vec::new());
+        for call in calls {
+            let part = Part::new(operator, input, call, partials.len())?;
+            partials.extend(part.aggregate.partial_fields()?);
+            parts.push(Part { partials: part.partials.start..partials.len(), ..part });
+        }
+        Ok(Self { parts, partials })
+    }
+
+    /// The columns of all partials.
+    pub(super) fn partial_fields(&self) -> Fields {
+        self.partials.iter().cloned().collect()
+    }
+
+    /// The columns of all results.
+    pub(super) fn result_fields(&self) -> Result<Vec<Arc<Field>>> {
+        let field = |part: &Part| Ok(Arc::new(Field::new(&part.aggregate.output, part.aggregate.result_type()?, true)));
+        self.parts.iter().map(field).collect()
+    }
+
+    /// Accumulators for `groups` groups, nothing folded yet.
+    pub(super) fn accumulators(&self, groups: usize) -> Result<Accumulators> {
+        self.parts.iter().map(|part| part.aggregate.accumulator(groups)).collect()
+    }
+
+    /// The partial columns of input rows: row i belongs to group `numbers[i]` of `groups`.
+    pub(super) fn partials_of(
+        &self,
+        operator: &str,
+        rows: &RecordBatch,
+        groups: usize,
+        numbers: &[u32],
+    ) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::with_capacity(self.partials.len());
+        for (mut accumulator, part) in self.accumulators(groups)?.into_iter().zip(&self.parts) {
+            accumulator.update(part.values(operator, rows)?.as_ref(), numbers)?;
+            columns.extend(accumulator.partials()?);
+        }
+        Ok(columns)
+    }
+
+    /// Folds partial rows: row i of `partials` belongs to `groups[i]`.
+    pub(super) fn merge(&self, into: &mut Accumulators, partials: &[ArrayRef], groups: &[u32]) -> Result<()> {
+        for (accumulator, part) in into.iter_mut().zip(&self.parts) {
+            accumulator.merge(&partials[part.partials.clone()], groups)?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// The aggregate; its first partial column is number `start`.
+    fn new(operator: &str, input: &Schema, call: &Call, start: usize) -> Result<Self> {
+        let find = |column: &Option<String>| {
+            column.as_ref().map(|column| InputColumn::find(operator, input, column)).transpose()
+        };
+        let (column, by) = (find(&call.column)?, find(&call.by)?);
+        let names: Vec<&str> = column.iter().chain(&by).map(|column| column.name.as_str()).collect();
+        let of = if names.is_empty() { "rows".to_owned() } else { format!("column `{}`", names.join("`, `")) };
+        let input = match (&column, &by) {
+            (Some(column), Some(by)) => Some(DataType::Struct(pair_fields(column, by))),
+            (column, _) => column.as_ref().map(|column| column.data_type.clone()),
+        };
+        let aggregate = Aggregate {
+            output: call.output.clone(),
+            function: call.function,
+            input,
+            label: format!("operator `{operator}`: `{}`, the {} of {of},", call.output, call.function.name()),
+        };
+        Ok(Self { aggregate, column, by, partials: start..start })
+    }
+
+    /// What the function is given of `rows`: nothing, a column, or two as a struct.
+    fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Option<ArrayRef>> {
+        let Some(column) = &self.column else { return Ok(None) };
+        let values = column.of(operator, rows)?;
+        let Some(by) = &self.by else { return Ok(Some(values)) };
+        let pair = StructArray::try_new(pair_fields(column, by), vec![values, by.of(operator, rows)?], None)?;
+        Ok(Some(Arc::new(pair)))
+    }
+}
+
+/// Group i for row i.
+#[expect(clippy::cast_possible_truncation, reason = "rows of a batch are numbered by u32")]
+pub(super) fn one_by_one(rows: usize) -> Vec<u32> {
+    (0..rows as u32).collect()
+}
+
+/// A value and what it is chosen by, as one type.
+fn pair_fields(value: &InputColumn, by: &InputColumn) -> Fields {
+    let field = |(name, column): (&str, &InputColumn)| Field::new(name, column.data_type.clone(), true);
+    [("value", value), ("by", by)].into_iter().map(field).collect()
+}
+
+/// Key columns, then `more`; `InvalidInput` for two of one name.
+pub(super) fn joined(operator: &str, key: &Fields, more: &[Arc<Field>]) -> Result<SchemaRef> {
+    let fields: Vec<Arc<Field>> = key.iter().chain(more).cloned().collect();
+    for (place, field) in fields.iter().enumerate() {
+        if fields[..place].iter().any(|other| other.name() == field.name()) {
+            return Err(Error::InvalidInput(format!(
+                "operator `{operator}` has two columns named `{}`; names of outputs and key columns must differ",
+                field.name()
+            )));
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}

@@ -1,0 +1,327 @@
+//! Session windows: rows of a key whose times lie no further apart than a gap. Spark: `session_window`.
+//!
+//! A session is its first time and its end, the last time plus the gap; those that touch are one. State of a key is a
+//! row for each open session, under its start. INVARIANT: of a session the state is folded first, then its partials in
+//! chunk order, then row order, however the rows were cut over tasks.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{ArrayRef, RecordBatch, StructArray, TimestampMicrosecondArray, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Field, Fields, SchemaRef};
+use arrow_select::take::{take, take_record_batch};
+
+use super::calls::{Accumulators, Aggregates, Call, joined, one_by_one};
+use super::columns::{InputColumn, chunk_keys, keys_of, map_in, only_map};
+use super::event_time::{expiry_ms, time_column, times_us};
+use super::touching::{Piece, Touching};
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
+use crate::error::Result;
+use crate::key::Keys;
+use crate::map::{Changes, Rows, StateMap};
+use crate::schema::MapSchema;
+
+/// The name of the map: key, start → end and partials.
+const MAP: &str = "sessions";
+/// The sub-key: when a session starts.
+const START: &str = "session_start";
+/// When a session ends.
+const END: &str = "session_end";
+/// The column of the output that holds start and end.
+const SHOWN: &str = "session_window";
+const MS_US: i64 = 1_000;
+
+/// Sessions as declared.
+#[derive(Clone, Debug)]
+pub struct SessionSpec {
+    /// The operator's name, for messages.
+    pub name: String,
+    /// Key columns.
+    pub key: Vec<String>,
+    /// The columns of its input.
+    pub input: SchemaRef,
+    /// What is computed of each session.
+    pub functions: Vec<Call>,
+    /// The column whose time decides; the watermark is over it.
+    pub column: String,
+    /// How long after a row a session is open.
+    pub gap_us: i64,
+    /// Where the session stands among the key columns of the output.
+    pub place: usize,
+}
+
+/// Sessions at work.
+#[derive(Debug)]
+pub struct SessionOperator {
+    name: String,
+    key: Vec<InputColumn>,
+    time: InputColumn,
+    time_type: DataType,
+    gap_us: i64,
+    place: usize,
+    aggregates: Aggregates,
+    maps: [MapSchema; 1],
+    prepared: SchemaRef,
+    output: SchemaRef,
+    metrics: Metrics,
+}
+
+/// Rows that belong to a session that is open, and when those end that each makes by itself.
+struct Open {
+    rows: RecordBatch,
+    times: TimestampMicrosecondArray,
+    outside: Option<BooleanBuffer>,
+}
+
+/// The start and the end of some sessions.
+struct Spans {
+    starts: ArrayRef,
+    ends: ArrayRef,
+}
+
+impl SessionOperator {
+    /// The operator; `InvalidInput` for a column that is not there, a type that is not taken, or two columns of one
+    /// name.
+    pub fn new(spec: &SessionSpec) -> Result<Self> {
+        let name = spec.name.clone();
+        let key = InputColumn::find_all(&name, &spec.input, &spec.key)?;
+        let (time, time_type) = time_column(&name, &spec.input, &spec.column, "sessions")?;
+        let at = |name: &str| Field::new(name, time_type.clone(), true);
+        let aggregates = Aggregates::new(&name, &spec.input, &spec.functions)?;
+        let key_fields: Fields = key.iter().map(InputColumn::field).collect();
+        let value = with_first(at(END), &aggregates.partial_fields());
+        let prepared = joined(&name, &with_last(&key_fields, at(START)), &value)?;
+        let mut shown: Vec<Field> = key.iter().map(InputColumn::field).collect();
+        shown.insert(spec.place, Field::new(SHOWN, DataType::Struct(span_fields(&time_type)), true));
+        let output = joined(&name, &Fields::from(shown), &aggregates.result_fields()?)?;
+        let map = map_in(&name, MAP, &key_fields, &Fields::from(vec![at(START)]), &value)?;
+        let (gap_us, place, metrics) = (spec.gap_us, spec.place, Metrics::default());
+        Ok(Self { name, key, time, time_type, gap_us, place, aggregates, maps: [map], prepared, output, metrics })
+    }
+
+    /// The rows whose own session is not over, and has a time.
+    fn open_rows(&self, rows: &RecordBatch, pass: &Pass) -> Result<Open> {
+        let times = times_us(self.time.of(&self.name, rows)?.as_ref())?;
+        let over_us = pass.late_ms.map_or(i64::MIN, |late_ms| late_ms.saturating_mul(MS_US));
+        let is_open = |time_us: Option<i64>| time_us.is_some_and(|us| us.saturating_add(self.gap_us) > over_us);
+        let outside: BooleanBuffer = times.iter().map(|time_us| !is_open(time_us)).collect();
+        if outside.count_set_bits() == 0 {
+            return Ok(Open { rows: rows.clone(), times, outside: None });
+        }
+        let picks: UInt32Array =
+            (0u32..).zip(outside.iter()).filter(|(_, is_outside)| !is_outside).map(|(row, _)| row).collect();
+        let times = take(&times, &picks, None)?.as_primitive().clone();
+        Ok(Open { rows: take_record_batch(rows, &picks)?, times, outside: Some(outside) })
+    }
+
+    fn spans(&self, sessions: &[Piece]) -> Spans {
+        let column = |time_us: fn(&Piece) -> i64| -> ArrayRef {
+            let times = TimestampMicrosecondArray::from_iter_values(sessions.iter().map(time_us));
+            Arc::new(times.with_data_type(self.time_type.clone()))
+        };
+        Spans { starts: column(|piece| piece.start_us), ends: column(|piece| piece.end_us) }
+    }
+
+    /// The sessions of the state that rows of the pass touch, and those of the rows, made one and put back.
+    fn fold(&mut self, groups: &Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<()> {
+        let (state, ends) = map.of_keys(&groups.keys)?;
+        let known = state.updated_at.len();
+        let merged = Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known);
+        let mut accumulators = self.aggregates.accumulators(merged.sessions.len())?;
+        let old: Vec<u32> =
+            (0u32..).zip(&merged.of[..known]).filter(|(_, of)| of.is_some()).map(|(row, _)| row).collect();
+        let numbers: Vec<u32> = merged.of[..known].iter().flatten().copied().collect();
+        let old_values = taken(&state.values, &old)?;
+        self.aggregates.merge(&mut accumulators, &old_values[1..], &numbers)?;
+        let mut next = known;
+        for chunk in chunks {
+            let numbers: Vec<u32> = merged.of[next..next + chunk.num_rows()].iter().flatten().copied().collect();
+            next += chunk.num_rows();
+            self.aggregates.merge(&mut accumulators, &chunk.columns()[self.key.len() + 2..], &numbers)?;
+        }
+        self.forget_moved(&state, &old, &merged, map, at_ms)?;
+        self.put(groups, &merged, &accumulators, map, at_ms)
+    }
+
+    /// Sessions of the state, in the order of `state`, then those of the chunks.
+    fn pieces(&self, state: &Rows, ends: &[usize], groups: &Groups, chunks: &[RecordBatch]) -> Vec<Piece> {
+        let rows: usize = chunks.iter().map(RecordBatch::num_rows).sum();
+        let mut pieces = Vec::with_capacity(state.updated_at.len() + rows);
+        let mut row = 0;
+        for (group, &end) in (0u32..).zip(ends) {
+            let spans = (times(&state.sub_keys[0]), times(&state.values[0]));
+            pieces.extend((row..end).map(|row| Piece { group, start_us: spans.0[row], end_us: spans.1[row] }));
+            row = end;
+        }
+        for (chunk, numbers) in chunks.iter().zip(&groups.of) {
+            let width = self.key.len();
+            let spans = times(chunk.column(width)).iter().zip(times(chunk.column(width + 1)));
+            let piece = |(&group, (&start_us, &end_us)): (&u32, (&i64, &i64))| Piece { group, start_us, end_us };
+            pieces.extend(numbers.iter().zip(spans).map(piece));
+        }
+        pieces
+    }
+
+    /// Removes sessions that have become a part of one that starts earlier.
+    fn forget_moved(
+        &mut self,
+        state: &Rows,
+        old: &[u32],
+        merged: &Touching,
+        map: &mut StateMap,
+        at_ms: i64,
+    ) -> Result<()> {
+        let starts = state.sub_keys.first().map_or(&[][..], times);
+        let has_moved = |&row: &u32| {
+            let session = merged.of[row as usize].map(|number| merged.sessions[number as usize].start_us);
+            session.is_some_and(|start_us| start_us != starts[row as usize])
+        };
+        let moved: Vec<u32> = old.iter().copied().filter(has_moved).collect();
+        self.metrics.rows_removed += moved.len() as u64;
+        map.change(&Changes {
+            sub_keys: taken(&state.sub_keys, &moved)?,
+            ..Changes::removed(taken(&state.keys, &moved)?, taken(&state.values, &moved)?, moved.len(), at_ms)
+        })
+    }
+
+    fn put(
+        &mut self,
+        groups: &Groups,
+        merged: &Touching,
+        accumulators: &Accumulators,
+        map: &mut StateMap,
+        at_ms: i64,
+    ) -> Result<()> {
+        let rows = merged.sessions.len();
+        let numbers: Vec<u32> = merged.sessions.iter().map(|session| session.group).collect();
+        let Spans { starts, ends } = self.spans(&merged.sessions);
+        let deadline = expiry_ms(ends.as_ref(), 0)?.iter().collect();
+        let mut values = vec![ends];
+        for accumulator in accumulators {
+            values.extend(accumulator.partials()?);
+        }
+        self.metrics.rows_updated += rows as u64;
+        map.change(&Changes {
+            keys: groups.keys.take(&numbers)?.columns().to_vec(),
+            sub_keys: vec![starts],
+            values,
+            updated_at: vec![at_ms; rows],
+            deadline,
+            deleted: vec![false; rows],
+        })
+    }
+
+    /// Emits the sessions that are over, those of a key by their start, and forgets them.
+    fn close(&mut self, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
+        let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
+        let due = map.due(now_ms)?;
+        let rows = due.updated_at.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        let order = by_start(&keys_of(&due.keys, rows)?, times(&due.sub_keys[0]));
+        let keys = keys_of(&taken(&due.keys, &order)?, rows)?;
+        let (starts, values) = (taken(&due.sub_keys, &order)?, taken(&due.values, &order)?);
+        let mut accumulators = self.aggregates.accumulators(rows)?;
+        self.aggregates.merge(&mut accumulators, &values[1..], &one_by_one(rows))?;
+        let span =
+            StructArray::try_new(span_fields(&self.time_type), vec![starts[0].clone(), values[0].clone()], None)?;
+        let mut columns = keys.columns().to_vec();
+        columns.insert(self.place, Arc::new(span));
+        for accumulator in &accumulators {
+            columns.push(accumulator.result()?);
+        }
+        out.emit(keys, RecordBatch::try_new(self.output.clone(), columns)?)?;
+        self.metrics.rows_removed += rows as u64;
+        let removed = Changes::removed(due.keys, due.values, rows, pass.batch_time_ms);
+        map.change(&Changes { sub_keys: due.sub_keys, ..removed })
+    }
+}
+
+impl Operator for SessionOperator {
+    fn maps(&self) -> &[MapSchema] {
+        &self.maps
+    }
+
+    fn output_schema(&self) -> SchemaRef {
+        self.output.clone()
+    }
+
+    fn prepared_schema(&self) -> SchemaRef {
+        self.prepared.clone()
+    }
+
+    /// Rows whose own session is over are out; of a block the rows of a session are one.
+    fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
+        let Open { rows, times, outside } = self.open_rows(rows, pass)?;
+        let given = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
+        let piece =
+            |(&group, &start_us): (&u32, &i64)| Piece { group, start_us, end_us: start_us.saturating_add(self.gap_us) };
+        let (keys, sessions, numbers) = match combine {
+            Combine::Nothing => {
+                let numbers = one_by_one(rows.num_rows());
+                let pieces: Vec<Piece> = numbers.iter().zip(times.values()).map(piece).collect();
+                (given, pieces, numbers)
+            }
+            Combine::Block => {
+                let groups = Groups::new(std::slice::from_ref(&given))?;
+                let pieces: Vec<Piece> = groups.of[0].iter().zip(times.values()).map(piece).collect();
+                let Touching { sessions, of } = Touching::new(groups.len(), &pieces);
+                let chosen: Vec<u32> = sessions.iter().map(|session| session.group).collect();
+                (groups.keys.take(&chosen)?, sessions, of.into_iter().flatten().collect())
+            }
+        };
+        let Spans { starts, ends } = self.spans(&sessions);
+        let mut columns = keys.columns().to_vec();
+        columns.extend([starts, ends]);
+        columns.extend(self.aggregates.partials_of(&self.name, &rows, sessions.len(), &numbers)?);
+        self.metrics.rows += rows.num_rows() as u64;
+        Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late: outside })
+    }
+
+    fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+        let map = only_map(&self.name, maps)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
+        if !groups.is_empty() {
+            self.fold(&groups, chunks, map, pass.batch_time_ms)?;
+        }
+        self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
+        self.close(map, pass, out)
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.metrics
+    }
+}
+
+/// The row numbers by key, as they come, and of a key by start.
+fn by_start(keys: &Keys, starts: &[i64]) -> Vec<u32> {
+    let mut order = one_by_one(keys.len());
+    for rows in order.chunk_by_mut(|&a, &b| keys.eq_at(a as usize, keys, b as usize)) {
+        rows.sort_unstable_by_key(|&row| starts[row as usize]);
+    }
+    order
+}
+
+fn times(column: &ArrayRef) -> &[i64] {
+    column.as_primitive::<TimestampMicrosecondType>().values()
+}
+
+fn taken(columns: &[ArrayRef], rows: &[u32]) -> Result<Vec<ArrayRef>> {
+    let rows = UInt32Array::from(rows.to_vec());
+    columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
+}
+
+fn span_fields(time_type: &DataType) -> Fields {
+    ["start", "end"].iter().map(|name| Field::new(*name, time_type.clone(), true)).collect()
+}
+
+fn with_first(first: Field, more: &Fields) -> Fields {
+    std::iter::once(Arc::new(first)).chain(more.iter().cloned()).collect()
+}
+
+fn with_last(fields: &Fields, last: Field) -> Fields {
+    fields.iter().cloned().chain([Arc::new(last)]).collect()
+}

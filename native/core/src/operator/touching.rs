@@ -1,0 +1,121 @@
+//! Spans of time of one key that touch are one: the spans that some make, and the span that each belongs to.
+
+/// A span of time under a key, which is given by its number. It holds its start, and not its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) group: u32,
+    pub(super) start_us: i64,
+    pub(super) end_us: i64,
+}
+
+/// Pieces made one where they overlap, or one ends where the next starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Touching {
+    /// By group, then start.
+    pub(super) sessions: Vec<Piece>,
+    /// For each piece the number of its session; `None` where that was left out.
+    pub(super) of: Vec<Option<u32>>,
+}
+
+impl Touching {
+    /// The sessions of `pieces`, which are of groups below `groups`.
+    pub(super) fn new(groups: usize, pieces: &[Piece]) -> Self {
+        let (mut order, ends) = by_group(groups, pieces);
+        let (mut sessions, mut of) = (Vec::new(), vec![None; pieces.len()]);
+        let mut start = 0;
+        for end in ends {
+            let rows = &mut order[start..end];
+            if !rows.is_sorted() {
+                rows.sort_unstable();
+            }
+            merge(rows, pieces, &mut sessions, &mut of);
+            start = end;
+        }
+        Self { sessions, of }
+    }
+
+    /// Without the sessions that consist of pieces below `first` alone.
+    pub(super) fn touched_from(mut self, first: usize) -> Self {
+        let mut numbers = vec![None; self.sessions.len()];
+        for &session in self.of[first..].iter().flatten() {
+            numbers[session as usize] = Some(0);
+        }
+        let mut next = 0u32..;
+        for number in numbers.iter_mut().flatten() {
+            *number = next.next().unwrap_or_default();
+        }
+        let mut is_touched = numbers.iter().map(Option::is_some);
+        self.sessions.retain(|_| is_touched.next().unwrap_or_default());
+        for session in &mut self.of {
+            *session = session.and_then(|session| numbers[session as usize]);
+        }
+        self
+    }
+}
+
+/// (start, number) of each piece, group by group in the order given, and where each group ends.
+fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<(i64, u32)>, Vec<usize>) {
+    let mut ends = vec![0; groups];
+    for piece in pieces {
+        ends[piece.group as usize] += 1;
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        (*end, sum) = (sum, sum + *end); // the start, for now
+    }
+    let mut order = vec![(0, 0); pieces.len()];
+    for (number, piece) in (0u32..).zip(pieces) {
+        let slot = &mut ends[piece.group as usize];
+        order[*slot] = (piece.start_us, number);
+        *slot += 1;
+    }
+    (order, ends)
+}
+
+/// Merges the pieces of one group, which come by start.
+fn merge(rows: &[(i64, u32)], pieces: &[Piece], sessions: &mut Vec<Piece>, of: &mut [Option<u32>]) {
+    let first = sessions.len();
+    for &(start_us, number) in rows {
+        let piece = pieces[number as usize];
+        match sessions[first..].last_mut() {
+            Some(last) if start_us <= last.end_us => last.end_us = last.end_us.max(piece.end_us),
+            _ => sessions.push(piece),
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+        let session = (sessions.len() - 1) as u32;
+        of[number as usize] = Some(session);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Piece, Touching};
+
+    fn pieces(spans: &[(u32, i64, i64)]) -> Vec<Piece> {
+        spans.iter().map(|&(group, start_us, end_us)| Piece { group, start_us, end_us }).collect()
+    }
+
+    #[test]
+    fn spans_that_touch_or_overlap_are_one() {
+        let found =
+            Touching::new(2, &pieces(&[(1, 0, 10), (0, 20, 30), (0, 0, 10), (0, 10, 20), (0, 31, 41), (0, 2, 5)]));
+        assert_eq!(found.sessions, pieces(&[(0, 0, 30), (0, 31, 41), (1, 0, 10)]));
+        assert_eq!(found.of, [Some(2), Some(0), Some(0), Some(0), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn a_late_span_bridges_two() {
+        let apart = pieces(&[(0, 0, 10), (0, 15, 25)]);
+        assert_eq!(Touching::new(1, &apart).sessions, apart);
+        let bridged = pieces(&[(0, 0, 10), (0, 15, 25), (0, 8, 18)]);
+        assert_eq!(Touching::new(1, &bridged).sessions, pieces(&[(0, 0, 25)]));
+    }
+
+    #[test]
+    fn sessions_that_no_new_piece_touches_are_left_out() {
+        let given = pieces(&[(0, 0, 10), (0, 50, 60), (1, 0, 10), (0, 55, 65), (2, 0, 1)]);
+        let found = Touching::new(3, &given).touched_from(3);
+        assert_eq!(found.sessions, pieces(&[(0, 50, 65), (2, 0, 1)]));
+        assert_eq!(found.of, [None, Some(0), None, Some(0), Some(1)]);
+    }
+}

@@ -1,0 +1,62 @@
+"""`tm.session_window`: sessions as a part of the key. Spark: `pyspark.sql.functions.session_window`.
+
+Here: what a user declares, and its checks. Which rows make a session is decided by the Rust engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ..errors import InvalidInput
+from ..settings import duration_ms
+
+SESSION_COLUMNS = ("session_window", "session_start", "session_end")
+"""The column of the output, the sub-key of state, and the end that state keeps."""
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """Sessions over a timestamp column, as `tm.session_window` makes them. Times are milliseconds."""
+
+    column: str
+    gap_ms: int
+
+    def __str__(self) -> str:
+        return f"sessions with a gap of {self.gap_ms} ms over {self.column}"
+
+
+def session_window(timeColumn: str, gapDuration: str | timedelta) -> SessionWindow:
+    """Sessions of rows that lie no further apart than `gapDuration`, in `.groupBy`. Spark: `session_window`.
+
+    A row opens a session from its time up to its time plus the gap; sessions of a key that overlap or touch are one, so
+    a late row may join two. A session is emitted once, when the watermark has reached its end: `outputMode="append"`
+    under `.withWatermark(timeColumn, …)`. The output has a column `session_window struct<start, end>`.
+
+    `gapDuration` is fixed: a gap that depends on the row (Spark takes a column there) is refused.
+
+    >>> import tidemill as tm
+    >>> p = tm.Pipeline("visits")
+    >>> clicks = p.read(tm.Rows("ts timestamp, user string")).withWatermark("ts", "10 minutes")
+    >>> visits = clicks.groupBy("user", tm.session_window("ts", "30 minutes")).agg(n=tm.count(), outputMode="append")
+    >>> visits.schema.names
+    ['user', 'session_window', 'n']
+    """
+    if not isinstance(timeColumn, str):
+        raise InvalidInput(f"tm.session_window: expected the name of a timestamp column, found {timeColumn!r}")
+    fixed = "expected a fixed duration above zero, such as '10 minutes'"
+    if not isinstance(gapDuration, str | timedelta):
+        raise InvalidInput(
+            f"tm.session_window: gapDuration {gapDuration!r}, {fixed}",
+            hint="a gap that depends on the row is not supported",
+        )
+    try:
+        gap_ms = duration_ms(gapDuration)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"tm.session_window: gapDuration {gapDuration!r}, {fixed}",
+            hint="units: milliseconds, seconds, minutes, hours, days, weeks; a gap from a column is not supported",
+        ) from error
+    if gap_ms == 0:
+        raise InvalidInput(f"tm.session_window: gapDuration {gapDuration!r}, {fixed}")
+    return SessionWindow(timeColumn, gap_ms)

@@ -1,0 +1,120 @@
+"""`.groupBy(tm.session_window(…)).agg(…)`: aggregates by session, over a known input.
+
+They are computed in Rust. State of a key is a row for each open session: its start, its end, partials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import to_ddl
+from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from .contract import Clock, Defaults, Handle, Input
+from .functions import Aggregate, told
+from .session_window import SESSION_COLUMNS, SessionWindow
+
+_IN_TIME = {"first": "earliest", "last": "max_by"}
+"""What `first` and `last` are in a session, which has no other order than time: rows come late, sessions merge."""
+
+
+@dataclass(frozen=True)
+class BoundSessions(Defaults):
+    """Aggregates by session. Its output has the session as event time, which counts by its end."""
+
+    name: str
+    input: Input
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    sessions: SessionWindow
+    place: int
+    kind: str = "sessions"
+
+    @staticmethod
+    def over(name: str, given: Input, aggregates: tuple[tuple[str, Aggregate], ...], output_mode: str) -> BoundSessions:
+        """Checks mode and watermark: as in Spark there is append mode alone, and it needs the sessions' watermark."""
+        assert given.window is not None
+        sessions, place = given.window
+        assert isinstance(sessions, SessionWindow)
+        if output_mode != "append":
+            raise InvalidInput(
+                f"operator `{name}`: outputMode {output_mode!r} is not allowed by tm.session_window(…): a session that "
+                "a later row makes longer would already have been emitted under another end",
+                hint='use outputMode="append", as in Spark',
+            )
+        if given.event_time != sessions.column:
+            raise InvalidInput(
+                f"operator `{name}`: tm.session_window(…) needs a watermark on `{sessions.column}`: without one no "
+                "session would ever be final",
+                hint=f'call .withWatermark("{sessions.column}", "delay") before',
+            )
+        if given.late == "keep":
+            raise InvalidInput(
+                f"operator `{name}`: sessions cannot keep late rows: theirs are over; found "
+                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+            )
+        return BoundSessions(name, given, aggregates, sessions, place)
+
+    def open(self) -> Handle:
+        """The Rust operator."""
+        functions, more = told(self._calls())
+        return _native.sessions(
+            self.name,
+            list(self.input.key),
+            self.input.schema,
+            functions,
+            self.sessions.column,
+            self.sessions.gap_ms,
+            self.place,
+            **more,
+        )
+
+    def _calls(self) -> Iterator[tuple[str, Aggregate]]:
+        """The aggregates, with `first` and `last` by time."""
+        for output, one in self.aggregates:
+            if one.function in _IN_TIME:
+                yield output, Aggregate(_IN_TIME[one.function], one.column, self.sessions.column)
+            else:
+                yield output, one
+
+    @property
+    def clock(self) -> Clock | None:
+        """Event time."""
+        return "event"
+
+    @property
+    def event_time(self) -> str | None:
+        """The session."""
+        return SESSION_COLUMNS[0]
+
+    @cached_property
+    def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
+        handle: Any = self.open()
+        (sessions,) = handle.map_schemas()
+        columns, width = list(sessions.columns), len(self.input.key)
+        key, start = pa.schema(columns[:width]), pa.schema(columns[width : width + 1])
+        value = pa.schema(columns[width + 1 : -len(SYSTEM_COLUMNS)])
+        return handle.output_schema(), (MapColumns(sessions.name, key, start, value),)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Key columns and the session, then one column an aggregate."""
+        return self._shapes[0]
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key, start → end and partials."""
+        return self._shapes[1]
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """Output column → function and columns; the sessions."""
+        return {output: str(a) for output, a in self._calls()} | {"sessions": str(self.sessions)}
+
+    def __str__(self) -> str:
+        return f"{self.name}: {to_ddl(self.output_schema)}"

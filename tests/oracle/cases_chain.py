@@ -1,0 +1,138 @@
+"""Chains of stateful operators under one watermark: what one emits, the next takes in the same micro-batch."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import tidemill as tm
+from tests.oracle.case import ORIGIN, Case
+
+SCHEMA = "k string, ts timestamp, n int"
+DELAY = "8 seconds"
+_FOLDER = tempfile.TemporaryDirectory(prefix="tidemill-oracle-")
+
+
+def at(seconds: float) -> Any:
+    return ORIGIN + timedelta(seconds=seconds)
+
+
+def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
+    """Nine batches whose times drift forward, onto the ends of windows and past them, and often come late."""
+    chance = random.Random(seed)
+
+    def row(number: int) -> tuple[Any, ...]:
+        time = at(number * 7 + chance.choice([-30, -20, -8, -5, -0.000001, 0, 1, 4.9995, 8, 10]))
+        return (chance.choice(["a", "b", None]), None if chance.random() < 0.06 else time, chance.randrange(5))
+
+    batches = [[row(number) for _ in range(chance.randrange(2, 12))] for number in range(8)]
+    return [*batches, [("end", at(400), 0)], [("end", at(401), 0)]]
+
+
+def counted(grouped: Any) -> Any:
+    """Spark's side of the first aggregation."""
+    from pyspark.sql import functions
+
+    return grouped.agg(functions.count("*").alias("rows"), functions.sum("n").alias("total"))
+
+
+def summed(grouped: Any) -> Any:
+    """Spark's side of the second."""
+    from pyspark.sql import functions
+
+    return grouped.agg(functions.count("*").alias("keys"), functions.sum("rows").alias("all"))
+
+
+FIRST = {"rows": tm.count(), "total": tm.sum("n"), "outputMode": "append"}
+SECOND = {"keys": tm.count(), "all": tm.sum("rows"), "outputMode": "append", "name": "second"}
+
+
+def _functions() -> Any:
+    from pyspark.sql import functions
+
+    return functions
+
+
+def case(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any]) -> Case:
+    return Case(f"chain-{name}", SCHEMA, at_random(seed), spark, tidemill)
+
+
+def late(stream: Any) -> Any:
+    return stream.withWatermark("ts", DELAY)
+
+
+def windows(*durations: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Windows by key over the source, for both engines."""
+    return (
+        lambda df: counted(late(df).groupBy(_functions().window("ts", *durations), "k")),
+        lambda s: late(s).groupBy(tm.window("ts", *durations), "k").agg(**FIRST),
+    )
+
+
+def sessions() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Sessions by key over the source, for both engines."""
+    return (
+        lambda df: counted(late(df).groupBy(_functions().session_window("ts", "6 seconds"), "k")),
+        lambda s: late(s).groupBy(tm.session_window("ts", "6 seconds"), "k").agg(**FIRST),
+    )
+
+
+def again(name: str, seed: int, first: Any, column: str, *durations: str, key: tuple[str, ...] = ()) -> Case:
+    """What windows emit, by longer windows of its own, or, without durations, by the same."""
+
+    def spark(df: Any) -> Any:
+        return summed(first[0](df).groupBy(_functions().window(column, *durations) if durations else column, *key))
+
+    def tidemill(stream: tm.Stream) -> tm.Stream:
+        return first[1](stream).groupBy(tm.window(column, *durations) if durations else column, *key).agg(**SECOND)
+
+    return case(name, seed, spark, tidemill)
+
+
+CASES = [
+    again("window-window", 1, windows("10 seconds"), "window", "30 seconds"),
+    again("sliding-sliding", 2, windows("10 seconds", "5 seconds"), "window", "20 seconds", "10 seconds"),
+    again("window-same", 3, windows("10 seconds"), "window"),
+    again("sliding-same", 4, windows("10 seconds", "4 seconds"), "window"),
+    again("session-window", 5, sessions(), "session_window", "30 seconds"),
+    again("session-same", 6, sessions(), "session_window", key=("k",)),
+    case(
+        "duplicates-window",
+        7,
+        lambda df: counted(
+            late(df).dropDuplicatesWithinWatermark(["k", "n"]).groupBy(_functions().window("ts", "10 seconds"), "k")
+        ),
+        lambda s: (
+            late(s).dropDuplicatesWithinWatermark(["k", "n"]).groupBy(tm.window("ts", "10 seconds"), "k").agg(**FIRST)
+        ),
+    ),
+    case(
+        "duplicates-session",
+        8,
+        lambda df: counted(
+            late(df).dropDuplicates(["k", "ts"]).groupBy(_functions().session_window("ts", "6 seconds"), "k")
+        ),
+        lambda s: late(s).dropDuplicates(["k", "ts"]).groupBy(tm.session_window("ts", "6 seconds"), "k").agg(**FIRST),
+    ),
+    case(
+        "duplicates-watermark-window",
+        9,
+        lambda df: counted(late(df.dropDuplicates(["k", "n"])).groupBy(_functions().window("ts", "10 seconds"), "k")),
+        lambda s: late(s.dropDuplicates(["k", "n"])).groupBy(tm.window("ts", "10 seconds"), "k").agg(**FIRST),
+    ),
+    case(
+        "window-duplicates",
+        10,
+        # Which of several windows comes first is not told, so of each only what they have in common is compared.
+        lambda df: windows("10 seconds")[0](df).dropDuplicates(["k", "rows"]).select("k", "rows"),
+        lambda s: (
+            windows("10 seconds")[1](s)
+            .dropDuplicates(["k", "rows"])
+            .select("k", "rows")
+            .write(tm.Parquet(_FOLDER.name))
+        ),
+    ),
+]

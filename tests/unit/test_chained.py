@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,9 +69,9 @@ def test_each_operator_goes_by_the_watermark_of_its_own_input(tasks: int) -> Non
     assert far[0]["numRowsDroppedByWatermark"] == 1
 
 
-def test_a_watermark_that_no_operator_heeds_changes_nothing() -> None:
+def test_a_watermark_that_no_operator_heeds_changes_nothing(tmp_path: Path) -> None:
     p = tm.Pipeline("p")
-    shifted(p.read(tm.Rows(SCHEMA))).withWatermark("then", "1 second").write(tm.Json("unused"), name="out")
+    shifted(p.read(tm.Rows(SCHEMA))).withWatermark("then", "1 second").write(tm.Json(str(tmp_path)), name="out")
     tester = Tester(p)
     assert [row[0] for row in tester.batch([("a", at(0), 1)]).outputs] == ["a"]
     assert tester.repository.head is not None and tester.repository.head.watermarks == {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import testing
+    from ._native import GroupState
     from .errors import (
         CallRefused,
         CorruptState,
@@ -44,6 +45,7 @@ _HOME = {
     "CorruptState": "errors",
     "Fenced": "errors",
     "Files": "sources.files",
+    "GroupState": "_native",
     "GroupedStream": "pipeline.grouped",
     "InternalError": "errors",
     "InvalidInput": "errors",
@@ -84,6 +86,7 @@ __all__ = [
     "CorruptState",
     "Fenced",
     "Files",
+    "GroupState",
     "GroupedStream",
     "InternalError",
     "InvalidInput",

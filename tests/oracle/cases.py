@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.oracle import cases_aggregate, cases_deduplicate, cases_processor, cases_union, cases_window
+from tests.oracle import cases_aggregate, cases_deduplicate, cases_groups, cases_processor, cases_union, cases_window
 from tests.oracle.case import Case
 
-_FILES = (cases_deduplicate, cases_aggregate, cases_window, cases_processor, cases_union)
+_FILES = (cases_deduplicate, cases_aggregate, cases_window, cases_groups, cases_processor, cases_union)
 CASES: dict[str, Case] = {case.name: case for cases in _FILES for case in cases.CASES}

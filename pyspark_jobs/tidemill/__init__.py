@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import testing
+    from ._native import GroupState
     from .errors import (
         CallRefused,
         CorruptState,
@@ -59,6 +60,7 @@ _HOME = {
     "CorruptState": "errors",
     "Fenced": "errors",
     "Files": "sources.files",
+    "GroupState": "_native",
     "GroupedStream": "pipeline.grouped",
     "InternalError": "errors",
     "InvalidInput": "errors",
@@ -102,6 +104,7 @@ __all__ = [
     "CorruptState",
     "Fenced",
     "Files",
+    "GroupState",
     "GroupedStream",
     "InternalError",
     "InvalidInput",

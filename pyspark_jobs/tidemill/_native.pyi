@@ -8,6 +8,7 @@ Errors are the classes of `tidemill.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self, final
 
 import pyarrow as pa
@@ -173,11 +174,14 @@ class Operator:
 
         Where the user's function raises: `InvalidInput` with its traceback, `__cause__`, and attributes `operator`,
         `key` (its repr) and `chunk` (the index of the row's chunk; None when timing out). Interrupts pass untouched."""
+    def put_aside(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
+        """What was not applied since the last time, because the user's function failed for its key: by number of the
+        chunk in its `apply`, the prepared rows in their order, and why, in one line each. Taken once."""
     def finish(self) -> list[StateMap]:
         """The maps with everything applied; the operator is spent."""
     def metrics(self) -> dict[str, int]:
         """So far: `rows` given to `prepare` (but for late ones) and to `apply`; `rows_updated`, `rows_removed` state
-        rows written and deleted, those that timed out among them; `timed_out` keys."""
+        rows written and deleted, those that timed out among them; `timed_out` keys; `failed` keys."""
 
 def aggregate(
     name: str,
@@ -266,6 +270,7 @@ def map_with_state(
     event_time: str | None,
     late: str,
     time_zone: str,
+    on_error: str,
 ) -> Operator:
     """`mapWithState` over a Python function (`tidemill.operators.map_with_state` checks what is given here).
 
@@ -276,7 +281,102 @@ def map_with_state(
 
     One map, `state`: key → state; a timeout is the deadline of its row. Columns of the input called `_row` and
     `_metadata` are not part of the whole row. Nested dataclasses are made where the annotations of `state_type` say so.
+
+    `on_error` is "fail" or "quarantine": there the rows of a key whose calls raised, or gave what does not fit, are put
+    aside, and its state and deadline stay as they were.
     """
+
+def groups_with_state(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    function: Callable[..., Any],
+    emits: str,
+    state_schema: pa.Schema,
+    state_unnamed: bool,
+    state_type: type | None,
+    output_schema: pa.Schema,
+    output_unnamed: bool,
+    timeout: str,
+    event_time: str | None,
+    late: str,
+    time_zone: str,
+    on_error: str,
+) -> Operator:
+    """`func(key, rows, state)` once a key and pass, and again for each key that timed out, by Spark's Scala rules.
+
+    `emits` is "one" (the call returns a row) or "many" (it returns rows, or None); `timeout` is one of Spark's three
+    modes; the rest is as in `map_with_state`. Only with "EventTimeTimeout" are late rows taken out.
+
+    One map, `state`: key → state; with a timeout it has a last column `_exists`, because a key may have a timeout and
+    no state. Timeouts fire strictly below their clock: the deadline is the ms after.
+    """
+
+def pandas_with_state(
+    name: str,
+    key: Sequence[str],
+    input_schema: pa.Schema,
+    function: Callable[..., Any],
+    frames: Callable[[pa.RecordBatch, pa.RecordBatch], Any],
+    state_schema: pa.Schema,
+    output_schema: pa.Schema,
+    timeout: str,
+    event_time: str | None,
+    late: str,
+    time_zone: str,
+    on_error: str,
+) -> Operator:
+    """`func(key, pdfs, state)` once a key and pass, and again for each key that timed out, by PySpark's rules.
+
+    `frames` is called with the rows of a pass, key by key, and with its keys, and gives what calls `function`
+    (`tidemill.operators.pandas_frames.Frames`). A state is a plain tuple. The rest is as in `groups_with_state`.
+    """
+
+@final
+class KeyRows(Iterator[Any]):
+    """The rows of one key in one pass, in plan order: what a group function iterates over, once."""
+    def __next__(self) -> Any: ...
+    def __length_hint__(self) -> int: ...
+
+@final
+class GroupState:
+    """The state and the timeout of one key inside a group function (Spark: `GroupState`, member for member).
+
+    Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
+    call a GroupState raises `InvalidInput` (a `ValueError`).
+    """
+    @property
+    def exists(self) -> bool:
+        """Whether there is a state. False after `remove`, and for a key that has a timeout alone."""
+    @property
+    def get(self) -> Any:
+        """The state; `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) where there is none."""
+    @property
+    def getOption(self) -> Any:
+        """The state, or None."""
+    @property
+    def hasTimedOut(self) -> bool:
+        """Whether this call is for the timeout of the key: it has no rows."""
+    def update(self, newValue: Any) -> None:
+        """Sets the state, also after `remove`. `InvalidInput` where it does not fit the state's schema; `TypeError` for
+        None."""
+    def remove(self) -> None:
+        """Removes the state."""
+    def setTimeoutDuration(self, durationMs: int | str | timedelta) -> None:
+        """The key times out when batch time is more than this much later; ms, "10 seconds" or a timedelta.
+
+        `RuntimeError` without timeoutConf="ProcessingTimeTimeout", `ValueError` for less than 1 ms."""
+    def setTimeoutTimestamp(
+        self, timestampMs: int | datetime, additionalDuration: int | str | timedelta | None = None
+    ) -> None:
+        """The key times out when the watermark has passed this time, plus the duration.
+
+        `RuntimeError` without timeoutConf="EventTimeTimeout", `ValueError` for a time before the watermark, or before
+        1970."""
+    def getCurrentWatermarkMs(self) -> int:
+        """The watermark that this call lives by; `RuntimeError` where the stream has none."""
+    def getCurrentProcessingTimeMs(self) -> int:
+        """The batch time."""
 
 @final
 class State:

@@ -55,8 +55,8 @@ class InternalError(TidemillError):
     """An invariant of Tidemill does not hold: a bug. Nothing was committed."""
 
 
-class StateNotSet(LookupError):
-    """`State.get` of a key that has no state (Spark: NoSuchElementException)."""
+class StateNotSet(LookupError, ValueError):
+    """`State.get` or `GroupState.get` of a key without a state (Scala: NoSuchElementException; PySpark: ValueError)."""
 
 
 class CallRefused(InvalidInput, RuntimeError):

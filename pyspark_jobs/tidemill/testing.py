@@ -28,6 +28,7 @@ from .state.columns import MapColumns
 from .verbs.open import open_context
 
 OUTPUT_COLUMNS = ("_batch_id",)
+EXISTS = "_exists"
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,12 @@ class Tester:
 
     def _rows_by_key(self, operator: str, columns: MapColumns, scalar: bool) -> dict[Any, Any]:
         """{key: value}, or {key: {sub-key: value}}, of one map."""
-        value = columns.value.names
+        value = [column for column in columns.value.names if column != EXISTS]
         make = row_type(value)
         found: dict[Any, Any] = {}
         for row in self.repository.state(operator, variable=columns.name).to_pylist():
+            if row.get(EXISTS) is False:  # a timeout without a state
+                continue
             shown = row[value[0]] if scalar else make(*(row[column] for column in value))
             if columns.sub_key.names:
                 found.setdefault(_key(row, columns.key), {})[_key(row, columns.sub_key)] = shown

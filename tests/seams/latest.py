@@ -70,6 +70,9 @@ class Handle:
             self.map.put_many(rows.select(keys), rows.select([self.operator.value]), 0)
         return rows
 
+    def put_aside(self):
+        return []
+
     def finish(self):
         return [self.map]
 

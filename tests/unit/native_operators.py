@@ -62,6 +62,7 @@ def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
         "event_time": None,
         "late": "drop",
         "time_zone": "UTC",
+        "on_error": "fail",
     }
     return opened(map_with_state(**(arguments | changes)))
 

@@ -2,13 +2,15 @@
 //!
 //! INVARIANT: maps are forked when they are handed in, so that a pass that fails leaves the caller's as they were.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
+use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidemill_core::operator::{Combine, Operator, Output, Pass, PassKind, Prepared};
+use tidemill_core::operator::{Aside, Combine, Operator, Output, Pass, PassKind, Prepared};
 use tidemill_core::{Error, Result, StateMap};
 
 use crate::arrow::{array_out, batch_in, batch_out, schema_out};
@@ -98,6 +100,17 @@ struct Task {
     name: String,
     operator: Box<dyn Operator>,
     maps: Maps,
+    aside: Vec<PutAside>,
+}
+
+/// The number of a chunk, rows of it, and why each was put aside.
+type ShownAside<'py> = (u32, Bound<'py, PyAny>, Vec<String>);
+
+/// Rows of one chunk that were put aside, in its order, and why each was.
+struct PutAside {
+    chunk: u32,
+    rows: RecordBatch,
+    reasons: Vec<String>,
 }
 
 enum Maps {
@@ -110,7 +123,7 @@ enum Maps {
 impl PyOperator {
     /// The Python object for `operator`.
     pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
-        Self { task: Mutex::new(Task { name, operator: Box::new(operator), maps: Maps::NotOpened }) }
+        Self { task: Mutex::new(Task { name, operator: Box::new(operator), maps: Maps::NotOpened, aside: Vec::new() }) }
     }
 
     /// Never waits: who waited here while holding the interpreter would wait for ever for a function that needs it.
@@ -167,6 +180,11 @@ impl PyOperator {
         batch_out(py, &rows)
     }
 
+    fn put_aside<'py>(&self, py: Python<'py>) -> PyResult<Vec<ShownAside<'py>>> {
+        let aside = std::mem::take(&mut self.task().raise(py)?.aside);
+        aside.into_iter().map(|aside| Ok((aside.chunk, batch_out(py, &aside.rows)?, aside.reasons))).collect()
+    }
+
     fn finish(&self, py: Python<'_>) -> PyResult<Vec<PyStateMap>> {
         let maps = self.task().raise(py)?.finish().raise(py)?;
         Ok(maps.into_iter().map(PyStateMap::wrap).collect())
@@ -179,6 +197,7 @@ impl PyOperator {
         metrics.set_item("rows_updated", found.rows_updated)?;
         metrics.set_item("rows_removed", found.rows_removed)?;
         metrics.set_item("timed_out", found.timed_out)?;
+        metrics.set_item("failed", found.failed)?;
         Ok(metrics)
     }
 }
@@ -203,6 +222,7 @@ impl Task {
         let mut out = Output::new(self.operator.output_schema());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
+        self.aside.extend(of_chunks(chunks, out.take_aside())?);
         out.into_rows()
     }
 
@@ -225,4 +245,21 @@ impl Task {
     fn misused(&self, how: &str) -> Error {
         Error::InternalError(format!("operator `{}` {how}", self.name))
     }
+}
+
+/// What a pass put aside, by chunk.
+fn of_chunks(chunks: &[RecordBatch], aside: Vec<Aside>) -> Result<Vec<PutAside>> {
+    let mut by_chunk: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
+    for Aside { rows, reason } in aside {
+        for at in rows {
+            by_chunk.entry(at.chunk).or_default().push((at.row, reason.clone()));
+        }
+    }
+    let taken = by_chunk.into_iter().map(|(chunk, mut rows)| {
+        rows.sort_unstable();
+        let picks: UInt32Array = rows.iter().map(|row| row.0).collect();
+        let reasons = rows.into_iter().map(|row| row.1).collect();
+        Ok(PutAside { chunk, rows: take_record_batch(&chunks[chunk as usize], &picks)?, reasons })
+    });
+    taken.collect()
 }

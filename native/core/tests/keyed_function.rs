@@ -88,7 +88,8 @@ impl KeyedFunction for Counting {
             Arc::new(Int64Array::from(closed)),
         ];
         let outputs = RecordBatch::try_new(output_schema(), outputs)?;
-        Ok(Returned { fates, states: vec![Arc::new(Int64Array::from(states))], outputs, emitted_by: by })
+        let states: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(states))];
+        Ok(Returned { fates, deadlines: Vec::new(), states, outputs, emitted_by: by, failed: Vec::new() })
     }
 }
 
@@ -156,7 +157,7 @@ impl Model {
             }
             let latest = rows.iter().filter_map(|row| row.time_us).map(|us| us.div_euclid(1000)).max();
             let deadline = match timeout {
-                Timeout::Never => None,
+                Timeout::Never | Timeout::ArmedByBatchTime | Timeout::ArmedByEventTime => None,
                 Timeout::BatchTime(ms) => Some(pass.batch_time_ms + ms + 1),
                 Timeout::EventTime(ms) => {
                     let floor = if late == LateRows::Keep { pass.late_ms } else { None };

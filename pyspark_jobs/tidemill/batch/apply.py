@@ -26,6 +26,7 @@ from . import flow, wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .outbox import Outbox
+from .put_aside import failed_rejects
 from .wire import Message
 from .work import Item
 
@@ -65,6 +66,8 @@ class _Range:
         self.state: dict[str, dict[str, list[Segment]]] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
+        self.aside: list[pa.RecordBatch] = []
+        self.aside_rows = 0
         self.changed = False
 
     def _times(self) -> _Times:
@@ -86,7 +89,9 @@ class _Range:
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             pass_ = times.beginning() if begins else times
-            rows = self._apply(handle, self.inbox.chunks(operator.name, number), pass_)
+            chunks = self.inbox.chunks(operator.name, number)
+            rows = self._apply(handle, chunks, pass_)
+            self._put_aside(handle, chunks)
             self.out.pass_number = number
             if rows.num_rows:
                 flow.run(self.batch.job, placed.node, rows, self.out, f"operator `{operator.name}`")
@@ -103,6 +108,7 @@ class _Range:
             rows_updated=counters.get("rows_updated", 0),
             rows_removed=counters.get("rows_removed", 0),
             timed_out=counters.get("timed_out", 0),
+            failed=counters.get("failed", 0),
             rows_total=sum(one.live_change() for one in after[:1]),  # the driver adds those of the version below
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied - started) * 1000),
@@ -120,6 +126,14 @@ class _Range:
             path = self.batch.plan.splits[split].path
             first, _, rest = error.message.partition("\n")
             raise InvalidInput(f"{first} in file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint) from error
+
+    def _put_aside(self, handle: Handle, chunks: list[Message]) -> None:
+        """Rows of keys whose calls failed: to quarantine; those of the input are counted."""
+        for number, rows, reasons in handle.put_aside():
+            split = chunks[number].head.split
+            of = None if split is None else self.batch.plan.splits[split]
+            self.aside.append(failed_rejects(rows, reasons, of))
+            self.aside_rows += rows.num_rows if self.level == 0 else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
         segments = self.batch.state.get(operator, {}).get(map_name, [])
@@ -153,7 +167,7 @@ class _Range:
             watermarks=self.times.after,
             next_deadline=self.deadlines,
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
-            quarantined_rows=self.inbox.quarantined_rows if self.index == 0 else 0,
+            quarantined_rows=self.aside_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             changed=self.changed or any(outputs.values()),
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
         )
@@ -173,6 +187,7 @@ class _Range:
 
     def _quarantine(self) -> list[QuarantineFile]:
         tables = [pa.Table.from_batches(message.batches()) for message in self.inbox.quarantined()]
+        tables += [pa.Table.from_batches([rows]) for rows in self.aside]
         if not tables:
             return []
         table = pa.concat_tables(tables)

@@ -78,6 +78,7 @@ class Drain:
         self.context, self.limits = context, limits
         self._engine, self._on_progress = engine, on_progress
         self._started = time.monotonic()
+        self._swept_in_vain = False
         self.done = Drained()
 
     def open(self) -> Commit | None:
@@ -133,7 +134,9 @@ class Drain:
             return planned
         seen = planning.waiting(self.context, head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
-        return self._written(batch) if batch is not None else self._due(head, seen)
+        if batch is not None:
+            return self._written(batch)
+        return None if self._swept_in_vain else self._due(head, seen)
 
     def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
@@ -169,6 +172,9 @@ class Drain:
                 self.done.already.append(plan.number)
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
+        # A function that is called for a timeout may leave it armed, or fail and be called again: not in this run.
+        rules = self.context.job.watermarks
+        self._swept_in_vain = plan.kind == "sweep" and planning.is_due(committed.commit, plan.batch_time_ms, rules)
         return committed.commit
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:

@@ -150,6 +150,10 @@ class ApplyBatch:
         self._check_keys(made, keys, "output")
         return batch_of(in_hash_order(made, self._key))
 
+    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
+        """Nothing: a step sees all keys at once, so none of them fails by itself."""
+        return []
+
     def finish(self) -> list[_native.StateMap]:
         """The map with everything applied."""
         return [self._map]

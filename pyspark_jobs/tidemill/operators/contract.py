@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from .window import GivenWindow, Window
 Windows = Window | GivenWindow | SessionWindow
 Late = Literal["drop", "quarantine", "keep"]
 Clock = Literal["batch", "event"]
+OnError = Literal["fail", "quarantine"]
+"""What happens where a user's function raises for a key: the batch fails, or the key's rows of it are put aside."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,14 @@ class Handle(Protocol):
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
         """Folds the rows of a pass, in plan order, then fires what is due; outputs by (key hash, key bytes, number)."""
 
+    def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
+        """What the last `apply` did not apply: by number of the chunk, its rows and why, row by row."""
+
     def finish(self) -> list[Any]:
         """The maps with everything applied; the handle is spent."""
 
     def metrics(self) -> dict[str, int]:
-        """`rows`, `rows_updated`, `rows_removed`, `timed_out` so far; those that it counts."""
+        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far; those that it counts."""
 
 
 class BoundOperator(Protocol):
@@ -192,6 +197,13 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
         "output": to_ddl(operator.output_schema),
         "rules": operator.rules,
     }
+
+
+def check_on_error(operator: str, value: Any) -> OnError:
+    """`on_error` as a user gave it; `InvalidInput` for what it cannot be."""
+    if value not in ("fail", "quarantine"):
+        raise InvalidInput(f"operator `{operator}`: on_error={value!r}, expected 'fail' or 'quarantine'")
+    return cast(OnError, value)
 
 
 def key_schema(given: Input) -> pa.Schema:

@@ -20,7 +20,7 @@ from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from ..settings import duration_ms
 from ..state.columns import MapColumns
-from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
+from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial
 
 STATE_MAP = "state"
@@ -127,6 +127,7 @@ class MapWithStateOperator(Declared):
     state_schema: Any
     output_schema: Any
     value: str | None = None
+    on_error: Any = "fail"
 
     def bind(self, given: Input) -> BoundMapWithState:
         """Checks schemas, the value column, and that an event-time timeout has an event time."""
@@ -152,6 +153,7 @@ class MapWithStateOperator(Declared):
             state_type=self.state_schema if dataclasses.is_dataclass(self.state_schema) else None,
             output_schema=to_arrow(self.output_schema, unnamed="value"),
             output_unnamed=is_unnamed(self.output_schema),
+            on_error=check_on_error(self.name, self.on_error),
         )
 
 
@@ -168,6 +170,7 @@ class BoundMapWithState(Defaults):
     state_type: Any
     output_schema: pa.Schema
     output_unnamed: bool
+    on_error: OnError = "fail"
     kind: str = "map-with-state"
 
     @property
@@ -223,4 +226,5 @@ class BoundMapWithState(Defaults):
             event_time=self.input.event_time,
             late=self.input.late,
             time_zone=self.input.time_zone,
+            on_error=self.on_error,
         )

@@ -69,6 +69,10 @@ class ProcessorTask:
         rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
         return rows
 
+    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
+        """Nothing: a processor that raises fails the batch."""
+        return []
+
     def finish(self) -> list[Any]:
         """Calls `close`."""
         maps: list[Any] = self.inner.finish()

@@ -10,7 +10,9 @@ from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
 from ..operators.deduplicate import DeduplicateOperator
 from ..operators.functions import Aggregate
+from ..operators.groups_with_state import Group, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
+from ..operators.pandas_with_state import PandasWithStateOperator
 from ..operators.transform_with_state import TransformWithStateOperator
 
 S = TypeVar("S")
@@ -24,16 +26,83 @@ class GroupedStream(Generic[S]):
         self._attach = attach
 
     def mapWithState(
-        self, spec: StateSpec, stateSchema: Any, outputSchema: Any, value: str | None = None, name: str | None = None
+        self,
+        spec: StateSpec,
+        stateSchema: Any,
+        outputSchema: Any,
+        value: str | None = None,
+        name: str | None = None,
+        on_error: str = "fail",
     ) -> S:
         """A function called once a row with the state of its key (see `tm.StateSpec`). Spark: `mapWithState`.
 
         `stateSchema`, `outputSchema`: DDL, `pyarrow.Schema`, `StructType` or a dataclass; one bare type is a scalar.
         `value`: the column that the function is given, else the whole row.
+        `on_error`: "fail", or "quarantine": where the function raises, the key's rows of the batch are put aside, and
+        its state stays as it was.
         """
-        return self.add(
-            MapWithStateOperator("map-with-state" if name is None else name, spec, stateSchema, outputSchema, value)
-        )
+        chosen = "map-with-state" if name is None else name
+        return self.add(MapWithStateOperator(chosen, spec, stateSchema, outputSchema, value, on_error))
+
+    def mapGroupsWithState(
+        self,
+        func: Callable[..., Any],
+        outputSchema: Any,
+        stateSchema: Any,
+        timeoutConf: str = "NoTimeout",
+        initialState: Any = None,
+        *,
+        name: str | None = None,
+        on_error: str = "fail",
+    ) -> S:
+        """`func(key, rows, state) -> row`, called once a batch for each key that has rows, and where it timed out.
+
+        `rows`: an iterator of `tm.Row`; `state`: a `tm.GroupState`. `initialState`: what keys have before the first
+        batch (as `StateSpec.initialState`); in that each of them is called, also without rows. Spark:
+        `mapGroupsWithState`.
+        """
+        chosen = "map-groups-with-state" if name is None else name
+        group = Group(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
+        return self.add(GroupsWithStateOperator(group, "one", outputSchema, stateSchema, initialState))
+
+    def flatMapGroupsWithState(
+        self,
+        func: Callable[..., Any],
+        outputSchema: Any,
+        stateSchema: Any,
+        outputMode: str = "append",
+        timeoutConf: str = "NoTimeout",
+        initialState: Any = None,
+        *,
+        name: str | None = None,
+        on_error: str = "fail",
+    ) -> S:
+        """As `mapGroupsWithState`, with any number of rows a call: `func` returns or yields them.
+
+        Spark: `flatMapGroupsWithState` (Scala).
+        """
+        chosen = "flat-map-groups-with-state" if name is None else name
+        group = Group(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
+        return self.add(GroupsWithStateOperator(group, "many", outputSchema, stateSchema, initialState))
+
+    def applyInPandasWithState(
+        self,
+        func: Callable[..., Any],
+        outputStructType: Any,
+        stateStructType: Any,
+        outputMode: str,
+        timeoutConf: str,
+        *,
+        name: str | None = None,
+        on_error: str = "fail",
+    ) -> S:
+        """`func(key: tuple, pdfs: Iterator[pandas.DataFrame], state) -> Iterator[pandas.DataFrame]`, as in PySpark.
+
+        A function that was written for PySpark runs unchanged. Needs pandas 2. Spark: `applyInPandasWithState`.
+        """
+        chosen = "apply-in-pandas-with-state" if name is None else name
+        group = Group(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
+        return self.add(PandasWithStateOperator(group, outputStructType, stateStructType))
 
     def transformWithState(
         self,

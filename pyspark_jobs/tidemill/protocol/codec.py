@@ -37,6 +37,9 @@ from .records import (
 Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
 _HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
+_LATER = {
+    "failed"
+}  # came after the first records: written where it says something, so that old bytes stay as they were
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
 _OBJECTS = (Segment, OutputFile, QuarantineFile)
@@ -140,6 +143,7 @@ def _plain(value: Any) -> Any:
         return {
             f.name: f"{getattr(value, f.name):016x}" if f.name in _HASHES else _plain(getattr(value, f.name))
             for f in dataclasses.fields(value)
+            if f.name not in _LATER or getattr(value, f.name)
         }
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}

@@ -144,6 +144,8 @@ class OperatorMetrics:
     state_bytes: int = 0
     apply_ms: int = 0
     commit_ms: int = 0
+    failed: int = 0
+    """Keys whose calls raised under `on_error="quarantine"`, with rows or timing out."""
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
         """The sum, field by field."""

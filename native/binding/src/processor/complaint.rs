@@ -4,9 +4,9 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use tidemill_core::Error;
 
+use crate::caller::{summary, traceback};
 use crate::error::{external, invalid};
-use crate::operator_function::{summary, traceback};
-use crate::state::repr;
+use crate::held::repr;
 use crate::value::Refused;
 
 /// The call that an error arose in.

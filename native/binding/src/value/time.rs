@@ -61,7 +61,7 @@ impl Zone {
     }
 
     /// The instant of a datetime, which is in this zone if it is naive.
-    pub(super) fn instant_of(&self, datetime: &Bound<'_, PyAny>) -> PyResult<i64> {
+    pub(crate) fn instant_of(&self, datetime: &Bound<'_, PyAny>) -> PyResult<i64> {
         let py = datetime.py();
         let epochs = Epochs::get(py)?;
         if !datetime.getattr(intern!(py, "tzinfo"))?.is_none() {

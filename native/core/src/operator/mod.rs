@@ -29,7 +29,7 @@ pub use groups::{Groups, RowAt};
 pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
-pub use output::Output;
+pub use output::{Aside, Output};
 pub use processor::{
     Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
     Written,
@@ -94,6 +94,8 @@ pub struct Metrics {
     pub rows_removed: u64,
     /// Keys that timed out.
     pub timed_out: u64,
+    /// Keys whose calls failed, with rows and timing out; their rows were put aside.
+    pub failed: u64,
 }
 
 /// A keyed operator: `prepare` before the exchange, `apply` after it.

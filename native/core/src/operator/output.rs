@@ -8,21 +8,32 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 
+use super::RowAt;
 use crate::error::{Error, Result};
 use crate::key::Keys;
+
+/// Rows of one key that were put aside instead of being applied.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// The rows, of the chunks of the pass.
+    pub rows: Vec<RowAt>,
+    /// Why, in one line.
+    pub reason: String,
+}
 
 /// Collects the rows emitted in one pass.
 #[derive(Debug)]
 pub struct Output {
     schema: SchemaRef,
     emitted: Vec<(Keys, RecordBatch)>,
+    aside: Vec<Aside>,
 }
 
 impl Output {
     /// Nothing emitted yet.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
-        Self { schema, emitted: Vec::new() }
+        Self { schema, emitted: Vec::new(), aside: Vec::new() }
     }
 
     /// Emits `rows`; `keys` has the key of each.
@@ -40,6 +51,18 @@ impl Output {
             self.emitted.push((keys, rows));
         }
         Ok(())
+    }
+
+    /// Puts rows of the pass aside.
+    pub fn put_aside(&mut self, rows: &[RowAt], reason: String) {
+        if !rows.is_empty() {
+            self.aside.push(Aside { rows: rows.to_vec(), reason });
+        }
+    }
+
+    /// The rows that were put aside.
+    pub fn take_aside(&mut self) -> Vec<Aside> {
+        std::mem::take(&mut self.aside)
     }
 
     /// All rows, in order.

@@ -21,7 +21,7 @@ const BEFORE_MS: i64 = -1;
 pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result<()> {
     let mut rows = map.scan()?;
     let deadline = match (timeout, pass.watermark_ms) {
-        (Timeout::Never, _) => None,
+        (Timeout::Never | Timeout::ArmedByBatchTime | Timeout::ArmedByEventTime, _) => None,
         (Timeout::BatchTime(timeout_ms), _) => Some(after(pass.batch_time_ms, timeout_ms)),
         (Timeout::EventTime(timeout_ms), Some(watermark_ms)) if watermark_ms > 0 => {
             Some(after(watermark_ms, timeout_ms))

@@ -1,31 +1,35 @@
-//! A function called for every row with the state of its key, and once more when the key times out (`mapWithState`).
+//! A function called with the rows and the state of a key, and again when the key times out (`mapWithState`,
+//! `GroupState`).
 //!
 //! Here: which rows are late, rows by key, what becomes of a key's state and deadline, what is due. The function itself
 //! stands behind `KeyedFunction`. INVARIANT: keys are visited in (hash, bytes) order, rows of a key in chunk order, then
-//! row order; a key that got rows in a pass does not time out in it.
+//! row order. Where the operator keeps the time, a key that got rows in a pass does not time out in it; where the
+//! function arms deadlines, those that it left due after its rows fire in the same pass. A key whose calls failed is not
+//! called again in that pass.
 
 mod initial;
+mod known;
 mod settle;
 mod spec;
 mod visit;
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Fields, Schema, SchemaRef};
-use arrow_select::take::take;
 
 pub(super) use spec::is_hidden;
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
-use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
+use super::columns::{InputColumn, chunk_keys, map_of, only_map};
 use super::event_time::{event_times_ms, without_late};
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt};
 use crate::error::{Error, Result};
 use crate::key::Keys;
-use crate::map::{Changes, Rows, StateMap};
+use crate::map::StateMap;
 use crate::schema::MapSchema;
+use known::Known;
 use settle::Settled;
 
 /// The name of the map: key → state.
@@ -47,6 +51,16 @@ pub struct KeyedFunctionOperator<F> {
     metrics: Metrics,
 }
 
+/// What the function is called with: keys, what is known of them, and their rows.
+struct Given<'a> {
+    keys: &'a Keys,
+    known: &'a Known,
+    chunks: &'a [RecordBatch],
+    rows: &'a [RowAt],
+    ends: &'a [usize],
+    timing_out: bool,
+}
+
 impl<F: KeyedFunction> KeyedFunctionOperator<F> {
     /// The operator; `InvalidInput` for a column that is not there and for an event timeout without an event time.
     pub fn new(spec: KeyedFunctionSpec, function: F) -> Result<Self> {
@@ -56,7 +70,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let event_time = spec.event_time_column()?;
         let event_time = event_time.and_then(|column| sent.iter().position(|other| other.name == column.name));
         let prepared = Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>()));
-        let map = map_of(&spec.name, MAP, &key_fields, &spec.state)?;
+        let map = map_of(&spec.name, MAP, &key_fields, &spec.map_columns())?;
         Ok(Self {
             name: spec.name,
             function,
@@ -72,6 +86,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         })
     }
 
+    /// Calls the function for the keys that have rows; returns those that are not to be called again in this pass.
     fn call_with_rows(
         &mut self,
         groups: &Groups,
@@ -79,28 +94,100 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         map: &mut StateMap,
         pass: &Pass,
         out: &mut Output,
-    ) -> Result<()> {
-        let found = map.get(&groups.keys)?;
+    ) -> Result<Keys> {
+        let known = Known::of_found(map.get(&groups.keys)?, self.timeout);
         let (rows, ends) = groups.rows();
+        let given = Given { keys: &groups.keys, known: &known, chunks, rows: &rows, ends: &ends, timing_out: false };
+        let returned = self.call(&given, pass)?;
+        let by_rule =
+            if self.timeout.is_armed() { None } else { Some(self.deadlines(groups, chunks, &known.deadline, pass)?) };
+        self.metrics.rows += rows.len() as u64;
+        let failed = self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        if self.timeout.is_armed() { groups.keys.take(&failed) } else { Ok(groups.keys.clone()) }
+    }
+
+    /// Calls the function for the keys that have an initial state and no rows.
+    fn call_initial(&mut self, with_rows: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
+        let (keys, known) = Known::of_rows(&map.scan()?, with_rows, self.timeout)?;
+        let ends = vec![0; keys.len()];
+        let given = Given { keys: &keys, known: &known, chunks: &[], rows: &[], ends: &ends, timing_out: false };
+        let returned = self.call(&given, pass)?;
+        let by_rule = (!self.timeout.is_armed()).then(|| known.deadline.clone());
+        self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        Ok(())
+    }
+
+    /// Calls the function for the keys that are due, but for `excluded`. Where the operator keeps the time they are
+    /// forgotten.
+    fn call_due(&mut self, excluded: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
+        let now_ms = match (self.timeout, pass.kind) {
+            (Timeout::BatchTime(_) | Timeout::ArmedByBatchTime, PassKind::Data) => Some(pass.batch_time_ms),
+            (Timeout::EventTime(_) | Timeout::ArmedByEventTime, _) => pass.watermark_ms,
+            (Timeout::Never, _) | (Timeout::BatchTime(_) | Timeout::ArmedByBatchTime, PassKind::Due) => None,
+        };
+        let Some(now_ms) = now_ms else { return Ok(()) };
+        let due = initial::arm(map, map.due(now_ms)?, self.timeout, pass)?;
+        let (keys, known) = Known::of_rows(&due, excluded, self.timeout)?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let ends = vec![0; keys.len()];
+        let given = Given { keys: &keys, known: &known, chunks: &[], rows: &[], ends: &ends, timing_out: true };
+        let mut returned = self.call(&given, pass)?;
+        let by_rule = if self.timeout.is_armed() {
+            None
+        } else {
+            let called = returned.fates.iter_mut().filter(|fate| **fate != Fate::Failed);
+            called.for_each(|fate| *fate = Fate::Removed);
+            Some(vec![None; keys.len()])
+        };
+        let failed = self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        self.metrics.timed_out += (keys.len() - failed.len()) as u64;
+        Ok(())
+    }
+
+    fn call(&mut self, given: &Given<'_>, pass: &Pass) -> Result<Returned> {
         let visit = Visit {
             pass,
-            keys: &groups.keys,
-            chunks,
-            rows: &rows,
-            ends: &ends,
-            states: &found.values,
-            exists: &found.found,
-            timing_out: false,
+            keys: given.keys,
+            chunks: given.chunks,
+            rows: given.rows,
+            ends: given.ends,
+            states: &given.known.states,
+            exists: &given.known.exists,
+            deadlines: &given.known.deadline,
+            timing_out: given.timing_out,
         };
         let returned = self.function.call(&visit)?;
         self.check(&visit, &returned)?;
-        let deadlines = self.deadlines(groups, chunks, &found.deadline, pass)?;
-        let settled = Settled::new(&groups.keys, &found, &returned, &deadlines, pass.batch_time_ms);
-        self.metrics.rows += rows.len() as u64;
+        Ok(returned)
+    }
+
+    /// Writes what became of states and deadlines, emits, puts the rows of keys aside whose calls failed; returns
+    /// those.
+    fn settle(
+        &mut self,
+        given: &Given<'_>,
+        returned: Returned,
+        by_rule: Option<&[Option<i64>]>,
+        map: &mut StateMap,
+        pass: &Pass,
+        out: &mut Output,
+    ) -> Result<Vec<u32>> {
+        let deadlines = by_rule.unwrap_or(&returned.deadlines);
+        let settled = Settled::new(given.keys, given.known, &returned, deadlines, pass.batch_time_ms);
         self.metrics.rows_updated += settled.updated();
         self.metrics.rows_removed += settled.removed();
         map.change(&settled.changes()?)?;
-        emit(out, &groups.keys, returned)
+        let fates = (0u32..).zip(&returned.fates);
+        let failed: Vec<u32> = fates.filter(|(_, fate)| **fate == Fate::Failed).map(|(key, _)| key).collect();
+        self.metrics.failed += failed.len() as u64;
+        for (&key, reason) in failed.iter().zip(returned.failed) {
+            let start = key.checked_sub(1).map_or(0, |before| given.ends[before as usize]);
+            out.put_aside(&given.rows[start..given.ends[key as usize]], reason);
+        }
+        out.emit(given.keys.take(&returned.emitted_by)?, returned.outputs)?;
+        Ok(failed)
     }
 
     /// The deadline that each key has after its rows, if its state lives.
@@ -112,7 +199,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         pass: &Pass,
     ) -> Result<Vec<Option<i64>>> {
         match self.timeout {
-            Timeout::Never => Ok(vec![None; groups.len()]),
+            Timeout::Never | Timeout::ArmedByBatchTime | Timeout::ArmedByEventTime => Ok(vec![None; groups.len()]),
             Timeout::BatchTime(timeout_ms) => Ok(vec![Some(after(pass.batch_time_ms, timeout_ms)); groups.len()]),
             Timeout::EventTime(timeout_ms) => {
                 let floor = if self.late == LateRows::Keep { pass.late_ms } else { None };
@@ -139,44 +226,15 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         Ok(latest)
     }
 
-    /// Calls the function for the keys that are due, but for those in `with_rows`, and forgets them.
-    fn call_due(&mut self, with_rows: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
-        let now_ms = match (self.timeout, pass.kind) {
-            (Timeout::BatchTime(_), PassKind::Data) => Some(pass.batch_time_ms),
-            (Timeout::EventTime(_), _) => pass.watermark_ms,
-            (Timeout::Never, _) | (Timeout::BatchTime(_), PassKind::Due) => None,
-        };
-        let Some(now_ms) = now_ms else { return Ok(()) };
-        let due = initial::arm(map, map.due(now_ms)?, self.timeout, pass)?;
-        let (keys, states) = without(due, with_rows)?;
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let (ends, exists) = (vec![0; keys.len()], vec![true; keys.len()]);
-        let visit = Visit {
-            pass,
-            keys: &keys,
-            chunks: &[],
-            rows: &[],
-            ends: &ends,
-            states: &states,
-            exists: &exists,
-            timing_out: true,
-        };
-        let returned = self.function.call(&visit)?;
-        self.check(&visit, &returned)?;
-        self.metrics.timed_out += keys.len() as u64;
-        self.metrics.rows_removed += keys.len() as u64;
-        map.change(&Changes::removed(keys.columns().to_vec(), states, keys.len(), pass.batch_time_ms))?;
-        emit(out, &keys, returned)
-    }
-
     fn check(&self, visit: &Visit<'_>, returned: &Returned) -> Result<()> {
         let updated = returned.fates.iter().filter(|&&fate| fate == Fate::Updated).count();
+        let failed = returned.fates.iter().filter(|&&fate| fate == Fate::Failed).count();
         let states_fit = returned.states.iter().all(|column| column.len() == updated);
         if returned.fates.len() == visit.keys.len()
+            && (!self.timeout.is_armed() || returned.deadlines.len() == visit.keys.len())
+            && returned.failed.len() == failed
             && states_fit
-            && returned.states.len() == self.maps[0].value.len()
+            && returned.states.len() == visit.states.len()
             && returned.emitted_by.len() == returned.outputs.num_rows()
         {
             return Ok(());
@@ -214,10 +272,14 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
             initial::begin(map, self.timeout, pass)?;
         }
         let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
-        if !groups.is_empty() {
-            self.call_with_rows(&groups, chunks, map, pass, out)?;
+        if pass.begins && pass.kind == PassKind::Data && self.function.is_called_for_initial_states() {
+            self.call_initial(&groups.keys, map, pass, out)?;
         }
-        self.call_due(&groups.keys, map, pass, out)
+        let called = match groups.is_empty() {
+            true => groups.keys,
+            false => self.call_with_rows(&groups, chunks, map, pass, out)?,
+        };
+        self.call_due(&called, map, pass, out)
     }
 
     fn metrics(&self) -> Metrics {
@@ -228,30 +290,4 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
 /// The first ms that is more than `timeout_ms` after `time_ms`.
 fn after(time_ms: i64, timeout_ms: i64) -> i64 {
     time_ms.saturating_add(timeout_ms).saturating_add(1)
-}
-
-/// The keys and states of `rows` without those of `excluded`; both are sorted.
-fn without(rows: Rows, excluded: &Keys) -> Result<(Keys, Vec<ArrayRef>)> {
-    let keys = keys_of(&rows.keys, rows.updated_at.len())?;
-    let mut left = Vec::with_capacity(keys.len());
-    let mut next = 0;
-    for row in 0..keys.len() {
-        while next < excluded.len() && excluded.cmp_at(next, &keys, row).is_lt() {
-            next += 1;
-        }
-        if next == excluded.len() || !excluded.eq_at(next, &keys, row) {
-            #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
-            left.push(row as u32);
-        }
-    }
-    if left.len() == keys.len() {
-        return Ok((keys, rows.values));
-    }
-    let picks = UInt32Array::from(left.clone());
-    let states = rows.values.iter().map(|column| take(column, &picks, None)).collect::<std::result::Result<_, _>>()?;
-    Ok((keys.take(&left)?, states))
-}
-
-fn emit(out: &mut Output, keys: &Keys, returned: Returned) -> Result<()> {
-    out.emit(keys.take(&returned.emitted_by)?, returned.outputs)
 }

@@ -1,27 +1,35 @@
-//! What a pass writes to the map of a keyed function, given what became of each key's state.
+//! What a pass writes to the map of a keyed function, given what became of each key's state and deadline.
 //!
 //! INVARIANT: a state that the function did not update keeps its `updated_at`; its row is written again only where its
-//! deadline moved. A key that never had a state gets no tombstone.
+//! deadline moved. A key that never had a row gets no tombstone, and a key whose calls failed is not written at all.
 
-use arrow_array::{Array, ArrayRef};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, new_null_array};
 use arrow_select::interleave::interleave;
 
+use super::known::Known;
 use super::visit::{Fate, Returned};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, Found};
+use crate::map::Changes;
+
+/// Where a written state comes from.
+const OLD: usize = 0;
+const NEW: usize = 1;
+const NOTHING: usize = 2;
 
 /// The rows to write, as picks from old and new states.
 pub(super) struct Settled<'a> {
     keys: &'a Keys,
-    old: &'a [ArrayRef],
+    known: &'a Known,
     new: &'a [ArrayRef],
     rows: Vec<Row>,
 }
 
 struct Row {
     key: u32,
-    /// (0, key) of the old states, or (1, row) of the new ones.
+    /// (`OLD`, key), (`NEW`, row) or (`NOTHING`, 0).
     state: (usize, usize),
     updated_at: i64,
     deadline: Option<i64>,
@@ -29,31 +37,45 @@ struct Row {
 }
 
 impl<'a> Settled<'a> {
-    /// Decides for every key; `deadlines` are those of states that live.
+    /// Decides for every key; `deadlines` are those from now on. Without a state only a deadline that the function
+    /// armed is kept.
     pub(super) fn new(
         keys: &'a Keys,
-        found: &'a Found,
+        known: &'a Known,
         returned: &'a Returned,
         deadlines: &[Option<i64>],
         now_ms: i64,
     ) -> Self {
         let mut rows = Vec::with_capacity(keys.len());
         let mut updates = 0;
-        for ((key, fate), &deadline) in (0u32..).zip(&returned.fates).zip(deadlines) {
+        for ((key, &fate), &deadline) in (0u32..).zip(&returned.fates).zip(deadlines) {
             let place = key as usize;
-            let exists = found.found[place];
-            let kept = Row { key, state: (0, place), updated_at: found.updated_at[place], deadline, deleted: false };
+            let (had, old_deadline) = (known.exists[place], known.deadline[place]);
+            let row = Row { key, state: (OLD, place), updated_at: now_ms, deadline, deleted: false };
             match fate {
+                Fate::Failed => {}
                 Fate::Updated => {
-                    rows.push(Row { state: (1, updates), updated_at: now_ms, ..kept });
+                    rows.push(Row { state: (NEW, updates), ..row });
                     updates += 1;
                 }
-                Fate::Removed if exists => rows.push(Row { updated_at: now_ms, deadline: None, deleted: true, ..kept }),
-                Fate::Kept if exists && deadline != found.deadline[place] => rows.push(kept),
-                Fate::Removed | Fate::Kept => {}
+                Fate::Kept if had => {
+                    if deadline != old_deadline {
+                        rows.push(Row { updated_at: known.updated_at[place], ..row });
+                    }
+                }
+                Fate::Kept | Fate::Removed if known.may_be_armed_alone() && deadline.is_some() => {
+                    if had || deadline != old_deadline {
+                        rows.push(Row { state: (NOTHING, 0), ..row });
+                    }
+                }
+                Fate::Kept | Fate::Removed => {
+                    if known.found[place] {
+                        rows.push(Row { deadline: None, deleted: true, ..row });
+                    }
+                }
             }
         }
-        Self { keys, old: &found.values, new: &returned.states, rows }
+        Self { keys, known, new: &returned.states, rows }
     }
 
     /// Rows written that are no tombstones.
@@ -70,14 +92,20 @@ impl<'a> Settled<'a> {
     pub(super) fn changes(&self) -> Result<Changes> {
         let keys: Vec<u32> = self.rows.iter().map(|row| row.key).collect();
         let picks: Vec<(usize, usize)> = self.rows.iter().map(|row| row.state).collect();
-        let values = self.old.iter().zip(self.new).map(|(old, new)| {
-            let sources: [&dyn Array; 2] = [old.as_ref(), new.as_ref()];
+        let values = self.known.states.iter().zip(self.new).map(|(old, new)| {
+            let nothing = new_null_array(old.data_type(), 1);
+            let sources: [&dyn Array; 3] = [old.as_ref(), new.as_ref(), nothing.as_ref()];
             Ok(interleave(&sources, &picks)?)
         });
+        let mut values = values.collect::<Result<Vec<_>>>()?;
+        if self.known.may_be_armed_alone() {
+            let exists: BooleanArray = picks.iter().map(|pick| Some(pick.0 != NOTHING)).collect();
+            values.push(Arc::new(exists));
+        }
         Ok(Changes {
             keys: self.keys.take(&keys)?.columns().to_vec(),
             sub_keys: Vec::new(),
-            values: values.collect::<Result<_>>()?,
+            values,
             updated_at: self.rows.iter().map(|row| row.updated_at).collect(),
             deadline: self.rows.iter().map(|row| row.deadline).collect(),
             deleted: self.rows.iter().map(|row| row.deleted).collect(),

@@ -1,6 +1,8 @@
 //! A keyed function as declared, and what follows from it: which columns are sent through the exchange.
 
-use arrow_schema::{Field, Fields, SchemaRef};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::operator::columns::InputColumn;
@@ -8,6 +10,9 @@ use crate::operator::event_time::event_time_column;
 
 /// Columns that travel along hidden and are not shown to functions.
 const HIDDEN: [&str; 2] = ["_row", "_metadata"];
+
+/// The column that tells a state from a deadline without one.
+const EXISTS: &str = "_exists";
 
 /// When a key without data times out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +23,24 @@ pub enum Timeout {
     BatchTime(i64),
     /// When the watermark passes its latest event time by more than this many ms.
     EventTime(i64),
+    /// When batch time has come to the deadline that the function armed for it.
+    ArmedByBatchTime,
+    /// When the watermark has come to the deadline that the function armed for it.
+    ArmedByEventTime,
+}
+
+impl Timeout {
+    /// Whether the function arms each key's deadline. Then a key may have a deadline and no state.
+    #[must_use]
+    pub fn is_armed(self) -> bool {
+        matches!(self, Self::ArmedByBatchTime | Self::ArmedByEventTime)
+    }
+
+    /// Whether deadlines are those of event time.
+    #[must_use]
+    pub fn is_by_event_time(self) -> bool {
+        matches!(self, Self::EventTime(_) | Self::ArmedByEventTime)
+    }
 }
 
 /// What is done with late rows.
@@ -67,7 +90,7 @@ impl KeyedFunctionSpec {
 
     /// The event time column, where the timeout goes by it.
     pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
-        if !matches!(self.timeout, Timeout::EventTime(_)) {
+        if !self.timeout.is_by_event_time() {
             return Ok(None);
         }
         let Some(name) = &self.event_time else {
@@ -78,6 +101,12 @@ impl KeyedFunctionSpec {
             )));
         };
         event_time_column(&self.name, &self.input, name).map(Some)
+    }
+
+    /// The columns of the map: those of the state, and where deadlines are armed, whether there is a state.
+    pub(super) fn map_columns(&self) -> Fields {
+        let marker = self.timeout.is_armed().then(|| Arc::new(Field::new(EXISTS, DataType::Boolean, true)));
+        self.state.iter().cloned().chain(marker).collect()
     }
 
     /// What is sent: key columns, then the event time, then the columns that the function is given, each once.

@@ -23,7 +23,9 @@ pub struct Visit<'a> {
     pub states: &'a [ArrayRef],
     /// Whether the key has a state.
     pub exists: &'a [bool],
-    /// Whether the keys time out: each is called once, without a row, and then forgotten.
+    /// The deadline of each key, before.
+    pub deadlines: &'a [Option<i64>],
+    /// Whether the keys time out: each is called once, without a row.
     pub timing_out: bool,
 }
 
@@ -36,6 +38,8 @@ pub enum Fate {
     Updated,
     /// It is gone.
     Removed,
+    /// The next of `Returned::failed` tells why: state and deadline are as they were, the key's rows are put aside.
+    Failed,
 }
 
 /// What the calls for the keys of a `Visit` came to.
@@ -43,16 +47,25 @@ pub enum Fate {
 pub struct Returned {
     /// One for each key.
     pub fates: Vec<Fate>,
+    /// The deadline of each key from now on; read where the function arms deadlines (`Timeout::is_armed`).
+    pub deadlines: Vec<Option<i64>>,
     /// State columns, one row for each `Fate::Updated`, in order.
     pub states: Vec<ArrayRef>,
     /// Emitted rows, key by key.
     pub outputs: RecordBatch,
     /// The key number of each emitted row.
     pub emitted_by: Vec<u32>,
+    /// Why, for each `Fate::Failed`, in order.
+    pub failed: Vec<String>,
 }
 
 /// The function: something that is called key by key.
 pub trait KeyedFunction: Send {
-    /// Calls the function for every key of `visit`, in order, row by row.
+    /// Calls the function for every key of `visit`, in order.
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned>;
+
+    /// Whether it is called in the first batch for each key that has an initial state, also where that has no rows.
+    fn is_called_for_initial_states(&self) -> bool {
+        false
+    }
 }

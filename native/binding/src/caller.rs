@@ -1,0 +1,158 @@
+//! A user's function by name, and the errors of its calls: each says which operator, function and key, and where.
+//!
+//! INVARIANT: what the user's code raises reaches the caller as `InvalidInput` with its traceback; interrupts pass
+//! untouched.
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use tidemill_core::Error;
+
+use crate::error::{external, invalid};
+use crate::held::repr;
+use crate::value::Refused;
+
+/// What is to be done where the calls for a key fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnError {
+    /// The pass fails.
+    Fail,
+    /// The key's rows are put aside, its state and deadline stay as they were.
+    Quarantine,
+}
+
+impl OnError {
+    /// As Python spells it.
+    pub(crate) fn named(py: Python<'_>, name: &str) -> PyResult<Self> {
+        match name {
+            "fail" => Ok(Self::Fail),
+            "quarantine" => Ok(Self::Quarantine),
+            other => Err(invalid(py, &format!("on_error is \"fail\" or \"quarantine\", found {other:?}"))),
+        }
+    }
+}
+
+/// Where in a pass a call is: its key, and the chunk of its row, if it has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a, 'py> {
+    pub(crate) key: &'a Bound<'py, PyAny>,
+    pub(crate) chunk: Option<u32>,
+}
+
+/// A user's function.
+pub(crate) struct Caller {
+    pub(crate) operator: String,
+    pub(crate) function: Py<PyAny>,
+    pub(crate) on_error: OnError,
+}
+
+impl Caller {
+    /// The error for what the function raised; `is_complaint`: it is one of our own, which says it all.
+    pub(crate) fn raised(&self, error: PyErr, at: Place<'_, '_>, is_complaint: bool) -> Error {
+        let py = at.key.py();
+        if !error.is_instance_of::<PyException>(py) {
+            return external(error);
+        }
+        if is_complaint {
+            return self.located(error, at);
+        }
+        let text = format!(
+            "function `{}` of operator `{}` raised `{}` for key `{}`\n{}",
+            self.function_name(py),
+            self.operator,
+            summary(py, &error),
+            repr(at.key),
+            traceback(py, &error),
+        );
+        let raised = invalid(py, &text);
+        raised.set_cause(py, Some(error));
+        self.located(raised, at)
+    }
+
+    /// The error for what the function returned.
+    pub(crate) fn misfit(&self, refused: Refused, at: Place<'_, '_>) -> Error {
+        match refused {
+            Refused::Misfit(misfit) => self.unfit(&misfit.to_string(), at),
+            Refused::Raised(error) => self.raised(error, at, false),
+        }
+    }
+
+    /// The error for what the function returned, and why it cannot be emitted.
+    pub(crate) fn unfit(&self, why: &str, at: Place<'_, '_>) -> Error {
+        let py = at.key.py();
+        let text = format!(
+            "cannot emit what function `{}` of operator `{}` returned for key `{}`: {why}",
+            self.function_name(py),
+            self.operator,
+            repr(at.key),
+        );
+        self.located(invalid(py, &text), at)
+    }
+
+    /// The error for a cell that Python has no object for.
+    pub(crate) fn unreadable(&self, py: Python<'_>, error: PyErr, chunk: Option<u32>) -> Error {
+        if !error.is_instance_of::<PyException>(py) {
+            return external(error);
+        }
+        let text = format!("operator `{}` cannot show a row to Python: {}", self.operator, error.value(py));
+        self.located(invalid(py, &text), Place { key: py.None().bind(py), chunk })
+    }
+
+    /// The one line that says why the calls for a key failed, where it is to be put aside for that; else the error.
+    pub(crate) fn put_aside(&self, py: Python<'_>, error: Error) -> Result<String, Error> {
+        if self.on_error == OnError::Fail {
+            return Err(error);
+        }
+        let Error::External(inner) = error else { return Err(error) };
+        let raised = inner.downcast::<PyErr>().map_err(Error::External)?;
+        match first_line(py, &raised) {
+            Some(line) => Ok(line),
+            None => Err(external(*raised)),
+        }
+    }
+
+    /// `error` with the attributes that say where it arose.
+    fn located(&self, error: PyErr, at: Place<'_, '_>) -> Error {
+        let value = error.value(at.key.py());
+        let located = value
+            .setattr("operator", &self.operator)
+            .and_then(|()| value.setattr("key", repr(at.key)))
+            .and_then(|()| value.setattr("chunk", at.chunk));
+        external(located.err().unwrap_or(error))
+    }
+
+    fn function_name(&self, py: Python<'_>) -> String {
+        let function = self.function.bind(py);
+        let name = function.getattr("__name__").and_then(|name| name.extract::<String>());
+        name.unwrap_or_else(|_| repr(function))
+    }
+}
+
+/// The first line of an `InvalidInput`; `None` for any other error.
+fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
+    let class = py.import("tidemill.errors").and_then(|errors| errors.getattr("InvalidInput")).ok()?;
+    let value = error.value(py);
+    if !value.is_instance(&class).ok()? {
+        return None;
+    }
+    value.getattr("first_line").and_then(|line| line.extract()).ok()
+}
+
+/// `ZeroDivisionError: division by zero`: one line.
+pub(crate) fn summary(py: Python<'_>, error: &PyErr) -> String {
+    let name = error.get_type(py).name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
+    let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => format!("{name}: {line}"),
+        _ => name,
+    }
+}
+
+/// The traceback as Python prints it.
+pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
+    let lines = || -> PyResult<String> {
+        let error = error.clone_ref(py).into_value(py); // takes its traceback along
+        let lines = py.import("traceback")?.getattr("format_exception")?.call1((error,))?;
+        Ok(lines.extract::<Vec<String>>()?.concat())
+    };
+    lines().unwrap_or_default().trim_end().to_owned()
+}

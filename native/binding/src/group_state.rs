@@ -1,0 +1,255 @@
+//! `GroupState`: the state and the timeout of one key inside a group function (Spark: `GroupState`).
+//!
+//! Which calls are allowed, and what a call without any of them leaves of the timeout, is as in Spark; the two
+//! languages of Spark differ in the latter. INVARIANT: an object that user code kept beyond its call is retired.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDateTime;
+use tidemill_core::operator::{Pass, Timeout};
+
+use crate::error::invalid;
+use crate::held::{Current, Held, StateKind};
+use crate::value::{Decoder, Zone};
+
+/// What a call that does nothing to its state leaves of a timeout that was armed before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Untouched {
+    /// It stays armed (PySpark).
+    Keeps,
+    /// It is cleared (Scala).
+    Clears,
+}
+
+/// The key that a call is about.
+pub(crate) struct Lent {
+    pub(crate) key: Py<PyAny>,
+    pub(crate) current: Current,
+    pub(crate) has_timed_out: bool,
+    /// When it was due, before the call.
+    pub(crate) deadline: Option<i64>,
+}
+
+/// What became of the key.
+pub(crate) struct Left {
+    pub(crate) current: Current,
+    /// When it is due from now on.
+    pub(crate) deadline: Option<i64>,
+}
+
+/// What is the same for all keys of a visit.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(crate) timeout: Timeout,
+    pub(crate) untouched: Untouched,
+    pub(crate) zone: Arc<Zone>,
+    pub(crate) batch_time_ms: i64,
+    pub(crate) watermark_ms: Option<i64>,
+}
+
+impl Rules {
+    /// Those of a pass.
+    pub(crate) fn of(timeout: Timeout, untouched: Untouched, zone: &Arc<Zone>, pass: &Pass) -> Self {
+        let zone = Arc::clone(zone);
+        Self { timeout, untouched, zone, batch_time_ms: pass.batch_time_ms, watermark_ms: pass.watermark_ms }
+    }
+}
+
+/// The state and the timeout of one key inside a group function.
+#[pyclass(name = "GroupState", module = "tidemill._native")]
+pub(crate) struct PyGroupState {
+    held: Held,
+    rules: Arc<Rules>,
+    has_timed_out: bool,
+    removed: bool,
+    /// The deadline before the call.
+    before: Option<i64>,
+    /// The time that this call armed: the key times out when the clock has passed it.
+    armed_ms: Option<i64>,
+}
+
+impl PyGroupState {
+    /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
+    pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>, rules: Arc<Rules>) -> Self {
+        Self::over(Held::new(kind, stored), rules)
+    }
+
+    /// Another one of the same visit.
+    pub(crate) fn successor(&self) -> Self {
+        Self::over(self.held.successor(), Arc::clone(&self.rules))
+    }
+
+    fn over(held: Held, rules: Arc<Rules>) -> Self {
+        Self { held, rules, has_timed_out: false, removed: false, before: None, armed_ms: None }
+    }
+
+    /// Lends it to the call of a key.
+    pub(crate) fn lend(&mut self, lent: Lent) {
+        self.has_timed_out = lent.has_timed_out;
+        self.removed = false;
+        self.before = lent.deadline;
+        self.armed_ms = None;
+        self.held.lend(lent.key, lent.current);
+    }
+
+    /// Takes it back; from now on it raises.
+    pub(crate) fn take_back(&mut self) -> Left {
+        let current = self.held.take_back().map_or(Current::Absent, |(_, current)| current);
+        let is_touched = self.removed || self.armed_ms.is_some() || matches!(current, Current::Updated(_));
+        let deadline = match self.rules.untouched {
+            Untouched::Keeps if !is_touched => self.before,
+            // Spark fires strictly below its clock, we fire at a deadline.
+            _ => self.armed_ms.map(|ms| ms.saturating_add(1)),
+        };
+        Left { current, deadline }
+    }
+
+    /// Whether `error` is the complaint of its last `update`.
+    pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
+        self.held.is_own_complaint(py, error)
+    }
+}
+
+#[pymethods]
+impl PyGroupState {
+    #[getter]
+    fn exists(&self, py: Python<'_>) -> PyResult<bool> {
+        self.held.exists(py)
+    }
+
+    #[getter]
+    fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.held.get(py)
+    }
+
+    #[getter(getOption)]
+    fn get_option(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.held.value(py)
+    }
+
+    #[getter(hasTimedOut)]
+    fn has_timed_out(&self, py: Python<'_>) -> PyResult<bool> {
+        self.held.check_lent(py)?;
+        Ok(self.has_timed_out)
+    }
+
+    #[pyo3(signature = (newValue))]
+    #[expect(non_snake_case, reason = "Spark's name of the argument")]
+    fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = slf.py();
+        let kind = {
+            let state = slf.try_borrow()?;
+            state.held.check_lent(py)?;
+            if newValue.is_none() {
+                return Err(PyTypeError::new_err("cannot update the state with None: `remove()` it instead"));
+            }
+            state.held.kind()
+        };
+        // Not borrowed here: reading the value may run user code that asks this state.
+        let parsed = kind.shape.parse(newValue, &kind.zone);
+        let mut state = slf.try_borrow_mut()?;
+        match parsed {
+            Ok(value) => {
+                state.held.set(Current::Updated(value));
+                state.removed = false;
+                Ok(())
+            }
+            Err(refused) => Err(state.held.refuse(py, refused)),
+        }
+    }
+
+    fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.held.check_lent(py)?;
+        self.held.set(Current::Absent);
+        self.removed = true;
+        Ok(())
+    }
+
+    #[pyo3(name = "setTimeoutDuration", signature = (durationMs))]
+    #[expect(non_snake_case, reason = "Spark's name of the argument")]
+    fn set_timeout_duration(&mut self, py: Python<'_>, durationMs: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.held.check_lent(py)?;
+        if self.rules.timeout != Timeout::ArmedByBatchTime {
+            return Err(PyRuntimeError::new_err(
+                "cannot set a timeout duration without timeoutConf=\"ProcessingTimeTimeout\"",
+            ));
+        }
+        let duration_ms = duration_ms(durationMs)?;
+        if duration_ms <= 0 {
+            return Err(PyValueError::new_err(format!(
+                "cannot set a timeout duration of {duration_ms} ms, expected more than 0"
+            )));
+        }
+        self.armed_ms = Some(self.rules.batch_time_ms.saturating_add(duration_ms));
+        Ok(())
+    }
+
+    #[pyo3(name = "setTimeoutTimestamp", signature = (timestampMs, additionalDuration=None))]
+    #[expect(non_snake_case, reason = "Spark's names of the arguments")]
+    fn set_timeout_timestamp(
+        &mut self,
+        py: Python<'_>,
+        timestampMs: &Bound<'_, PyAny>,
+        additionalDuration: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.held.check_lent(py)?;
+        if self.rules.timeout != Timeout::ArmedByEventTime {
+            return Err(PyRuntimeError::new_err(
+                "cannot set a timeout timestamp without timeoutConf=\"EventTimeTimeout\"",
+            ));
+        }
+        let mut time_ms = match timestampMs.cast::<PyDateTime>() {
+            Ok(time) => self.rules.zone.instant_of(time)?.div_euclid(1_000),
+            Err(_) => timestampMs.extract()?,
+        };
+        if let Some(more) = additionalDuration {
+            time_ms = time_ms.saturating_add(duration_ms(more)?);
+        }
+        if time_ms <= 0 {
+            return Err(PyValueError::new_err(format!(
+                "cannot set a timeout timestamp of {time_ms} ms, expected more than 0"
+            )));
+        }
+        if let Some(watermark_ms) = self.rules.watermark_ms.filter(|&watermark_ms| time_ms < watermark_ms) {
+            return Err(PyValueError::new_err(format!(
+                "cannot set a timeout timestamp of {time_ms} ms: it is before the watermark of {watermark_ms} ms"
+            )));
+        }
+        self.armed_ms = Some(time_ms);
+        Ok(())
+    }
+
+    #[pyo3(name = "getCurrentWatermarkMs")]
+    fn get_current_watermark_ms(&self, py: Python<'_>) -> PyResult<i64> {
+        self.held.check_lent(py)?;
+        self.rules.watermark_ms.ok_or_else(|| {
+            PyRuntimeError::new_err("there is no watermark: call .withWatermark(column, delay) before .groupBy")
+        })
+    }
+
+    #[pyo3(name = "getCurrentProcessingTimeMs")]
+    fn get_current_processing_time_ms(&self, py: Python<'_>) -> PyResult<i64> {
+        self.held.check_lent(py)?;
+        Ok(self.rules.batch_time_ms)
+    }
+
+    fn __str__(&mut self, py: Python<'_>) -> PyResult<String> {
+        self.__repr__(py)
+    }
+
+    fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {
+        self.held.described(py, "GroupState", "<undefined>")
+    }
+}
+
+/// A duration as ms, `"10 seconds"` or `timedelta`.
+fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(ms) = duration.extract::<i64>() {
+        return Ok(ms);
+    }
+    let py = duration.py();
+    let found = py.import("tidemill.settings")?.getattr("duration_ms")?.call1((duration,))?.extract();
+    found.map_err(|_| invalid(py, "a duration is ms, \"10 seconds\" or a timedelta"))
+}

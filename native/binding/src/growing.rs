@@ -1,0 +1,116 @@
+//! What the calls of a visit come to, while it grows: fates, states, and what is emitted.
+//!
+//! INVARIANT: where keys may be put aside, nothing of a key is added before all its calls have succeeded.
+
+use arrow_array::ArrayRef;
+use arrow_schema::SchemaRef;
+use pyo3::prelude::*;
+use tidemill_core::Result;
+use tidemill_core::operator::{Fate, Returned};
+
+use crate::caller::OnError;
+use crate::held::Current;
+use crate::value::{Builder, Refused, Shape, Value, Zone};
+
+/// `Returned` while it grows.
+pub(crate) struct Growing {
+    fates: Vec<Fate>,
+    deadlines: Vec<Option<i64>>,
+    states: Vec<Builder>,
+    outputs: Vec<Builder>,
+    emitted_by: Vec<u32>,
+    failed: Vec<String>,
+    on_error: OnError,
+    /// What the calls of the key at work emitted, where it may yet be put aside.
+    pending: Vec<Value>,
+}
+
+impl Growing {
+    /// Nothing yet; `keys` will be visited.
+    pub(crate) fn new(keys: usize, state: &Shape, output: &Shape, on_error: OnError) -> Self {
+        Self {
+            fates: Vec::with_capacity(keys),
+            deadlines: Vec::new(),
+            states: state.builders(),
+            outputs: output.builders(),
+            emitted_by: Vec::new(),
+            failed: Vec::new(),
+            on_error,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Emits a row for key `number`.
+    pub(crate) fn emit(
+        &mut self,
+        number: u32,
+        row: &Bound<'_, PyAny>,
+        shape: &Shape,
+        zone: &Zone,
+    ) -> std::result::Result<(), Refused> {
+        match self.on_error {
+            OnError::Fail => {
+                shape.parse_into(row, zone, &mut self.outputs)?;
+                self.emitted_by.push(number);
+            }
+            OnError::Quarantine => self.pending.push(shape.parse(row, zone)?),
+        }
+        Ok(())
+    }
+
+    /// The calls for key `number` have succeeded: what it emitted counts, and this is what became of its state.
+    pub(crate) fn settle(
+        &mut self,
+        py: Python<'_>,
+        number: u32,
+        shapes: (&Shape, &Shape),
+        existed: bool,
+        current: &Current,
+    ) -> PyResult<()> {
+        let (state, output) = shapes;
+        for row in std::mem::take(&mut self.pending) {
+            output.append(py, &row, &mut self.outputs)?;
+            self.emitted_by.push(number);
+        }
+        self.fates.push(match current {
+            Current::Absent if existed => Fate::Removed,
+            Current::Absent | Current::Stored(_) => Fate::Kept,
+            Current::Updated(value) => {
+                state.append(py, value, &mut self.states)?;
+                Fate::Updated
+            }
+        });
+        Ok(())
+    }
+
+    /// The deadline of the key that was settled.
+    pub(crate) fn arm(&mut self, deadline: Option<i64>) {
+        self.deadlines.push(deadline);
+    }
+
+    /// The calls for a key have failed; `deadline` is the one it had.
+    pub(crate) fn fail(&mut self, reason: String, deadline: Option<i64>) {
+        self.pending.clear();
+        self.fates.push(Fate::Failed);
+        self.deadlines.push(deadline);
+        self.failed.push(reason);
+    }
+
+    /// All that was emitted.
+    pub(crate) fn finish(mut self, output_schema: &SchemaRef) -> Result<Returned> {
+        let outputs = columns(std::mem::take(&mut self.outputs))?;
+        let outputs = crate::arrow::batch(output_schema.clone(), outputs, self.emitted_by.len())?;
+        let emitted_by = std::mem::take(&mut self.emitted_by);
+        self.finish_with(outputs, emitted_by)
+    }
+
+    /// The same, with rows that were collected elsewhere.
+    pub(crate) fn finish_with(self, outputs: arrow_array::RecordBatch, emitted_by: Vec<u32>) -> Result<Returned> {
+        let Self { fates, deadlines, states, failed, .. } = self;
+        Ok(Returned { fates, deadlines, states: columns(states)?, outputs, emitted_by, failed })
+    }
+}
+
+fn columns(builders: Vec<Builder>) -> Result<Vec<ArrayRef>> {
+    builders.into_iter().map(|builder| Ok(builder.finish()?)).collect()
+}

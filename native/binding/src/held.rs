@@ -1,0 +1,158 @@
+//! The value of a key's state while a user's call runs: what `State` and `GroupState` have in common.
+//!
+//! One object is lent to call after call. INVARIANT: what it shows and takes are values: changing them changes no state.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::error::invalid;
+use crate::value::{Decoder, Refused, Shape, Value, Zone};
+
+/// What is the same for the states of all keys of an operator.
+pub(crate) struct StateKind {
+    pub(crate) operator: String,
+    pub(crate) shape: Shape,
+    pub(crate) zone: Arc<Zone>,
+}
+
+/// The state of a key between two calls.
+pub(crate) enum Current {
+    Absent,
+    /// A row of the stored states.
+    Stored(usize),
+    Updated(Value),
+}
+
+/// The state of one key, or of none: then it is retired.
+pub(crate) struct Held {
+    kind: Arc<StateKind>,
+    /// The columns that `Current::Stored` speaks of.
+    stored: Arc<Vec<Decoder>>,
+    lent: Option<(Py<PyAny>, Current)>,
+    /// The object for the current value, where it has been asked for.
+    shown: Option<Py<PyAny>>,
+    /// The complaint of the last `update`, to be told from what else the function raises.
+    refused: Option<Py<PyAny>>,
+}
+
+impl Held {
+    /// Lent to nobody yet.
+    pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>) -> Self {
+        Self { kind, stored, lent: None, shown: None, refused: None }
+    }
+
+    /// Another one of the same operator.
+    pub(crate) fn successor(&self) -> Self {
+        Self::new(Arc::clone(&self.kind), Arc::clone(&self.stored))
+    }
+
+    /// Lends it to the calls of a key.
+    pub(crate) fn lend(&mut self, key: Py<PyAny>, current: Current) {
+        self.shown = None;
+        self.lent = Some((key, current));
+    }
+
+    /// Makes it ready for the next call of the key. Objects that can be changed are made anew for each call.
+    pub(crate) fn next_call(&mut self) {
+        if self.shown.is_some() && !self.kind.shape.is_frozen() {
+            self.shown = None;
+        }
+    }
+
+    /// Takes it back; from now on it raises.
+    pub(crate) fn take_back(&mut self) -> Option<(Py<PyAny>, Current)> {
+        self.shown = None;
+        self.refused = None;
+        self.lent.take()
+    }
+
+    /// Whether `error` is the complaint of its last `update`.
+    pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
+        self.refused.as_ref().is_some_and(|refused| refused.is(error.value(py)))
+    }
+
+    /// `InvalidInput` where it is retired.
+    pub(crate) fn check_lent(&self, py: Python<'_>) -> PyResult<()> {
+        self.current(py).map(|_| ())
+    }
+
+    /// Whether there is a state.
+    pub(crate) fn exists(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(!matches!(self.current(py)?, Current::Absent))
+    }
+
+    /// The object for the state, if there is one.
+    pub(crate) fn value(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if let (Some(_), Some(shown)) = (&self.lent, &self.shown) {
+            return Ok(Some(shown.clone_ref(py)));
+        }
+        let (shape, zone) = (&self.kind.shape, &self.kind.zone);
+        let object = match self.current(py)? {
+            Current::Absent => return Ok(None),
+            Current::Stored(row) => shape.decode(&self.stored, py, *row, zone)?,
+            Current::Updated(value) => shape.show(py, value, zone)?,
+        };
+        self.shown = Some(object.clone().unbind());
+        Ok(Some(object.unbind()))
+    }
+
+    /// The object for the state; `StateNotSet` where there is none.
+    pub(crate) fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.value(py)? {
+            Some(value) => Ok(value),
+            None => {
+                let class = py.import("tidemill.errors")?.getattr("StateNotSet")?;
+                Err(PyErr::from_value(class.call1(("the state is not set: ask `exists`, or use `getOption`",))?))
+            }
+        }
+    }
+
+    /// Sets or removes it.
+    pub(crate) fn set(&mut self, new: Current) {
+        self.shown = None;
+        if let Some((_, current)) = &mut self.lent {
+            *current = new;
+        }
+    }
+
+    /// What `update` is to parse with; it is called while the state is not borrowed: reading a value may run user code.
+    pub(crate) fn kind(&self) -> Arc<StateKind> {
+        Arc::clone(&self.kind)
+    }
+
+    /// The complaint about what `update` was given.
+    pub(crate) fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
+        let error = match (refused, &self.lent) {
+            (Refused::Raised(error), _) => error,
+            (Refused::Misfit(_), None) => ended(py),
+            (Refused::Misfit(misfit), Some((key, _))) => {
+                let (key, operator) = (repr(key.bind(py)), &self.kind.operator);
+                invalid(py, &format!("cannot keep the state of key `{key}` of operator `{operator}`: {misfit}"))
+            }
+        };
+        self.refused = Some(error.value(py).clone().into_any().unbind());
+        error
+    }
+
+    /// `(value)`, `<nothing>` or that it is retired, after the name of its class.
+    pub(crate) fn described(&mut self, py: Python<'_>, class: &str, nothing: &str) -> PyResult<String> {
+        if self.lent.is_none() {
+            return Ok(format!("<{class} of a call that has returned>"));
+        }
+        Ok(format!("{class}({})", self.value(py)?.map_or_else(|| nothing.to_owned(), |value| repr(value.bind(py)))))
+    }
+
+    fn current(&self, py: Python<'_>) -> PyResult<&Current> {
+        self.lent.as_ref().map(|(_, current)| current).ok_or_else(|| ended(py))
+    }
+}
+
+/// The `repr` of a key or value, for messages.
+pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
+    object.repr().map_or_else(|_| "(its repr raised)".to_owned(), |text| text.to_string_lossy().into_owned())
+}
+
+fn ended(py: Python<'_>) -> PyErr {
+    invalid(py, "this State belongs to a call that has returned: keep what `get` gives, not the State")
+}

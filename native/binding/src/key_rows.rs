@@ -1,0 +1,102 @@
+//! The rows of a visit as Python objects, in the order in which keys are visited; and `KeyRows`, the rows of one key.
+//!
+//! INVARIANT: a `KeyRows` that user code kept gives the rows of its own key, and of no other.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_select::interleave::interleave;
+use pyo3::prelude::*;
+use tidemill_core::operator::{RowAt, Visit};
+use tidemill_core::{Error, Result};
+
+use crate::error::Raise;
+use crate::value::{Decoder, Shape, Zone};
+
+/// Value columns in the order in which rows are visited, brought there a window at a time: to jump about in them for
+/// each call would miss the processor's cache each time.
+pub(crate) struct Values {
+    /// By column, then chunk.
+    chunks: Vec<Vec<ArrayRef>>,
+    rows: Vec<RowAt>,
+    window: Range<usize>,
+    columns: Vec<Decoder>,
+}
+
+impl Values {
+    const WINDOW: usize = 8192;
+
+    /// The columns `names` of the rows of a visit.
+    pub(crate) fn new(operator: &str, names: &[String], visit: &Visit<'_>) -> Result<Self> {
+        let column = |name: &String, chunk: &RecordBatch| {
+            let missing = || Error::InternalError(format!("operator `{operator}` did not send `{name}`"));
+            chunk.column_by_name(name).cloned().ok_or_else(missing)
+        };
+        let of_chunks = |name| visit.chunks.iter().map(|chunk| column(name, chunk)).collect::<Result<_>>();
+        let chunks = names.iter().map(of_chunks).collect::<Result<_>>()?;
+        Ok(Self { chunks, rows: visit.rows.to_vec(), window: 0..0, columns: Vec::new() })
+    }
+
+    /// The columns that hold the row visited as number `row`, and its place there.
+    #[inline]
+    pub(crate) fn at(&mut self, row: usize, shape: &Shape) -> Result<(&[Decoder], usize)> {
+        if !self.window.contains(&row) {
+            let window = row..self.rows.len().min(row + Self::WINDOW);
+            self.columns = shape.decoders(&self.gather(window.clone())?);
+            self.window = window;
+        }
+        Ok((&self.columns, row - self.window.start))
+    }
+
+    /// The columns of some rows, in the order in which they are visited.
+    pub(crate) fn gather(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+        let picks: Vec<(usize, usize)> =
+            self.rows[rows].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
+        let column = |chunks: &Vec<ArrayRef>| {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+            interleave(&chunks, &picks)
+        };
+        Ok(self.chunks.iter().map(column).collect::<std::result::Result<Vec<_>, _>>()?)
+    }
+}
+
+/// What the rows of all keys of a visit are read from.
+pub(crate) struct RowSource {
+    pub(crate) values: Mutex<Values>,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) zone: Arc<Zone>,
+}
+
+/// The rows of one key, in plan order: an iterator.
+#[pyclass(name = "KeyRows", module = "tidemill._native")]
+pub(crate) struct PyKeyRows {
+    source: Arc<RowSource>,
+    rows: Range<usize>,
+}
+
+impl PyKeyRows {
+    /// The rows visited as the numbers `rows`.
+    pub(crate) fn new(source: Arc<RowSource>, rows: Range<usize>) -> Self {
+        Self { source, rows }
+    }
+}
+
+#[pymethods]
+impl PyKeyRows {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(row) = self.rows.next() else { return Ok(None) };
+        let source = &self.source;
+        let mut values = source.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let (columns, place) = values.at(row, &source.shape).raise(py)?;
+        source.shape.decode(columns, py, place, &source.zone).map(Some)
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.rows.len()
+    }
+}

@@ -1,0 +1,89 @@
+//! What the map of a keyed function knows of the keys that are visited.
+//!
+//! Where the function arms deadlines itself, a row of the map may be a deadline without a state: a last column, of
+//! booleans, tells. Elsewhere every row is a state, and the map has no such column.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, UInt32Array};
+use arrow_select::take::take;
+
+use super::spec::Timeout;
+use crate::error::Result;
+use crate::key::Keys;
+use crate::map::{Found, Rows};
+use crate::operator::columns::keys_of;
+
+/// States and deadlines by key number.
+pub(super) struct Known {
+    /// Whether the map has a row.
+    pub(super) found: Vec<bool>,
+    /// Whether the row is a state.
+    pub(super) exists: Vec<bool>,
+    /// State columns.
+    pub(super) states: Vec<ArrayRef>,
+    pub(super) updated_at: Vec<i64>,
+    pub(super) deadline: Vec<Option<i64>>,
+    is_armed: bool,
+}
+
+impl Known {
+    /// What a look-up found.
+    pub(super) fn of_found(found: Found, timeout: Timeout) -> Self {
+        let mut states = found.values;
+        let marker = if timeout.is_armed() { states.pop() } else { None };
+        let exists = match &marker {
+            None => found.found.clone(),
+            Some(marker) => {
+                let marker = marker.as_boolean();
+                found.found.iter().enumerate().map(|(row, &found)| found && marker.value(row)).collect()
+            }
+        };
+        Self {
+            found: found.found,
+            exists,
+            states,
+            updated_at: found.updated_at,
+            deadline: found.deadline,
+            is_armed: timeout.is_armed(),
+        }
+    }
+
+    /// The keys of `rows`, which are all in the map, but for those `excluded`, and what is known of them. Both are
+    /// sorted.
+    pub(super) fn of_rows(rows: &Rows, excluded: &Keys, timeout: Timeout) -> Result<(Keys, Self)> {
+        let keys = keys_of(&rows.keys, rows.updated_at.len())?;
+        let left = without(&keys, excluded);
+        let picks = UInt32Array::from(left.clone());
+        let all = left.len() == keys.len();
+        let values = rows.values.iter().map(|column| if all { Ok(column.clone()) } else { take(column, &picks, None) });
+        let at = |row: &u32| *row as usize;
+        let found = Found {
+            found: vec![true; left.len()],
+            values: values.collect::<std::result::Result<_, _>>()?,
+            updated_at: left.iter().map(|row| rows.updated_at[at(row)]).collect(),
+            deadline: left.iter().map(|row| rows.deadline[at(row)]).collect(),
+        };
+        Ok((if all { keys } else { keys.take(&left)? }, Self::of_found(found, timeout)))
+    }
+
+    /// Whether a deadline may stand without a state.
+    pub(super) fn may_be_armed_alone(&self) -> bool {
+        self.is_armed
+    }
+}
+
+/// The places of `keys` that are not `excluded`.
+#[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+fn without(keys: &Keys, excluded: &Keys) -> Vec<u32> {
+    let mut left = Vec::with_capacity(keys.len());
+    let mut next = 0;
+    for row in 0..keys.len() {
+        while next < excluded.len() && excluded.cmp_at(next, keys, row).is_lt() {
+            next += 1;
+        }
+        if next == excluded.len() || !excluded.eq_at(next, keys, row) {
+            left.push(row as u32);
+        }
+    }
+    left
+}

@@ -1,0 +1,177 @@
+"""`.mapGroupsWithState(…)` and `.flatMapGroupsWithState(…)`: a function, called once a key with all its rows.
+
+Spark: `KeyValueGroupedDataset.mapGroupsWithState`, `flatMapGroupsWithState` with `GroupState`, as in Scala. The
+function is called by the Rust engine, which keeps state and timeout of each key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import is_unnamed, to_arrow
+from ..settings import nearest
+from ..state.columns import MapColumns
+from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
+from .initial import Initial
+
+STATE_MAP = "state"
+EXISTS = pa.field("_exists", pa.bool_())
+"""Tells a state from a timeout without one; only where keys may time out."""
+
+Timeout = Literal["NoTimeout", "ProcessingTimeTimeout", "EventTimeTimeout"]
+CLOCKS: dict[str, Clock | None] = {"NoTimeout": None, "ProcessingTimeTimeout": "batch", "EventTimeTimeout": "event"}
+MODES = ("append", "update")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What operators with a `GroupState` have in common, as declared."""
+
+    name: str
+    method: str
+    func: Callable[..., Any]
+    timeout: Any
+    mode: Any
+    on_error: Any
+
+    def check(self, given: Input) -> tuple[Timeout, OnError]:
+        """The timeout and what happens on errors; `InvalidInput` for what Spark refuses."""
+        if not callable(self.func):
+            raise InvalidInput(f"operator `{self.name}`: {self.method} takes a function, found {self.func!r}")
+        if self.mode not in MODES:
+            raise InvalidInput(
+                f"operator `{self.name}`: {self.method} has outputMode={self.mode!r}, expected 'append' or 'update'"
+            )
+        if self.timeout not in CLOCKS:
+            close = nearest(str(self.timeout), CLOCKS)
+            raise InvalidInput(
+                f"operator `{self.name}`: {self.method} has timeoutConf={self.timeout!r}, expected 'NoTimeout', "
+                "'ProcessingTimeTimeout' or 'EventTimeTimeout'",
+                hint=f"did you mean {close!r}?" if close else None,
+            )
+        if self.timeout == "EventTimeTimeout" and given.event_time is None:
+            raise InvalidInput(
+                f"operator `{self.name}`: timeoutConf='EventTimeTimeout' needs a watermark on the stream, found none",
+                hint='call .withWatermark("column", "delay") before .groupBy, and keep that column',
+            )
+        return cast(Timeout, self.timeout), check_on_error(self.name, self.on_error)
+
+
+@dataclass(frozen=True)
+class GroupsWithStateOperator(Declared):
+    """`.mapGroupsWithState(…)` or `.flatMapGroupsWithState(…)` as declared."""
+
+    group: Group
+    emits: Literal["one", "many"]
+    output_schema: Any
+    state_schema: Any
+    initial_state: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name that identifies its state."""
+        return self.group.name
+
+    def bind(self, given: Input) -> BoundGroupsWithState:
+        """Checks schemas, modes, and that an event-time timeout has an event time."""
+        timeout, on_error = self.group.check(given)
+        return BoundGroupsWithState(
+            name=self.name,
+            input=given,
+            func=self.group.func,
+            emits=self.emits,
+            timeout=timeout,
+            on_error=on_error,
+            state=to_arrow(self.state_schema, unnamed="state"),
+            state_unnamed=is_unnamed(self.state_schema),
+            state_type=self.state_schema if dataclasses.is_dataclass(self.state_schema) else None,
+            output_schema=to_arrow(self.output_schema, unnamed="value"),
+            output_unnamed=is_unnamed(self.output_schema),
+            initial_state=self.initial_state,
+        )
+
+
+class GroupMaps(Defaults):
+    """The one map of operators with a `GroupState`, and what later code must keep of it."""
+
+    input: Input
+    timeout: Timeout
+    state: pa.Schema
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock of the timeout, None without one."""
+        return CLOCKS[self.timeout]
+
+    @property
+    def rules(self) -> dict[str, str]:
+        """The timeout: deadlines of one clock mean nothing to another."""
+        return {"timeout": self.timeout}
+
+    @property
+    def maps(self) -> tuple[MapColumns, ...]:
+        """One map: key → state; the timeout is its deadline, which may stand without a state."""
+        value = self.state if self.timeout == "NoTimeout" else self.state.append(EXISTS)
+        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), value),)
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """States without a timeout, as in Spark."""
+        if self.timeout == "NoTimeout":
+            return {STATE_MAP: rows}
+        return {STATE_MAP: rows.append_column(EXISTS, pa.array([True] * rows.num_rows, EXISTS.type))}
+
+
+@dataclass(frozen=True)
+class BoundGroupsWithState(GroupMaps):
+    """`mapGroupsWithState` or `flatMapGroupsWithState` over a known input."""
+
+    name: str
+    input: Input
+    func: Callable[..., Any]
+    emits: Literal["one", "many"]
+    timeout: Timeout
+    on_error: OnError
+    state: pa.Schema
+    state_unnamed: bool
+    state_type: Any
+    output_schema: pa.Schema
+    output_unnamed: bool
+    initial_state: Any = None
+    kind: str = "groups-with-state"
+
+    @property
+    def initial(self) -> Initial:
+        """Keys with their states."""
+        return Initial(key_schema(self.input), self.state, self.state_unnamed, self.initial_state)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's function."""
+        return (self.func,)
+
+    def open(self) -> Handle:
+        """The Rust operator, which calls the function."""
+        return _native.groups_with_state(
+            name=self.name,
+            key=list(self.input.key),
+            input_schema=self.input.schema,
+            function=self.func,
+            emits=self.emits,
+            state_schema=self.state,
+            state_unnamed=self.state_unnamed,
+            state_type=self.state_type,
+            output_schema=self.output_schema,
+            output_unnamed=self.output_unnamed,
+            timeout=self.timeout,
+            event_time=self.input.event_time,
+            late=self.input.late,
+            time_zone=self.input.time_zone,
+            on_error=self.on_error,
+        )

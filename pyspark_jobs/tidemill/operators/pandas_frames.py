@@ -1,0 +1,210 @@
+"""pandas frames of one key after the other, and what a function gives back as Arrow rows, as PySpark has both.
+
+The one module that imports pandas; it is itself imported only when a function over frames is called. The columns of
+all keys are converted once, and a key's frame is a window on them. INVARIANT: types and values are those that PySpark
+gives a frame of that key alone: an int column with a null in it is a float column, for that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow as pa
+
+from ..schema import to_ddl
+from ..schema.ddl import type_ddl
+
+_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError)
+
+
+class DoesNotFit(Exception):
+    """What a function gave is not what was declared."""
+
+
+@dataclass(frozen=True)
+class FrameFunction:
+    """A user's function over frames, and what it is to give."""
+
+    function: Callable[..., Any]
+    output: pa.Schema
+    time_zone: str
+    key_by_key: bool
+    """Whether what a call gives is converted before the next call, so that a key can fail by itself."""
+
+
+class Frames:
+    """The frames of one visit; the Rust operator calls it key by key."""
+
+    misfit = DoesNotFit
+
+    def __init__(self, calls: FrameFunction, rows: pa.RecordBatch, keys: pa.RecordBatch) -> None:
+        self._calls, self._rows = calls, rows
+        self._keys = [_Column(column, calls.time_zone) for column in keys.columns]
+        columns = [_Column(column, calls.time_zone) for column in rows.columns]
+        self._all = pandas.DataFrame(dict(zip(rows.schema.names, (one.whole for one in columns), strict=True)))
+        # What is nested takes its types from the values of all rows converted with it: there each key is by itself.
+        self._is_nested = any(pa.types.is_nested(column.type) for column in rows.columns)
+        self._nulls = [one.nulls_before for one in columns if one.nulls_before is not None]
+        self._indexes: dict[int, Any] = {}
+        self._given = _Given(calls.output, calls.time_zone)
+
+    def key(self, number: int) -> tuple[Any, ...]:
+        """The key as PySpark has it: what a pandas column holds of it."""
+        return tuple(column.scalar(number) for column in self._keys)
+
+    def call(self, number: int, key: tuple[Any, ...], start: int, end: int, state: Any) -> None:
+        """Calls the function for one key and takes its frames; `DoesNotFit` for what is none."""
+        frame = self._frame(start, end) if end > start else pandas.DataFrame(columns=self._rows.schema.names)
+        answer = self._calls.function(key, iter((frame,)), state)
+        if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
+            raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
+        frames = [one for one in answer if self._given.checked(one)]
+        if self._calls.key_by_key:
+            for one in frames:
+                _Given(self._calls.output, self._calls.time_zone).alone(number, one)
+        for one in frames:
+            self._given.take(number, one)
+
+    def finish(self) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
+        """All rows, and (key, number of rows) in their order."""
+        return self._given.rows(), self._given.counts
+
+    def _frame(self, start: int, end: int) -> Any:
+        if self._is_nested or any(nulls[start] != nulls[end] for nulls in self._nulls):
+            rows = self._rows.slice(start, end - start)
+            columns = (_series(column, self._calls.time_zone) for column in rows.columns)
+            return pandas.DataFrame(dict(zip(rows.schema.names, columns, strict=True)))
+        count = end - start
+        index = self._indexes.get(count)
+        if index is None:
+            index = self._indexes[count] = pandas.RangeIndex(count)
+        # What `iloc` does, without the index of the whole, and without a tie to it that would make pandas warn.
+        window = self._all._mgr.get_slice(slice(start, end), axis=1)
+        window.axes[1] = index
+        return pandas.DataFrame._from_mgr(window, axes=window.axes)
+
+
+class _Column:
+    """An Arrow column as pandas has it. `whole` has ints and booleans as such also where there are nulls."""
+
+    def __init__(self, column: pa.Array, time_zone: str) -> None:
+        self._column, self._time_zone = column, time_zone
+        self.nulls_before: Any = None
+        kind = column.type
+        if column.null_count and column.null_count < len(column) and (pa.types.is_integer(kind) or kind == pa.bool_()):
+            nulls = column.is_null().to_numpy(zero_copy_only=False)
+            self.nulls_before = np.concatenate(([0], np.cumsum(nulls)))
+            column = column.fill_null(False if kind == pa.bool_() else 0)
+        self.whole = _series(column, time_zone)
+
+    def scalar(self, row: int) -> Any:
+        if self.nulls_before is not None and not self._column[row].is_valid:
+            return _series(self._column.slice(row, 1), self._time_zone)[0]
+        return self.whole[row]
+
+
+def _series(column: pa.Array, time_zone: str) -> Any:
+    """The Series that PySpark makes of a column: times are naive, in the session's time zone."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return column.cast(pa.timestamp("ns", "UTC")).to_pandas().dt.tz_convert(time_zone).dt.tz_localize(None)
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("ns")).to_pandas()
+    is_nested = pa.types.is_nested(column.type)
+    return column.to_pandas(date_as_object=True, maps_as_pydicts="strict", integer_object_nulls=is_nested)
+
+
+class _Given:
+    """The frames that a function gave, until they are made into rows."""
+
+    def __init__(self, schema: pa.Schema, time_zone: str) -> None:
+        self._schema, self._time_zone = schema, time_zone
+        self._names = list(schema.names)
+        self._columns: list[list[Any]] = [[] for _ in schema]
+        self.counts: list[tuple[int, int]] = []
+
+    def checked(self, frame: Any) -> bool:
+        """Whether the frame has rows; `DoesNotFit` where it is none, or has other columns than the declared ones."""
+        if not isinstance(frame, pandas.DataFrame):
+            raise DoesNotFit(f"found an iterator of `{type(frame).__name__}`, expected an iterator of pandas.DataFrame")
+        found = frame.columns.tolist()
+        if found != self._names and (found or len(frame)):
+            by_name = any(isinstance(name, str) for name in found)
+            if len(found) != len(self._names) or (by_name and set(found) != set(self._names)):
+                types = ", ".join(f"{name} {dtype}" for name, dtype in zip(found, frame.dtypes, strict=True))
+                raise DoesNotFit(f"found a frame with the columns ({types}), expected ({to_ddl(self._schema)})")
+        return len(frame) > 0
+
+    def take(self, number: int, frame: Any) -> None:
+        """Keeps the rows of a frame that was checked."""
+        self.counts.append((number, len(frame)))
+        by_name = frame.columns.tolist() == self._names or any(isinstance(name, str) for name in frame.columns)
+        for place, name in enumerate(self._names):
+            series = frame[name] if by_name else frame.iloc[:, place]
+            self._columns[place].append(series.to_numpy() if isinstance(series.dtype, np.dtype) else series)
+
+    def alone(self, number: int, frame: Any) -> None:
+        """`DoesNotFit` where the rows of a frame are not of the declared types."""
+        self.take(number, frame)
+        self.rows()
+
+    def rows(self) -> pa.RecordBatch:
+        """All rows; `DoesNotFit(why, key number)` for the first frame that is not of the declared types."""
+        arrays = [self._array(field, pieces) for field, pieces in zip(self._schema, self._columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, field: pa.Field, pieces: list[Any]) -> pa.Array:
+        try:
+            arrays = [self._converted(field, piece) for piece in _joined(pieces)]
+        except _ERRORS:
+            for (number, _), piece in zip(self.counts, pieces, strict=True):
+                self._check(field, piece, number)
+            raise
+        found = pa.concat_arrays(arrays) if arrays else pa.array([], field.type)
+        if found.null_count and not field.nullable:
+            for (number, _), piece in zip(self.counts, pieces, strict=True):
+                self._check(field, piece, number)
+        return found
+
+    def _check(self, field: pa.Field, piece: Any, number: int) -> None:
+        expected = f"expected `{type_ddl(field.type)}{'' if field.nullable else ' not null'}`"
+        try:
+            found = self._converted(field, piece)
+        except _ERRORS as e:
+            why = str(e).splitlines()[0]
+            raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {why}", number) from e
+        if found.null_count and not field.nullable:
+            raise DoesNotFit(f"column `{field.name}` has nulls, {expected}", number)
+
+    def _converted(self, field: pa.Field, piece: Any) -> pa.Array:
+        if pa.types.is_timestamp(field.type):
+            return self._times(field.type, pandas.Series(piece))
+        try:
+            return pa.Array.from_pandas(piece, type=field.type, safe=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return pa.Array.from_pandas(piece).cast(field.type, safe=True)
+
+    def _times(self, kind: pa.DataType, series: Any) -> pa.Array:
+        """Naive times are those of the session's time zone, as in PySpark."""
+        if series.dtype == object:
+            series = pandas.to_datetime(series)
+        if kind.tz is not None and series.dt.tz is None:
+            series = series.dt.tz_localize(self._time_zone, ambiguous=False)
+        return pa.Array.from_pandas(series).cast(kind)
+
+
+def _joined(pieces: list[Any]) -> Iterator[Any]:
+    """The same, with neighbours of one type as one array."""
+    run: list[Any] = []
+    for piece in pieces:
+        if run and not (
+            isinstance(piece, np.ndarray) and isinstance(run[0], np.ndarray) and piece.dtype == run[0].dtype
+        ):
+            yield run[0] if len(run) == 1 else np.concatenate(run)
+            run = []
+        run.append(piece)
+    if run:
+        yield run[0] if len(run) == 1 else np.concatenate(run)

@@ -1,0 +1,113 @@
+"""`.applyInPandasWithState(…)`: a function over pandas frames, called once a key; functions of PySpark run unchanged.
+
+Spark: `GroupedData.applyInPandasWithState`. What is special to PySpark is kept: the key is a tuple of what pandas makes
+of it, `state.get` is a tuple, a timed-out key is given one empty frame, and a call that does nothing keeps a timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..errors import InvalidInput
+from ..schema import to_arrow
+from .contract import Declared, Handle, Input, OnError, key_schema
+from .groups_with_state import Group, GroupMaps, Timeout
+from .initial import Initial
+
+
+@dataclass(frozen=True)
+class PandasWithStateOperator(Declared):
+    """`.applyInPandasWithState(…)` as declared."""
+
+    group: Group
+    output_schema: Any
+    state_schema: Any
+
+    @property
+    def name(self) -> str:
+        """The name that identifies its state."""
+        return self.group.name
+
+    def bind(self, given: Input) -> BoundPandasWithState:
+        """Checks schemas, modes, that pandas is there, and that an event-time timeout has an event time."""
+        timeout, on_error = self.group.check(given)
+        check_pandas(self.name)
+        return BoundPandasWithState(
+            name=self.name,
+            input=given,
+            func=self.group.func,
+            timeout=timeout,
+            on_error=on_error,
+            state=to_arrow(self.state_schema),
+            output_schema=to_arrow(self.output_schema),
+        )
+
+
+@dataclass(frozen=True)
+class BoundPandasWithState(GroupMaps):
+    """`applyInPandasWithState` over a known input."""
+
+    name: str
+    input: Input
+    func: Callable[..., Any]
+    timeout: Timeout
+    on_error: OnError
+    state: pa.Schema
+    output_schema: pa.Schema
+    kind: str = "pandas-with-state"
+
+    @property
+    def initial(self) -> Initial:
+        """Keys with their states; only `init(initial_state=…)` gives any."""
+        return Initial(key_schema(self.input), self.state)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The user's function."""
+        return (self.func,)
+
+    def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
+        """What makes the frames of a visit, and calls the function; pandas is imported here."""
+        from .pandas_frames import FrameFunction, Frames
+
+        key_by_key = self.on_error == "quarantine"
+        return Frames(FrameFunction(self.func, self.output_schema, self.input.time_zone, key_by_key), rows, keys)
+
+    def open(self) -> Handle:
+        """The Rust operator, which calls the function through frames."""
+        return _native.pandas_with_state(
+            name=self.name,
+            key=list(self.input.key),
+            input_schema=self.input.schema,
+            function=self.func,
+            frames=self.frames,
+            state_schema=self.state,
+            output_schema=self.output_schema,
+            timeout=self.timeout,
+            event_time=self.input.event_time,
+            late=self.input.late,
+            time_zone=self.input.time_zone,
+            on_error=self.on_error,
+        )
+
+
+def check_pandas(operator: str) -> None:
+    """`InvalidInput` where pandas is not installed, or is one that PySpark does not know."""
+    try:
+        version = metadata.version("pandas")
+    except metadata.PackageNotFoundError:
+        raise InvalidInput(
+            f"operator `{operator}`: applyInPandasWithState needs pandas, which is not installed",
+            hint="install tidemill[pandas], or use .flatMapGroupsWithState, which needs none",
+        ) from None
+    if int(version.split(".")[0]) != 2:
+        raise InvalidInput(
+            f"operator `{operator}`: applyInPandasWithState needs pandas 2, as PySpark does; found pandas {version}",
+            hint='install "pandas<3"',
+        )

@@ -1,0 +1,243 @@
+"""`GroupState` and the operators that have one: what is refused, and what Spark's recorded outputs do not show."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill import _native
+from tidemill.operators import pandas_with_state
+from tidemill.testing import Tester
+
+ROWS = "k string, ts timestamp, n int"
+
+
+def stream(delay: str | None = None) -> tm.Stream:
+    made = tm.Pipeline("groups").read(tm.Rows(ROWS))
+    return made if delay is None else made.withWatermark("ts", delay)
+
+
+def once(func: Any, timeout: str = "NoTimeout", *, watermark: bool = False, rows: Any = (("a", None, 1),)) -> list[Any]:
+    """What a function over one batch emits."""
+    p = tm.Pipeline("groups")
+    read = p.read(tm.Rows(ROWS))
+    if watermark:
+        read = read.withWatermark("ts", "1 second")
+    read.groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", timeout)
+    return [value for (value,) in Tester(p, start_ms=5000).batch(list(rows)).outputs]
+
+
+def refused(act: Any, timeout: str = "NoTimeout", *, watermark: bool = False) -> str:
+    """The error that a call on the state raises."""
+
+    def func(key: str, rows: Any, state: Any) -> Any:
+        try:
+            act(state)
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
+            return [f"{type(error).__name__}: {error}"]
+        return ["nothing"]
+
+    (said,) = once(func, timeout, watermark=watermark)
+    return said
+
+
+def test_the_state_says_what_it_refuses() -> None:
+    processing, event = "ProcessingTimeTimeout", "EventTimeTimeout"
+    assert refused(lambda s: s.get) == "StateNotSet: the state is not set: ask `exists`, or use `getOption`"
+    assert refused(lambda s: s.update(None)) == "TypeError: cannot update the state with None: `remove()` it instead"
+    assert refused(lambda s: s.update("x")) == (
+        "InvalidInput: cannot keep the state of key `'a'` of operator `flat-map-groups-with-state`: "
+        "found `str` 'x', expected `bigint`"
+    )
+    assert refused(lambda s: s.setTimeoutDuration(1)) == (
+        'RuntimeError: cannot set a timeout duration without timeoutConf="ProcessingTimeTimeout"'
+    )
+    assert refused(lambda s: s.setTimeoutTimestamp(1), processing) == (
+        'RuntimeError: cannot set a timeout timestamp without timeoutConf="EventTimeTimeout"'
+    )
+    assert refused(lambda s: s.setTimeoutDuration(0), processing) == (
+        "ValueError: cannot set a timeout duration of 0 ms, expected more than 0"
+    )
+    assert refused(lambda s: s.setTimeoutTimestamp(-1), event, watermark=True) == (
+        "ValueError: cannot set a timeout timestamp of -1 ms, expected more than 0"
+    )
+    assert refused(lambda s: s.getCurrentWatermarkMs()) == (
+        "RuntimeError: there is no watermark: call .withWatermark(column, delay) before .groupBy"
+    )
+
+
+def test_a_timestamp_before_the_watermark_is_refused() -> None:
+    def func(key: str, rows: Any, state: Any) -> Any:
+        if state.getCurrentWatermarkMs() == 0:
+            return []
+        with pytest.raises(ValueError, match="of 8999 ms: it is before the watermark of 9000 ms"):
+            state.setTimeoutTimestamp(8999)
+        return ["refused"]
+
+    p = tm.Pipeline("groups")
+    read = p.read(tm.Rows(ROWS)).withWatermark("ts", "1 second")
+    read.groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", "EventTimeTimeout")
+    t = Tester(p)
+    assert t.batch([("a", datetime(1970, 1, 1, 0, 0, 10), 1)]).outputs == []
+    assert t.batch([("a", datetime(1970, 1, 1, 0, 0, 10), 1)]).outputs == [("refused",)]
+
+
+def test_times_and_durations_are_taken_in_many_forms() -> None:
+    def arm(act: Any, timeout: str) -> int | None:
+        def func(key: str, rows: Any, state: Any) -> Any:
+            act(state)
+            return []
+
+        p = tm.Pipeline("groups", timeZone="Europe/Berlin")
+        read = p.read(tm.Rows(ROWS)).withWatermark("ts", "1 second")
+        read.groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", timeout, name="g")
+        t = Tester(p, start_ms=5000)
+        t.batch([("a", None, 1)])
+        return t.repository.state("g").column("deadline").cast("int64").to_pylist()[0]
+
+    # Spark fires strictly below its clock: a deadline is the ms after.
+    assert arm(lambda s: s.setTimeoutDuration("10 seconds"), "ProcessingTimeTimeout") == 15_001
+    assert arm(lambda s: s.setTimeoutDuration(durationMs=timedelta(seconds=1)), "ProcessingTimeTimeout") == 6_001
+    assert arm(lambda s: s.setTimeoutTimestamp(timestampMs=7000), "EventTimeTimeout") == 7_001
+    assert arm(lambda s: s.setTimeoutTimestamp(7000, "2 seconds"), "EventTimeTimeout") == 9_001
+    assert arm(lambda s: s.setTimeoutTimestamp(datetime(1970, 1, 1, 2)), "EventTimeTimeout") == 3_600_001
+
+
+def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:
+    kept: list[Any] = []
+
+    def func(key: str, rows: Any, state: Any) -> Any:
+        for other, theirs in kept:
+            with pytest.raises(tm.InvalidInput, match="belongs to a call that has returned"):
+                _ = other.exists
+            assert repr(other) == "<GroupState of a call that has returned>"
+            assert {row.k for row in theirs} <= {"a", "b", "c"} - {key}
+        kept.append((state, rows))
+        state.update(1)
+        return [f"{key} {state} {len(list(rows))}"]
+
+    rows = [("a", None, 1), ("b", None, 1), ("c", None, 1), ("a", None, 2)]
+    assert sorted(once(func, rows=rows)) == ["a GroupState(1) 2", "b GroupState(1) 1", "c GroupState(1) 1"]
+
+
+def test_a_row_that_does_not_fit_and_no_rows_at_all() -> None:
+    with pytest.raises(tm.InvalidInput, match="found a `<class 'int'>`, expected something to iterate over"):
+        once(lambda key, rows, state: 5)
+    with pytest.raises(tm.InvalidInput, match="returned for key `'a'`: found `int` 5, expected `string`"):
+        once(lambda key, rows, state: [5])
+    assert once(lambda key, rows, state: None) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g: g.mapGroupsWithState("f", "int", "int"), "mapGroupsWithState takes a function, found 'f'"),
+        (
+            lambda g: g.flatMapGroupsWithState(print, "int", "int", "complete"),
+            "flatMapGroupsWithState has outputMode='complete', expected 'append' or 'update'",
+        ),
+        (
+            lambda g: g.applyInPandasWithState(print, "a int", "b int", "update", "EventTimeTimout"),
+            "applyInPandasWithState has timeoutConf='EventTimeTimout', expected 'NoTimeout', 'ProcessingTimeTimeout' "
+            "or 'EventTimeTimeout'\nhint: did you mean 'EventTimeTimeout'?",
+        ),
+        (
+            lambda g: g.mapGroupsWithState(print, "int", "int", "EventTimeTimeout"),
+            "timeoutConf='EventTimeTimeout' needs a watermark on the stream, found none",
+        ),
+    ],
+)
+def test_a_declaration_that_spark_refuses_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(tm.InvalidInput) as caught:
+        call(stream().groupBy("k"))
+    assert message in str(caught.value)
+
+
+def test_pandas_that_is_missing_or_too_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise pandas_with_state.metadata.PackageNotFoundError(name)
+
+    def declare() -> None:
+        stream().groupBy("k").applyInPandasWithState(print, "a int", "b int", "update", "NoTimeout")
+
+    monkeypatch.setattr(pandas_with_state.metadata, "version", lambda name: "3.0.1")
+    with pytest.raises(tm.InvalidInput, match=r"needs pandas 2, as PySpark does; found pandas 3\.0\.1"):
+        declare()
+    monkeypatch.setattr(pandas_with_state.metadata, "version", missing)
+    with pytest.raises(tm.InvalidInput, match="needs pandas, which is not installed"):
+        declare()
+
+
+def in_pandas(make: Any, on_error: str = "fail") -> Tester:
+    """A pipeline whose function over frames gives what `make(pandas)` does."""
+
+    def func(key: Any, pdfs: Any, state: Any) -> Any:
+        import pandas
+
+        return make(pandas)
+
+    p = tm.Pipeline("frames")
+    grouped = p.read(tm.Rows(ROWS)).groupBy("k")
+    grouped.applyInPandasWithState(
+        func, "a bigint not null, b string", "n bigint", "update", "NoTimeout", name="f", on_error=on_error
+    )
+    return Tester(p)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda pd: pd.DataFrame({"a": [1]}), "found a `DataFrame`, expected an iterator of pandas.DataFrame"),
+        (lambda pd: None, "found a `NoneType`, expected an iterator of pandas.DataFrame"),
+        (lambda pd: [5], "found an iterator of `int`, expected an iterator of pandas.DataFrame"),
+        (
+            lambda pd: [pd.DataFrame({"a": [1], "c": ["x"]})],
+            "found a frame with the columns (a int64, c object), expected (a bigint not null, b string)",
+        ),
+        (lambda pd: [pd.DataFrame({"a": ["x"], "b": ["y"]})], "column `a` is `object`, expected `bigint not null`"),
+        (lambda pd: [pd.DataFrame({"a": [None], "b": ["y"]})], "column `a` has nulls, expected `bigint not null`"),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_told_by_names_and_types(make: Any, message: str) -> None:
+    with pytest.raises(tm.InvalidInput) as caught:
+        in_pandas(make).batch([("a", None, 1)])
+    assert message in str(caught.value)
+    assert "returned for key `('a',)`" in str(caught.value)
+    aside = in_pandas(make, "quarantine")
+    assert aside.batch([("a", None, 1)]).outputs == []
+    assert message in aside.repository.quarantine(0).to_pylist()[0]["reason"]
+
+
+def test_frames_are_taken_by_position_where_no_column_has_a_name() -> None:
+    t = in_pandas(lambda pd: [pd.DataFrame([[1, "x"]]), pd.DataFrame(), pd.DataFrame({"b": ["y"], "a": [2.0]})])
+    assert t.batch([("a", None, 1)]).outputs == [(1, "x"), (2, "y")]
+
+
+def test_a_timeout_without_a_state_is_kept_and_shown_as_none() -> None:
+    def func(key: str, rows: Any, state: Any) -> Any:
+        if not state.hasTimedOut:
+            state.setTimeoutDuration(1000)
+        return [f"{key} {state.hasTimedOut} {state.exists}"]
+
+    p = tm.Pipeline("alone")
+    grouped = p.read(tm.Rows(ROWS)).groupBy("k")
+    grouped.flatMapGroupsWithState(func, "string", "bigint", "update", "ProcessingTimeTimeout", name="g")
+    t = Tester(p, tasks=3)
+    result = t.batch([("a", None, 1)])
+    assert (result.outputs, result.state) == ([("a False False",)], {})
+    assert t.repository.state("g").select(["state", "_exists"]).to_pylist() == [{"state": None, "_exists": False}]
+    t.restart()
+    assert t.sweep(1001).outputs == [("a True False",)]
+    assert t.repository.state("g").num_rows == 0
+
+
+def test_a_mode_that_the_engine_does_not_know_is_refused() -> None:
+    with pytest.raises(tm.InvalidInput, match='on_error is "fail" or "quarantine", found "ignore"'):
+        _native.groups_with_state(
+            name="g", key=["k"], input_schema=stream().schema, function=print, emits="one",
+            state_schema=stream().schema, state_unnamed=False, state_type=None, output_schema=stream().schema,
+            output_unnamed=False, timeout="NoTimeout", event_time=None, late="drop", time_zone="UTC", on_error="ignore",
+        )  # fmt: skip

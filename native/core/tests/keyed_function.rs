@@ -14,7 +14,7 @@ use tidemill_core::operator::{
     Combine, Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Operator, Output, Pass, PassKind,
     Returned, Timeout, Visit,
 };
-use tidemill_core::{KeyRange, Result, StateMap};
+use tidemill_core::{Changes, KeyRange, Result, StateMap};
 
 /// What a row asks of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -355,4 +355,43 @@ fn a_row_is_late_to_the_microsecond() {
     assert_eq!(prepared.late.unwrap().iter().collect::<Vec<_>>(), [true, false, false]);
     let times = prepared.rows.column(1).as_primitive::<TimestampMicrosecondType>();
     assert_eq!(times.iter().collect::<Vec<_>>(), [Some(-999), None]);
+}
+
+fn seeded(operator: &KeyedFunctionOperator<Counting>) -> [StateMap; 1] {
+    let mut map = StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap();
+    map.change(&Changes {
+        keys: vec![Arc::new(Int64Array::from(vec![Some(1), None]))],
+        values: vec![Arc::new(Int64Array::from(vec![10, 20]))],
+        updated_at: vec![-1; 2],
+        deadline: vec![None; 2],
+        deleted: vec![false; 2],
+        ..Changes::default()
+    })
+    .unwrap();
+    [map]
+}
+
+#[test]
+fn an_initial_state_counts_as_updated_in_the_first_batch() {
+    let mut operator = operator(Timeout::BatchTime(5), LateRows::Keep);
+    let mut maps = seeded(&operator);
+    let first = Pass { kind: PassKind::Data, batch_time_ms: 7, late_ms: None, watermark_ms: None, begins: true };
+    let out = apply(&mut operator, &mut maps, &[one(1, Ask::Add, None)], &first);
+    assert_eq!(out.num_rows(), 1);
+    assert_eq!(live(&maps[0]), [(None, (20, 7, Some(13))), (Some(1), (11, 7, Some(13)))].into());
+}
+
+#[test]
+fn by_event_time_an_initial_state_waits_for_the_watermark_and_is_armed_by_it() {
+    let mut operator = operator(Timeout::EventTime(5), LateRows::TakeOut);
+    let mut maps = seeded(&operator);
+    let first = Pass { kind: PassKind::Data, batch_time_ms: 7, late_ms: Some(0), watermark_ms: Some(0), begins: true };
+    apply(&mut operator, &mut maps, &[], &first);
+    assert_eq!(live(&maps[0])[&None], (20, -1, Some(1)));
+    let moved = Pass { kind: PassKind::Due, batch_time_ms: 8, watermark_ms: Some(100), begins: false, ..first };
+    assert_eq!(apply(&mut operator, &mut maps, &[], &moved).num_rows(), 0);
+    assert_eq!(live(&maps[0]), [(None, (20, 8, Some(106))), (Some(1), (10, 8, Some(106)))].into());
+    let mut later = seeded(&operator);
+    apply(&mut operator, &mut later, &[], &Pass { watermark_ms: Some(100), late_ms: Some(100), ..first });
+    assert_eq!(live(&later[0])[&None], (20, 7, Some(106)));
 }

@@ -122,17 +122,18 @@ def test_by_event_time_the_timeout_counts_from_where_the_watermark_stands_once_i
 
 
 def test_an_operator_added_later_begins_with_its_initial_state_and_no_other_is_touched(tmp_path):
-    r = files(tmp_path)
+    first = SPEC.initialState([("z", 9)])
+    r = files(tmp_path, first)
     r.init()
     arrive(tmp_path, 0, "a,1\n")
     r.run(engine="local")
-    r = files(tmp_path, second=SPEC.timeout("10 seconds").initialState(PAIRS))
+    r = files(tmp_path, first, second=SPEC.timeout("10 seconds").initialState(PAIRS))
     r.init()
-    assert states(r, "second") == dict(PAIRS) and states(r, "count") == {"a": 1}
+    assert states(r, "second") == dict(PAIRS) and states(r, "count") == {"a": 1, "z": 9}
     assert json.loads((tmp_path / "root/words/refs/0000000001.json").read_text())["kind"] == "operators-with-state"
     arrive(tmp_path, 1, "a,1\n")
     r.run(engine="local", batch_time=50_000)
-    assert states(r, "second") == {"a": 6, "b": 10, None: 1} and states(r, "count") == {"a": 2}
+    assert states(r, "second") == {"a": 6, "b": 10, None: 1} and states(r, "count") == {"a": 2, "z": 9}
     assert r.head.operators["second"].rows_total == 3
     r.init()  # nothing more to tell
     assert not (tmp_path / "root/words/refs/0000000002.json").exists()

@@ -45,6 +45,14 @@ def test_a_stream_united_with_itself_counts_each_row_twice_and_late_rows_once(ta
     assert (result.metrics.late_rows, result.metrics.applied_rows) == (2, 1)
 
 
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_one_and_the_same_stream_twice_is_each_row_twice(tasks):
+    p = tm.Pipeline("itself")
+    rows = p.read(tm.Rows("k string"))
+    rows.unionByName(rows).groupBy("k").agg(n=tm.count(), name="n")
+    assert sorted(Tester(p, tasks=tasks).batch(["a", "b", "a"]).outputs) == [("a", 4), ("b", 2)]
+
+
 def test_a_watermark_on_the_union_is_one():
     p, left, right = two()
     both = left.unionByName(right).withWatermark("ts", "10 seconds")

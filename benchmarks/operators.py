@@ -35,6 +35,15 @@ def total(batchTime: int, key: str, value: float, state: Any) -> tuple[str, floa
     return key, new
 
 
+def total_of_rows(key: str, rows: Any, state: Any) -> Any:
+    """The same for all rows of a key at once, which is how `flatMapGroupsWithState` calls."""
+    new = state.getOption or 0.0
+    for row in rows:
+        new += row.value
+    state.update(new)
+    yield key, new
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One operator of ours, and the queries of the peer that do the same."""
@@ -67,6 +76,56 @@ COMPARISONS = [
         [("apply-in-pandas", "rocksdb"), ("transform", "rocksdb")],
         FUNCTIONS,
         PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "flatMapGroupsWithState",
+        lambda s: s.groupBy("key").flatMapGroupsWithState(
+            total_of_rows, "key string, total double", "double", "update", name="op"
+        ),
+        [("apply-in-pandas", "rocksdb"), ("transform", "rocksdb")],
+        FUNCTIONS,
+        PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "applyInPandasWithState",
+        lambda s: s.groupBy("key").applyInPandasWithState(
+            peer.total_in_pandas, peer.OUTPUT, peer.STATE, "update", "NoTimeout", name="op"
+        ),
+        [("apply-in-pandas", "rocksdb")],
+        PEER_FUNCTIONS,
+        PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "transformWithState",
+        lambda s: s.groupBy("key").transformWithState(
+            peer.processor(tm.StatefulProcessor, False), peer.OUTPUT, "Update", "None", name="op"
+        ),
+        [("transform", "rocksdb")],
+        FUNCTIONS,
+        PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "transformWithStateInPandas",
+        lambda s: s.groupBy("key").transformWithStateInPandas(
+            peer.processor(tm.StatefulProcessor, True), peer.OUTPUT, "Update", "None", name="op"
+        ),
+        [("transform-in-pandas", "rocksdb")],
+        PEER_FUNCTIONS,
+        PEER_FUNCTIONS,
+    ),
+    Comparison(
+        "session windows",
+        lambda s: (
+            s.withWatermark("ts", "30 seconds")
+            .groupBy(tm.session_window("ts", "10 seconds"), "key")
+            .agg(n=tm.count(), s=tm.sum("value"), name="op", outputMode="append")
+        ),
+        [("sessions", "rocksdb")],
+        NATIVE,
+        NATIVE,
+        last_by="key, session_window",
+        value="s",
+        row_by_row=True,
     ),
     Comparison(
         "dropDuplicatesWithinWatermark",

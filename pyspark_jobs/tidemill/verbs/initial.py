@@ -87,6 +87,6 @@ def _read(context: Context, data: Any, operator: str) -> Any:
     if not files:
         raise InvalidInput(f"the initial state of operator `{operator}`: there is no Parquet file at {path}")
     try:
-        return pa.concat_tables([pq.read_table(io.BytesIO(file)) for file in files])
+        return pa.concat_tables([pq.read_table(io.BytesIO(file), use_threads=False) for file in files])
     except pa.ArrowInvalid as error:
         raise InvalidInput(f"the initial state of operator `{operator}`: {path} is not Parquet: {error}") from error

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::key::Keys;
 
 /// Rows of a part, if hashes are as uniform as they should be: as a power of two.
-const PART_BITS: u32 = 12;
+const PART_BITS: u32 = 15;
 
 /// More parts than this thrash the address translation.
 const MOST_PARTS_BITS: u32 = 10;
@@ -43,10 +43,12 @@ impl Groups {
     pub fn new(chunks: &[Keys]) -> Result<Self> {
         // Hashes of 64 bits nearly always tell keys apart by themselves. That they did is checked row after row as they
         // lie in memory, which is several times faster than to look at keys while grouping.
-        let mut numbered = Numbered::new(chunks, |_, _| true);
-        if !numbered.has_one_key_a_number(chunks) {
-            numbered = Numbered::new(chunks, |a, b| compare(chunks, a, b).is_eq());
+        let numbered = Numbered::new(chunks, |_, _| true);
+        let keys = keys_at(chunks, &numbered.firsts)?;
+        if numbered.has_one_key_a_number(chunks, &keys) {
+            return Ok(Self { keys, of: numbered.of });
         }
+        let numbered = Numbered::new(chunks, |a, b| compare(chunks, a, b).is_eq());
         Ok(Self { keys: keys_at(chunks, &numbered.firsts)?, of: numbered.of })
     }
 
@@ -111,12 +113,11 @@ impl Numbered {
         Self { of, firsts }
     }
 
-    fn has_one_key_a_number(&self, chunks: &[Keys]) -> bool {
+    /// Whether all rows have the key of their number. Those of all numbers lie together: few bytes, often in cache.
+    fn has_one_key_a_number(&self, chunks: &[Keys], of_numbers: &Keys) -> bool {
         self.of.iter().zip(chunks).all(|(numbers, keys)| {
-            numbers.iter().enumerate().all(|(row, &number)| {
-                let first = self.firsts[number as usize];
-                keys.cmp_bytes(row, &chunks[first.chunk as usize], first.row as usize).is_eq()
-            })
+            let mut rows = numbers.iter().enumerate();
+            rows.all(|(row, &number)| keys.cmp_bytes(row, of_numbers, number as usize).is_eq())
         })
     }
 }

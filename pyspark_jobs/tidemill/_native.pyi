@@ -417,6 +417,7 @@ def transform_with_state(
     late: str,
     time_zone: str,
     initial: Any,
+    frames: Callable[..., Any] | None,
 ) -> Operator:
     """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
 
@@ -427,6 +428,9 @@ def transform_with_state(
 
     `initial`: None, or an object with `stored` (what the map of the initial state keeps beside the key) and `shown`
     (the columns of the rows that `handleInitialState` is given, in the first batch).
+
+    `frames`: None, or a function of the rows and the keys of a visit that gives what makes pandas frames of them
+    (`tidemill.operators.processor_frames`); the processor is given frames then, and gives frames back.
 
     One map a variable, in their order, then `timers`: key, expiry_ms → nothing, then, with `initial`, `initial`: key,
     row → what is stored. A list's sub-key is a position, a map's

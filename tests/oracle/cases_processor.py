@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+import tidemill as tm
 from tests.oracle.case import ORIGIN, Case
 
 SCHEMA = "k string, ts timestamp, what string, n int"
@@ -101,7 +103,7 @@ class Commanded(StatefulProcessor):
         return None
 
     def base(self, row: Any, timerValues: Any) -> int:
-        return int(timerValues.getCurrentProcessingTimeInMs()) if row.ts is None else ORIGIN_MS
+        return int(timerValues.getCurrentProcessingTimeInMs()) if pd.isna(row.ts) else ORIGIN_MS
 
     def seen(self, key: Any, what: str, timerValues: Any) -> Any:
         state = (
@@ -113,6 +115,41 @@ class Commanded(StatefulProcessor):
         )
         clocks = timerValues.getCurrentProcessingTimeInMs(), timerValues.getCurrentWatermarkInMs()
         return Row(k=key[0], what=what, seen=repr(state), processing_ms=clocks[0], watermark_ms=clocks[1])
+
+
+class InFrames(Commanded):
+    """The same with pandas frames."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        for frame in rows:
+            told = f"{len(frame)} of {', '.join(f'{name} {kind}' for name, kind in frame.dtypes.items())}"
+            seen = [self.seen(key, told, timerValues)]
+            for row in frame.itertuples(index=False):
+                found = self.obey(row.what, int(row.n), row, timerValues)
+                seen.append(self.seen(key, f"{row.what} {row.n} {found}", timerValues))
+            yield self.frame(seen)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        yield from map(self.frame, ([row] for row in super().handleExpiredTimer(key, timerValues, expiredTimerInfo)))
+
+    def frame(self, rows: list[Any]) -> Any:
+        return pd.DataFrame(
+            [tuple(row) for row in rows], columns=["k", "what", "seen", "processing_ms", "watermark_ms"]
+        )
+
+
+class Passing(StatefulProcessor):
+    """Emits the latest time of a key, again and again, as an event time."""
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.latest = handle.getValueState("latest", "at timestamp")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        times = [row.ts for row in rows if row.ts is not None]
+        if times:
+            self.latest.update((max(times),))
+            yield Row(k=key[0], at=max(times))
 
 
 class Seeded(Commanded):
@@ -187,7 +224,54 @@ def case(name: str, batches: list[Any], processor: Callable[[], Any], mode: str,
 
 LOOKS = [[(k, None, "look", 0) for k in keys] for keys in ("ab", "", "ayz", "z", "b")]
 
+
+def in_frames(name: str, batches: list[Any], processor: Callable[[], Any], mode: str, **more: Any) -> Case:
+    """The same processor over frames on both."""
+
+    def query(stream: Any) -> Any:
+        stream = stream.withWatermark("ts", DELAY) if mode == "EventTime" else stream
+        return stream.groupBy("k").transformWithStateInPandas(processor(), OUTPUT, "Update", mode)
+
+    return Case(f"processor-frames-{name}", SCHEMA, batches, query, query, mode="update", **more)
+
+
+def chained(batches: list[Any]) -> Case:
+    """Windows over the event time that a processor emits."""
+
+    def spark(frame: Any) -> Any:
+        from pyspark.sql import functions
+
+        passed = frame.withWatermark("ts", DELAY).groupBy("k")
+        passed = passed.transformWithState(
+            Passing(), "k string, at timestamp", "Append", "EventTime", eventTimeColumnName="at"
+        )
+        return passed.groupBy(functions.window("at", "4 seconds"), "k").agg(functions.count("*").alias("n"))
+
+    def tidemill(stream: Any) -> Any:
+        passed = stream.withWatermark("ts", DELAY).groupBy("k")
+        passed = passed.transformWithState(
+            Passing(), "k string, at timestamp", "Append", "EventTime", eventTimeColumnName="at"
+        )
+        return passed.groupBy(tm.window("at", "4 seconds"), "k").agg(n=tm.count(), outputMode="append")
+
+    return Case("processor-chained-window", SCHEMA, batches, spark, tidemill)
+
+
 CASES = [
+    in_frames(
+        "event-time",
+        registered(commands(3, [*STATES, *TIMERS, *TIMERS], event_time)),
+        lambda: InFrames(timers=True),
+        "EventTime",
+    ),
+    in_frames(
+        "processing-time",
+        commands(4, [*STATES, *TIMERS], lambda *_: None),
+        lambda: InFrames(ttl_ms=3000, timers=True),
+        "ProcessingTime",
+        triggers="one",
+    ),
+    chained(commands(5, ["look"], event_time)),
     seeded("initial-state", LOOKS),
     seeded("initial-state-before-any-row", [[], *LOOKS[:3]]),
     *(case(f"states-{seed}", commands(seed, STATES, lambda *_: None), Commanded, "None") for seed in (1, 2)),

@@ -109,6 +109,7 @@ class ProcessorTask:
             late=operator.input.late,
             time_zone=operator.input.time_zone,
             initial=None if operator.initial_rows is None else self._initial(operator.initial_rows),
+            frames=operator.frames if operator.rows_as == "frames" else None,
         )
 
     def _initial(self, given: InitialRows) -> InitialColumns:

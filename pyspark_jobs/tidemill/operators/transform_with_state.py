@@ -11,7 +11,7 @@ import dataclasses
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from ..settings import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
 from .initial import Initial
+from .pandas_here import check_pandas
 from .processor_initial import InitialRows
 from .processor_task import ProcessorTask
 from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode
@@ -36,6 +37,8 @@ _ROW = pa.schema([("row", pa.int64())])
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
 _CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
+RowsAs = Literal["rows", "frames"]
+"""What a processor is given and gives back: rows, or pandas frames."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,17 @@ class TransformWithStateOperator(Declared):
     time_mode: str
     initial_state: Any = None
     event_time_column: str = ""
+    rows_as: RowsAs = "rows"
+
+    @property
+    def _method(self) -> str:
+        return "transformWithState" if self.rows_as == "rows" else "transformWithStateInPandas"
 
     def bind(self, given: Input) -> BoundTransformWithState:
         """Checks modes, schemas and the watermark, and calls `init` on a copy to learn the variables."""
-        what = f"operator `{self.name}`: transformWithState"
+        what = f"operator `{self.name}`: {self._method}"
+        if self.rows_as == "frames":
+            check_pandas(self.name, self._method, ".transformWithState")
         self._check_processor(what)
         time_mode = _TIME_MODES.get(str(self.time_mode).lower())
         if time_mode is None:
@@ -76,6 +86,7 @@ class TransformWithStateOperator(Declared):
             time_mode=time_mode,
             event_time=self._event_time(given, output_schema, what),
             initial_rows=initial,
+            rows_as=self.rows_as,
         )
         return bound.with_variables()
 
@@ -118,6 +129,7 @@ class BoundTransformWithState(Defaults):
     time_mode: TimeMode
     event_time: str | None = None
     initial_rows: InitialRows | None = None
+    rows_as: RowsAs = "rows"
     kind: str = "transform-with-state"
 
     def with_variables(self) -> BoundTransformWithState:
@@ -210,6 +222,12 @@ class BoundTransformWithState(Defaults):
         """The methods that are called with rows and timers."""
         methods = ("handleInputRows", "handleExpiredTimer", "init")
         return tuple(f for name in methods if (f := getattr(type(self.processor), name, None)) is not None)
+
+    def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
+        """What makes the frames of a visit; pandas is imported here."""
+        from .processor_frames import ProcessorFrames
+
+        return ProcessorFrames(self.output_schema, self.input.time_zone, rows, keys)
 
     def open(self) -> Handle:
         """The Rust operator with a copy of the processor."""

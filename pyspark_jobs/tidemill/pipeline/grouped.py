@@ -129,6 +129,32 @@ class GroupedStream(Generic[S]):
             )
         )
 
+    def transformWithStateInPandas(
+        self,
+        statefulProcessor: Any,
+        outputStructType: Any,
+        outputMode: str,
+        timeMode: str,
+        initialState: Any = None,
+        eventTimeColumnName: str = "",
+        *,
+        name: str | None = None,
+    ) -> S:
+        """As `transformWithState`, with pandas frames in and out (pandas 2). Spark: `transformWithStateInPandas`."""
+        chosen = "transform-with-state-in-pandas" if name is None else name
+        return self.add(
+            TransformWithStateOperator(
+                chosen,
+                statefulProcessor,
+                outputStructType,
+                outputMode,
+                timeMode,
+                initialState,
+                eventTimeColumnName,
+                rows_as="frames",
+            )
+        )
+
     def dropDuplicates(self, *, name: str | None = None) -> S:
         """The first row of each key; later ones vanish. Spark: `dropDuplicates` (`stream.dropDuplicates([…])`).
 

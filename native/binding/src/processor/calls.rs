@@ -7,12 +7,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use tidemill_core::Result;
 use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
 use super::at::At;
 use super::complaint::Place;
+use super::frames::{FrameKind, Frames};
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
 use super::rows::{Feed, PyRows, RowKind};
@@ -66,6 +67,8 @@ pub(super) struct PythonProcessor {
     pub(super) row: Arc<RowKind>,
     /// Rows of the initial state.
     pub(super) initial: Arc<RowKind>,
+    /// How rows are made into pandas frames; `None`: they stay rows.
+    pub(super) frames: Option<FrameKind>,
     pub(super) variables: Vec<Variable>,
     pub(super) timers: Py<PyTimers>,
     pub(super) at: At,
@@ -80,11 +83,8 @@ impl Processor for PythonProcessor {
             self.begin(py, visit).map_err(external)?;
             let mut run = Run::new(py, self, visit)?;
             let done = match visit.calls {
-                Calls::Rows { chunks, rows, ends } => {
-                    let feed = Feed::new(Arc::clone(&self.row), chunks, rows)?;
-                    run.rows(&Arc::new(Mutex::new(feed)), rows, ends)
-                }
-                Calls::Initial { rows, ends } => run.initial(rows, ends),
+                Calls::Rows { rows, ends, .. } => run.rows(rows, ends),
+                Calls::Initial { ends, .. } => run.initial(ends),
                 Calls::Timers(fires) => run.timers(fires),
             };
             self.at.leave();
@@ -95,6 +95,15 @@ impl Processor for PythonProcessor {
 }
 
 impl PythonProcessor {
+    /// The rows that a visit has; of timers there are none.
+    fn feed(&self, visit: &Visit<'_>) -> Result<Option<Feed>> {
+        match visit.calls {
+            Calls::Rows { chunks, rows, .. } => Feed::new(Arc::clone(&self.row), chunks, rows).map(Some),
+            Calls::Initial { rows, .. } => Ok(Some(Feed::by_place(Arc::clone(&self.initial), rows))),
+            Calls::Timers(_) => Ok(None),
+        }
+    }
+
     fn begin(&self, py: Python<'_>, visit: &Visit<'_>) -> PyResult<()> {
         for (variable, stored) in self.variables.iter().zip(visit.stored) {
             variable.begin(py, stored)?;
@@ -106,61 +115,105 @@ impl PythonProcessor {
     }
 }
 
+/// How rows get to the processor and back.
+enum Exchange<'py> {
+    Rows { feed: Option<Arc<Mutex<Feed>>>, outputs: Vec<Builder>, emitted_by: Vec<u32> },
+    Frames(Frames<'py>),
+}
+
 /// The calls of one visit.
 struct Run<'a, 'py> {
     py: Python<'py>,
     of: &'a PythonProcessor,
     keys: Vec<Decoder>,
     times: Bound<'py, PyTimerValues>,
-    outputs: Vec<Builder>,
-    emitted_by: Vec<u32>,
+    exchange: Exchange<'py>,
 }
 
 impl<'a, 'py> Run<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonProcessor, visit: &Visit<'_>) -> Result<Self> {
+        let feed = of.feed(visit)?;
+        let exchange = match &of.frames {
+            Some(kind) => Exchange::Frames(Frames::open(py, kind, visit, feed.as_ref())?),
+            None => Exchange::Rows {
+                feed: feed.map(|feed| Arc::new(Mutex::new(feed))),
+                outputs: of.output.builders(),
+                emitted_by: Vec::new(),
+            },
+        };
         Ok(Self {
             py,
             of,
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             times: Bound::new(py, PyTimerValues::of(visit.pass, of.time_mode)).map_err(external)?,
-            outputs: of.output.builders(),
-            emitted_by: Vec::new(),
+            exchange,
         })
     }
 
-    fn rows(&mut self, feed: &Arc<Mutex<Feed>>, rows: &[RowAt], ends: &[usize]) -> Result<()> {
+    fn rows(&mut self, rows: &[RowAt], ends: &[usize]) -> Result<()> {
         let method = self.method(intern!(self.py, "handleInputRows"))?;
         let mut start = 0;
         for (number, &end) in (0u32..).zip(ends) {
-            let key = self.key(number)?;
+            let key = self.key_of_rows(number)?;
             let place = self.place("handleInputRows", &key, one_chunk(&rows[start..end]));
             self.of.at.enter(number as usize);
-            let given = self.iterator(feed, start..end).map_err(external)?;
+            let given = self.given(start..end)?;
             let answer = method.call1((&key, given, &self.times)).map_err(|error| place.raised(error))?;
-            take(self.of, &answer, number, &place, &mut self.outputs, &mut self.emitted_by)?;
+            self.take(number, &answer, &place)?;
             start = end;
         }
         Ok(())
     }
 
-    /// One call a row; nothing is emitted.
-    fn initial(&mut self, rows: &RecordBatch, ends: &[usize]) -> Result<()> {
+    /// One call a row, or one a key with a frame; nothing is emitted.
+    fn initial(&self, ends: &[usize]) -> Result<()> {
         let method = self.method(intern!(self.py, "handleInitialState"))?;
-        let all: Vec<RowAt> = (0u32..).take(rows.num_rows()).map(|row| RowAt { chunk: 0, row }).collect();
-        let kind = Arc::clone(&self.of.initial);
-        let feed = Arc::new(Mutex::new(Feed::named_by_place(kind, rows, &all)));
         let mut start = 0;
         for (number, &end) in (0u32..).zip(ends) {
-            let key = self.key(number)?;
+            let key = self.key_of_rows(number)?;
             let place = self.place("handleInitialState", &key, None);
             self.of.at.enter(number as usize);
-            for row in self.iterator(&feed, start..end).and_then(|rows| rows.try_iter()).map_err(external)? {
-                let row = row.map_err(|error| place.raised(error))?;
-                method.call1((&key, row, &self.times)).map_err(|error| place.raised(error))?;
+            for given in self.given_initially(start..end)?.try_iter().map_err(external)? {
+                let given = given.map_err(|error| place.raised(error))?;
+                method.call1((&key, given, &self.times)).map_err(|error| place.raised(error))?;
             }
             start = end;
         }
         Ok(())
+    }
+
+    fn given(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
+        match &self.exchange {
+            Exchange::Rows { feed: Some(feed), .. } => {
+                let rows = Bound::new(self.py, PyRows { feed: Arc::clone(feed), rows }).map_err(external)?;
+                Ok(rows.into_any())
+            }
+            Exchange::Rows { feed: None, .. } => Ok(PyList::empty(self.py).into_any()),
+            Exchange::Frames(frames) => frames.rows(rows),
+        }
+    }
+
+    fn given_initially(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
+        match &self.exchange {
+            Exchange::Rows { .. } => self.given(rows),
+            Exchange::Frames(frames) => Ok(PyList::new(self.py, [frames.whole(rows)?]).map_err(external)?.into_any()),
+        }
+    }
+
+    /// Takes all that a call gives back.
+    fn take(&mut self, key: u32, answer: &Bound<'py, PyAny>, place: &Place<'_, '_>) -> Result<()> {
+        match &mut self.exchange {
+            Exchange::Frames(frames) => frames.take(key, answer, place),
+            Exchange::Rows { outputs, emitted_by, .. } => {
+                for item in answer.try_iter().map_err(|_| place.not_rows(answer))? {
+                    let item = item.map_err(|error| place.raised(error))?;
+                    let taken = self.of.output.parse_into(&item, &self.of.zone, outputs);
+                    taken.map_err(|refused| place.misfit(refused))?;
+                    emitted_by.push(key);
+                }
+                Ok(())
+            }
+        }
     }
 
     fn method(&self, name: &Bound<'py, PyString>) -> Result<Bound<'py, PyAny>> {
@@ -175,15 +228,11 @@ impl<'a, 'py> Run<'a, 'py> {
             self.of.at.enter(number as usize);
             let named = self.named(&key, expiry_ms).map_err(external)?;
             let answer = method.call((), Some(&named)).map_err(|error| place.raised(error))?;
-            take(self.of, &answer, number, &place, &mut self.outputs, &mut self.emitted_by)?;
+            self.take(number, &answer, &place)?;
             let mut timers = self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
             timers.fired(number as usize, expiry_ms);
         }
         Ok(())
-    }
-
-    fn iterator(&self, feed: &Arc<Mutex<Feed>>, rows: Range<usize>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(Bound::new(self.py, PyRows { feed: Arc::clone(feed), rows })?.into_any())
     }
 
     fn named(&self, key: &Bound<'py, PyAny>, expiry_ms: i64) -> PyResult<Bound<'py, PyDict>> {
@@ -192,6 +241,14 @@ impl<'a, 'py> Run<'a, 'py> {
         named.set_item(intern!(self.py, "timerValues"), &self.times)?;
         named.set_item(intern!(self.py, "expiredTimerInfo"), Bound::new(self.py, PyExpiredTimerInfo { expiry_ms })?)?;
         Ok(named)
+    }
+
+    /// The key that a call with rows is about; with frames it is what pandas makes of it, as in PySpark.
+    fn key_of_rows(&self, number: u32) -> Result<Bound<'py, PyAny>> {
+        match &self.exchange {
+            Exchange::Rows { .. } => self.key(number),
+            Exchange::Frames(frames) => frames.key(number),
+        }
     }
 
     /// Always a tuple, as in PySpark.
@@ -212,28 +269,24 @@ impl<'a, 'py> Run<'a, 'py> {
             self.of.variables.iter().map(|variable| variable.finish(self.py)).collect::<Result<_>>()?;
         let mut timers = self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
         written.push(timers.finish());
-        let columns = self.outputs.into_iter().map(|builder| Ok(builder.finish()?)).collect::<Result<_>>()?;
-        let outputs = crate::arrow::batch(self.of.output_schema.clone(), columns, self.emitted_by.len())?;
-        Ok(Answer { written, outputs, emitted_by: self.emitted_by })
+        let (outputs, emitted_by) = self.emitted()?;
+        Ok(Answer { written, outputs, emitted_by })
     }
-}
 
-/// Takes all that a call gives back.
-fn take(
-    of: &PythonProcessor,
-    answer: &Bound<'_, PyAny>,
-    key: u32,
-    place: &Place<'_, '_>,
-    outputs: &mut [Builder],
-    emitted_by: &mut Vec<u32>,
-) -> Result<()> {
-    let items = answer.try_iter().map_err(|_| place.not_rows(answer))?;
-    for item in items {
-        let item = item.map_err(|error| place.raised(error))?;
-        of.output.parse_into(&item, &of.zone, outputs).map_err(|refused| place.misfit(refused))?;
-        emitted_by.push(key);
+    fn emitted(self) -> Result<(RecordBatch, Vec<u32>)> {
+        let (columns, emitted_by) = match self.exchange {
+            Exchange::Rows { outputs, emitted_by, .. } => (outputs, emitted_by),
+            Exchange::Frames(ref frames) => {
+                return frames.finish(|number, complain| {
+                    let key = self.key_of_rows(number)?;
+                    Ok(complain(&self.place("handleInputRows", &key, None)))
+                });
+            }
+        };
+        let columns = columns.into_iter().map(|builder| Ok(builder.finish()?)).collect::<Result<_>>()?;
+        let outputs = crate::arrow::batch(self.of.output_schema.clone(), columns, emitted_by.len())?;
+        Ok((outputs, emitted_by))
     }
-    Ok(())
 }
 
 /// The chunk that all the rows are of, if it is one.

@@ -43,13 +43,18 @@ impl Place<'_, '_> {
     pub(super) fn misfit(&self, refused: Refused) -> Error {
         match refused {
             Refused::Raised(error) => self.raised(error),
-            Refused::Misfit(misfit) => self.complaint(&format!(
-                "cannot emit what method `{}` of operator `{}` gave back for key `{}`: {misfit}",
-                self.method,
-                self.operator,
-                repr(self.key),
-            )),
+            Refused::Misfit(misfit) => self.unfit(&misfit.to_string()),
         }
+    }
+
+    /// The error for what the method gave back, and why it cannot be emitted.
+    pub(super) fn unfit(&self, why: &str) -> Error {
+        self.complaint(&format!(
+            "cannot emit what method `{}` of operator `{}` gave back for key `{}`: {why}",
+            self.method,
+            self.operator,
+            repr(self.key),
+        ))
     }
 
     /// The error for what is no iterator of rows.

@@ -9,6 +9,7 @@ use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variab
 
 use super::at::At;
 use super::calls::{PythonProcessor, Variable};
+use super::frames::FrameKind;
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
 use super::rows::RowKind;
@@ -85,6 +86,7 @@ pub(crate) fn transform_with_state(
     late: &str,
     time_zone: &str,
     initial: Option<Initial<'_>>,
+    frames: Option<Py<PyAny>>,
 ) -> PyResult<PyOperator> {
     let initial = initial.map(|initial| initial.schemas()).transpose()?;
     let output = Arc::new(schema_in(output_schema)?);
@@ -104,13 +106,21 @@ pub(crate) fn transform_with_state(
     let at = At::default();
     let shown = spec.value_columns();
     let given = initial.map_or_else(Schema::empty, |(_, shown)| shown);
+    let (key, row) = (columns(&spec, &spec.key).raise(py)?, columns(&spec, &shown).raise(py)?);
+    let frames = frames.map(|open| FrameKind {
+        open,
+        key: Arc::new(key.clone()),
+        row: Arc::new(row.clone()),
+        initial: Arc::new(given.clone()),
+    });
     let processor = PythonProcessor {
         operator: name.to_owned(),
         processor,
+        frames,
         time_mode: spec.time_mode,
-        key: fields(py, &columns(&spec, &spec.key).raise(py)?)?,
+        key: fields(py, &key)?,
         row: Arc::new(RowKind {
-            shape: Shape::record(py, columns(&spec, &shown).raise(py)?.fields(), None)?,
+            shape: Shape::record(py, row.fields(), None)?,
             columns: shown,
             zone: Arc::clone(&zone),
         }),

@@ -8,6 +8,7 @@ mod at;
 mod calls;
 mod complaint;
 mod factory;
+mod frames;
 mod kind;
 mod list_state;
 mod map_state;

@@ -44,10 +44,11 @@ impl Feed {
         Ok(Self { kind, chunks, rows: rows.to_vec(), window: 0..0, decoders: Vec::new() })
     }
 
-    /// The rows `rows` of a batch that has the columns in their order.
-    pub(super) fn named_by_place(kind: Arc<RowKind>, batch: &RecordBatch, rows: &[RowAt]) -> Self {
+    /// All rows of a batch that has the columns in their order.
+    pub(super) fn by_place(kind: Arc<RowKind>, batch: &RecordBatch) -> Self {
         let chunks = batch.columns().iter().map(|column| vec![Arc::clone(column)]).collect();
-        Self { kind, chunks, rows: rows.to_vec(), window: 0..0, decoders: Vec::new() }
+        let rows = (0u32..).take(batch.num_rows()).map(|row| RowAt { chunk: 0, row }).collect();
+        Self { kind, chunks, rows, window: 0..0, decoders: Vec::new() }
     }
 
     fn get<'py>(&mut self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
@@ -57,17 +58,25 @@ impl Feed {
         self.kind.shape.decode(&self.decoders, py, row - self.window.start, &self.kind.zone)
     }
 
+    /// The columns of all rows, in the order in which they are visited.
+    pub(super) fn all(&self) -> tidemill_core::Result<Vec<ArrayRef>> {
+        self.gather(0..self.rows.len())
+    }
+
     fn turn_to(&mut self, row: usize) -> tidemill_core::Result<()> {
         self.window = row..self.rows.len().min(row + Self::WINDOW);
+        self.decoders = self.kind.shape.decoders(&self.gather(self.window.clone())?);
+        Ok(())
+    }
+
+    fn gather(&self, rows: Range<usize>) -> tidemill_core::Result<Vec<ArrayRef>> {
         let picks: Vec<(usize, usize)> =
-            self.rows[self.window.clone()].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
+            self.rows[rows].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
         let column = |chunks: &Vec<ArrayRef>| {
             let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
             interleave(&chunks, &picks)
         };
-        let columns = self.chunks.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-        self.decoders = self.kind.shape.decoders(&columns);
-        Ok(())
+        Ok(self.chunks.iter().map(column).collect::<Result<Vec<_>, _>>()?)
     }
 }
 

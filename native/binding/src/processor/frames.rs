@@ -1,0 +1,97 @@
+//! The rows of a visit as pandas frames, and the frames that a processor gives back, both made in Python
+//! (`tidemill.operators.processor_frames`), for all keys of a visit from the same arrays.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use pyo3::intern;
+use pyo3::prelude::*;
+use tidemill_core::Result;
+use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
+
+use super::complaint::Place;
+use super::rows::Feed;
+use crate::arrow::{batch, batch_in, batch_out};
+use crate::error::external;
+
+/// How frames are made.
+pub(super) struct FrameKind {
+    /// Called with the rows and the keys of a visit; gives what makes their frames.
+    pub(super) open: Py<PyAny>,
+    pub(super) key: SchemaRef,
+    pub(super) row: SchemaRef,
+    pub(super) initial: SchemaRef,
+}
+
+/// The frames of one visit.
+pub(super) struct Frames<'py>(Bound<'py, PyAny>);
+
+impl<'py> Frames<'py> {
+    /// Those of the rows that `visit` has; of timers there are none.
+    pub(super) fn open(py: Python<'py>, kind: &FrameKind, visit: &Visit<'_>, feed: Option<&Feed>) -> Result<Self> {
+        let rows = match (visit.calls, feed) {
+            (Calls::Rows { rows, .. }, Some(feed)) => batch(Arc::clone(&kind.row), feed.all()?, rows.len())?,
+            (Calls::Initial { rows, .. }, _) => {
+                batch(Arc::clone(&kind.initial), rows.columns().to_vec(), rows.num_rows())?
+            }
+            _ => RecordBatch::new_empty(Arc::new(Schema::empty())),
+        };
+        let keys = batch(Arc::clone(&kind.key), visit.keys.columns().to_vec(), visit.keys.len())?;
+        let made = || kind.open.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?));
+        Ok(Self(made().map_err(external)?))
+    }
+
+    /// The key as PySpark has it: what a pandas column holds of it.
+    pub(super) fn key(&self, number: u32) -> Result<Bound<'py, PyAny>> {
+        self.0.call_method1(intern!(self.0.py(), "key"), (number,)).map_err(external)
+    }
+
+    /// An iterator of frames of these rows.
+    pub(super) fn rows(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
+        self.0.call_method1(intern!(self.0.py(), "rows"), (rows.start, rows.end)).map_err(external)
+    }
+
+    /// One frame of these rows.
+    pub(super) fn whole(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
+        self.0.call_method1(intern!(self.0.py(), "whole"), (rows.start, rows.end)).map_err(external)
+    }
+
+    /// Takes all that a call gives back.
+    pub(super) fn take(&self, number: u32, answer: &Bound<'py, PyAny>, place: &Place<'_, '_>) -> Result<()> {
+        let taken = self.0.call_method1(intern!(self.0.py(), "take"), (number, answer));
+        taken.map(|_| ()).map_err(|error| self.complaint(error, place))
+    }
+
+    /// All rows that were given back, and the key number of each; `place` tells of a key by its number.
+    pub(super) fn finish(
+        &self,
+        complain: impl Fn(u32, &dyn Fn(&Place<'_, '_>) -> tidemill_core::Error) -> Result<tidemill_core::Error>,
+    ) -> Result<(RecordBatch, Vec<u32>)> {
+        let finished = match self.0.call_method0(intern!(self.0.py(), "finish")) {
+            Ok(finished) => finished,
+            Err(error) => {
+                let number = error.value(self.0.py()).getattr("args").and_then(|args| args.get_item(1)?.extract());
+                let Ok(number) = number else { return Err(external(error)) };
+                return Err(complain(number, &|place| self.complaint(error.clone_ref(self.0.py()), place))?);
+            }
+        };
+        let taken = || -> PyResult<_> {
+            let (rows, counts): (Bound<'_, PyAny>, Vec<(u32, usize)>) = finished.extract()?;
+            Ok((batch_in(&rows)?, counts))
+        };
+        let (rows, counts) = taken().map_err(external)?;
+        Ok((rows, counts.into_iter().flat_map(|(key, rows)| std::iter::repeat_n(key, rows)).collect()))
+    }
+
+    /// The error for a call that raised, or that gave back what does not fit.
+    fn complaint(&self, error: PyErr, place: &Place<'_, '_>) -> tidemill_core::Error {
+        let is_misfit = || error.value(self.0.py()).is_instance(&self.0.getattr("misfit")?);
+        if !is_misfit().unwrap_or(false) {
+            return place.raised(error);
+        }
+        let why = error.value(self.0.py()).getattr("args").and_then(|args| args.get_item(0)?.extract::<String>());
+        place.unfit(&why.unwrap_or_else(|_| error.to_string()))
+    }
+}

@@ -1,0 +1,26 @@
+"""Whether the pandas that functions over frames need is installed; nothing is imported to find out."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+from ..errors import InvalidInput
+
+
+def check_pandas(operator: str, method: str, instead: str) -> None:
+    """`InvalidInput` where pandas is not installed, or is one that PySpark does not know.
+
+    `method`: what needs it. `instead`: what needs none.
+    """
+    try:
+        version = metadata.version("pandas")
+    except metadata.PackageNotFoundError:
+        raise InvalidInput(
+            f"operator `{operator}`: {method} needs pandas, which is not installed",
+            hint=f"install tidemill[pandas], or use {instead}, which needs none",
+        ) from None
+    if int(version.split(".")[0]) != 2:
+        raise InvalidInput(
+            f"operator `{operator}`: {method} needs pandas 2, as PySpark does; found pandas {version}",
+            hint='install "pandas<3"',
+        )

@@ -12,7 +12,12 @@ from tests.oracle import spark
 from tests.oracle.cases import CASES
 from tests.oracle.make import path
 
-AGAIN = ["deduplicate-within-random-2", "window-sliding-append-boundaries", "aggregate-sum-few-keys"]
+AGAIN = [
+    "deduplicate-within-random-2",
+    "window-sliding-append-boundaries",
+    "aggregate-sum-few-keys",
+    "processor-chained-window",
+]
 
 
 @pytest.fixture(scope="module")

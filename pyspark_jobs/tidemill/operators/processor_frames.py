@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas
 import pyarrow as pa
 
 from .pandas_frames import DoesNotFit, FrameFunction, Frames
@@ -38,7 +37,8 @@ class ProcessorFrames(Frames):
 
     def take(self, number: int, answer: Any) -> None:
         """Takes all frames of a call; `DoesNotFit` for what is none."""
-        if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
+        is_frame = hasattr(answer, "columns")  # to iterate over a frame gives the names of its columns
+        if is_frame or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         for frame in answer:
             if self._given.checked(frame):

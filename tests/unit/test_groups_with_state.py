@@ -9,7 +9,7 @@ import pytest
 
 import tidemill as tm
 from tidemill import _native
-from tidemill.operators import pandas_with_state
+from tidemill.operators import pandas_here
 from tidemill.testing import Tester
 
 ROWS = "k string, ts timestamp, n int"
@@ -158,15 +158,15 @@ def test_a_declaration_that_spark_refuses_is_refused(call: Any, message: str) ->
 
 def test_pandas_that_is_missing_or_too_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise pandas_with_state.metadata.PackageNotFoundError(name)
+        raise pandas_here.metadata.PackageNotFoundError(name)
 
     def declare() -> None:
         stream().groupBy("k").applyInPandasWithState(print, "a int", "b int", "update", "NoTimeout")
 
-    monkeypatch.setattr(pandas_with_state.metadata, "version", lambda name: "3.0.1")
+    monkeypatch.setattr(pandas_here.metadata, "version", lambda name: "3.0.1")
     with pytest.raises(tm.InvalidInput, match=r"needs pandas 2, as PySpark does; found pandas 3\.0\.1"):
         declare()
-    monkeypatch.setattr(pandas_with_state.metadata, "version", missing)
+    monkeypatch.setattr(pandas_here.metadata, "version", missing)
     with pytest.raises(tm.InvalidInput, match="needs pandas, which is not installed"):
         declare()
 

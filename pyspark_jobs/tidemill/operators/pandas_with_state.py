@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
-from ..errors import InvalidInput
 from ..schema import to_arrow
 from .contract import Declared, Handle, Input, OnError, key_schema
 from .groups_with_state import Group, GroupMaps, Timeout
 from .initial import Initial
+from .pandas_here import check_pandas
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class PandasWithStateOperator(Declared):
     def bind(self, given: Input) -> BoundPandasWithState:
         """Checks schemas, modes, that pandas is there, and that an event-time timeout has an event time."""
         timeout, on_error = self.group.check(given)
-        check_pandas(self.name)
+        check_pandas(self.name, "applyInPandasWithState", ".flatMapGroupsWithState")
         return BoundPandasWithState(
             name=self.name,
             input=given,
@@ -94,20 +93,4 @@ class BoundPandasWithState(GroupMaps):
             late=self.input.late,
             time_zone=self.input.time_zone,
             on_error=self.on_error,
-        )
-
-
-def check_pandas(operator: str) -> None:
-    """`InvalidInput` where pandas is not installed, or is one that PySpark does not know."""
-    try:
-        version = metadata.version("pandas")
-    except metadata.PackageNotFoundError:
-        raise InvalidInput(
-            f"operator `{operator}`: applyInPandasWithState needs pandas, which is not installed",
-            hint="install tidemill[pandas], or use .flatMapGroupsWithState, which needs none",
-        ) from None
-    if int(version.split(".")[0]) != 2:
-        raise InvalidInput(
-            f"operator `{operator}`: applyInPandasWithState needs pandas 2, as PySpark does; found pandas {version}",
-            hint='install "pandas<3"',
         )

@@ -3,7 +3,7 @@
 //! INVARIANT: what the user's code raises reaches the caller as `InvalidInput` with its traceback; interrupts pass
 //! untouched.
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::prelude::*;
 use tidemill_core::Error;
 
@@ -49,7 +49,7 @@ impl Caller {
     /// The error for what the function raised; `is_complaint`: it is one of our own, which says it all.
     pub(crate) fn raised(&self, error: PyErr, at: Place<'_, '_>, is_complaint: bool) -> Error {
         let py = at.key.py();
-        if !error.is_instance_of::<PyException>(py) {
+        if passes_untouched(py, &error) {
             return external(error);
         }
         if is_complaint {
@@ -90,7 +90,7 @@ impl Caller {
 
     /// The error for a cell that Python has no object for.
     pub(crate) fn unreadable(&self, py: Python<'_>, error: PyErr, chunk: Option<u32>) -> Error {
-        if !error.is_instance_of::<PyException>(py) {
+        if passes_untouched(py, &error) {
             return external(error);
         }
         let text = format!("operator `{}` cannot show a row to Python: {}", self.operator, error.value(py));
@@ -135,6 +135,12 @@ fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
         return None;
     }
     value.getattr("first_line").and_then(|line| line.extract()).ok()
+}
+
+/// Whether an error of a user's code is no error but an interrupt. `sys.exit` is an error: nothing was committed, and the
+/// process must not end as if all were well.
+pub(crate) fn passes_untouched(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PySystemExit>(py)
 }
 
 /// `ZeroDivisionError: division by zero`: one line.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDateTime;
+use pyo3::types::{PyDateTime, PyFloat};
 use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
@@ -202,7 +202,7 @@ impl PyGroupState {
         }
         let mut time_ms = match timestampMs.cast::<PyDateTime>() {
             Ok(time) => self.rules.zone.instant_of(time)?.div_euclid(1_000),
-            Err(_) => timestampMs.extract()?,
+            Err(_) => whole_ms(timestampMs)?,
         };
         if let Some(more) = additionalDuration {
             time_ms = time_ms.saturating_add(duration_ms(more)?);
@@ -244,9 +244,18 @@ impl PyGroupState {
     }
 }
 
+/// A number of ms; what a float has behind the point is dropped, as Spark does.
+fn whole_ms(ms: &Bound<'_, PyAny>) -> PyResult<i64> {
+    match ms.cast::<PyFloat>() {
+        #[expect(clippy::cast_possible_truncation, reason = "that is what is meant; what is too large is the greatest")]
+        Ok(float) if float.value().is_finite() => Ok(float.value() as i64),
+        _ => ms.extract(),
+    }
+}
+
 /// A duration as ms, `"10 seconds"` or `timedelta`.
 fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
-    if let Ok(ms) = duration.extract::<i64>() {
+    if let Ok(ms) = whole_ms(duration) {
         return Ok(ms);
     }
     let py = duration.py();

@@ -101,8 +101,7 @@ impl<'a, 'py> Calls<'a, 'py> {
 
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
-        let none = self.py.None().into_bound(self.py);
-        let key = self.frames.call_method1("key", (number,)).unwrap_or(none);
+        let key = self.frames.call_method1("key", (number,)).map_err(external)?;
         self.state.lend(&key, place, self.visit);
         let answer = self.call.call1((number, &key, rows.start, rows.end, &self.state.object));
         answer.map_err(|error| self.complaint(error, &key, self.chunk(&rows)))?;

@@ -40,13 +40,14 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
     task = _Range(batch, level, range_index, inbox)
     for placed in batch.job.at_level(level):
         task.operator(placed)
+    inbox.check_read(level)
     yield from task.finish()
 
 
 @dataclass(frozen=True)
 class _Times:
-    """The watermarks after the batch, as far as this level knows them: one behind an operator of this level is not
-    known yet, and stands where it stood. `moved`: there is a due pass."""
+    """The watermarks after the batch, as far as this level knows them: the event times of one behind an operator of
+    this level are not known yet. `moved`: there is a due pass, also for operators that no row of one was sent to."""
 
     after: dict[str, int]
     moved: bool
@@ -78,7 +79,8 @@ class _Range:
 
     def _passes(self, placed: Placed) -> list[Any]:
         data = self.batch.data_pass(placed)
-        return [data, self.batch.due_pass(placed, self.times.after)] if self.times.moved else [data]
+        has_due = self.times.moved or self.inbox.chunks(placed.operator.name, 1)
+        return [data, self.batch.due_pass(placed, self.times.after)] if has_due else [data]
 
     def operator(self, placed: Placed) -> None:
         """Both passes of one operator; its maps are stored, its outputs sent on."""

@@ -28,6 +28,7 @@ class Inbox:
         self.headers = sorted(by_kind[wire.HEADER], key=lambda m: m.head.sender)
         self._by_kind = by_kind
         self._chunks: dict[tuple[str, int], list[Message]] = defaultdict(list)
+        self._read: set[tuple[str, int]] = set()
         for message in sorted(by_kind[wire.ROWS], key=lambda m: m.head.order):
             self._chunks[message.head.subject, message.head.pass_number].append(message)
 
@@ -50,7 +51,13 @@ class Inbox:
 
     def chunks(self, operator: str, pass_number: int) -> list[Message]:
         """The chunks of an operator in one pass, in plan order."""
+        self._read.add((operator, pass_number))
         return self._chunks.get((operator, pass_number), [])
+
+    def check_read(self, level: int) -> None:
+        """`InternalError` where rows arrived that nobody asked for: they would be lost."""
+        for operator, pass_number in self._chunks.keys() - self._read:
+            raise InternalError(f"level {level}: rows of pass {pass_number} arrived for `{operator}`, which read none")
 
     def keyless_outputs(self) -> list[Message]:
         """Rows of keyless streams, in an order that does not depend on the cut: (hash of the split, split, block)."""

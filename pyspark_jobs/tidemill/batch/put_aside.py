@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,8 +19,28 @@ def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | 
             "source": None if split is None else split.source,
             "file": None if split is None else split.path,
             "reason": reason,
-            "text": json.dumps(row, default=str, ensure_ascii=False),
+            "text": text,
         }
-        for row, reason in zip(rows.to_pylist(), reasons, strict=True)
+        for text, reason in zip(texts(rows), reasons, strict=True)
     ]
     return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
+
+
+def texts(rows: pa.RecordBatch) -> list[str]:
+    """Each row as JSON. What Python has no object for (a year beyond 9999) is in Arrow's words, or said to be that."""
+    columns = [_cells(column) for column in rows.columns]
+    return [
+        json.dumps(dict(zip(rows.schema.names, cells, strict=True)), default=str, ensure_ascii=False)
+        for cells in (zip(*columns, strict=True) if columns else [()] * rows.num_rows)
+    ]
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        pass
+    try:
+        return list(column.cast(pa.string()).to_pylist())
+    except pa.ArrowException:
+        return [f"a {column.type} that cannot be shown" if is_there else None for is_there in column.is_valid()]

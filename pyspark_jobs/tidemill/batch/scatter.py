@@ -7,7 +7,6 @@ of chunks it was sent.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from ..sources.contract import REJECT_SCHEMA
 from . import flow, wire
 from .batch import Batch
 from .inbox import split_hash
+from .put_aside import texts
 from .ranges import range_of
 from .wire import Head
 from .work import Item
@@ -196,9 +196,9 @@ def late_rejects(placed: Placed, late: pa.RecordBatch, source: str | None, file:
             "line": None if line is None else line + 1,
             "column": time,
             "reason": reason,
-            "text": json.dumps(row, default=str, ensure_ascii=False),
+            "text": text,
         }
-        for line, row, reason in zip(lines, late.select(columns).to_pylist(), reasons, strict=True)
+        for line, text, reason in zip(lines, texts(late.select(columns)), reasons, strict=True)
     ]
     return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
 

@@ -32,10 +32,11 @@ class AggregateOperator(Declared):
 
     name: str
     functions: tuple[tuple[str, Aggregate], ...]
-    output_mode: str = "update"
+    output_mode: str | None = None
+    """None: what the grouping allows, "update", or "append" by sessions."""
 
     @staticmethod
-    def declare(name: str, functions: Mapping[str, Any], output_mode: str) -> AggregateOperator:
+    def declare(name: str, functions: Mapping[str, Any], output_mode: str | None) -> AggregateOperator:
         """The operator, or `InvalidInput` for what is wrong already without its input."""
         if not functions:
             raise InvalidInput(f"operator `{name}`: `.agg()` needs at least one aggregate, such as `n=tm.count()`")
@@ -44,7 +45,7 @@ class AggregateOperator(Declared):
                 raise InvalidInput(
                     f"operator `{name}`: `{output}` is {function!r}, expected an aggregate such as `tm.count()`"
                 )
-        if output_mode not in ("update", "append"):
+        if output_mode not in (None, "update", "append"):
             raise InvalidInput(f"operator `{name}`: outputMode {output_mode!r}, expected 'update' or 'append'")
         return AggregateOperator(name, tuple(functions.items()), output_mode)
 
@@ -63,7 +64,7 @@ class AggregateOperator(Declared):
                     column(given.schema, name, f"operator `{self.name}`: `{output}`")
         bound: BoundOperator
         if given.window is not None and isinstance(given.window[0], SessionWindow):
-            bound = BoundSessions.over(self.name, given, self.functions, self.output_mode)
+            bound = BoundSessions.over(self.name, given, self.functions, self.output_mode or "append")
         else:
             bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
         _ = bound.output_schema

@@ -146,6 +146,9 @@ class BoundGroupsWithState(GroupMaps):
     initial_state: Any = None
     kind: str = "groups-with-state"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "initial_state": None}  # workers read the initial state from the repository
+
     @property
     def initial(self) -> Initial:
         """Keys with their states."""

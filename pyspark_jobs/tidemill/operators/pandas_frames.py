@@ -62,7 +62,8 @@ class Frames:
         answer = self._calls.function(key, iter((frame,)), state)
         if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
-        frames = [one for one in answer if self._given.checked(one)]
+        # A function may change a frame and give it again: each is copied as it comes, as PySpark writes each at once.
+        frames = [one.copy() for one in answer if self._given.checked(one)]
         if self._calls.key_by_key:
             for one in frames:
                 _Given(self._calls.output, self._calls.time_zone).alone(number, one)

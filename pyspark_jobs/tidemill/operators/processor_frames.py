@@ -42,7 +42,7 @@ class ProcessorFrames(Frames):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         for frame in answer:
             if self._given.checked(frame):
-                self._given.take(number, frame)
+                self._given.take(number, frame.copy())  # it may be changed and given again
 
 
 def _widened(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ Which keys it is called for, and what is written, is decided by the Rust operato
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from .. import _native
+from ..errors import TidemillError
 from .contract import key_schema
 from .processor_initial import InitialRows
 from .stateful_processor import StatefulProcessorHandle
@@ -65,8 +67,13 @@ class ProcessorTask:
         self.inner.open(maps)
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Calls the processor for keys with rows, then for timers that are due."""
-        rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
+        """Calls the processor for keys with rows, then for timers that are due; `close` where one of them raises."""
+        try:
+            rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
+        except BaseException:
+            with contextlib.suppress(TidemillError):  # the first error is the one to tell
+                self.operator.call(self.processor, "close")
+            raise
         return rows
 
     def put_aside(self) -> list[tuple[int, Any, list[str]]]:

@@ -169,7 +169,7 @@ class GroupedStream(Generic[S]):
         chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
-    def agg(self, *, name: str | None = None, outputMode: str = "update", **functions: Aggregate) -> S:
+    def agg(self, *, name: str | None = None, outputMode: str | None = None, **functions: Aggregate) -> S:
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 
         By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each

@@ -78,15 +78,16 @@ class Stream:
         a union it does not stay behind the others. Ours: Spark's waits for ever.
 
         Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
-        own (a window, or that of its input), that stays, and a second one is refused, as in Spark.
+        own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
         """
         return Stream(self._pipeline, self._watermark(column, delay, late, idle))
 
     def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | timedelta | None) -> Watermark:
         before = nearest_operator(self._node)
-        if before is not None and self._node.event_time is not None:
+        if self._node.event_time is not None and not isinstance(self._node, Union):
+            whose = "stream" if before is None else f"output of operator `{before.operator.name}`"
             raise InvalidInput(
-                f"withWatermark: the output of operator `{before.operator.name}` has a watermark already, on "
+                f"withWatermark: the {whose} has a watermark already, on "
                 f"`{self._node.event_time.column}`; as in Spark it cannot be defined again",
                 hint="group by that column, or drop it before the new watermark: .sql(…), .drop(…)",
             )

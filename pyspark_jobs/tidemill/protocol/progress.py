@@ -126,5 +126,5 @@ def _operator(name: str, commit: Commit) -> dict[str, Any]:
         "commitTimeMs": metrics.commit_ms,
         "memoryUsedBytes": metrics.state_bytes,
         "numShufflePartitions": int(commit.engine.get("tasks", "1")),
-        "customMetrics": {"rows": metrics.rows, "timedOut": metrics.timed_out},
+        "customMetrics": {"rows": metrics.rows, "timedOut": metrics.timed_out, "failed": metrics.failed},
     }

@@ -189,8 +189,11 @@ class StateMap:
         _write(Path(path), self._map.base().write())
 
     @classmethod
-    def read(cls, paths: Sequence[str | os.PathLike[str]]) -> StateMap:
+    def read(cls, paths: Sequence[str | os.PathLike[str]], key: Any = None, state: Any = None) -> StateMap:
         """The map of these segments: a base first, then deltas from the oldest to the newest.
+
+        Without `key` and `state` the schemas are those of the files, where a single column called `key` (or `state`) is
+        taken for one without a name.
 
         `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas.
         """
@@ -200,11 +203,16 @@ class StateMap:
             raise InvalidInput("StateMap.read: found no paths, expected a base and its deltas")
         read = [(Path(path), _read(Path(path))) for path in paths]
         first, data = read[0]
-        key, state = _columns(first, data)
-        made = cls(*(schema.field(0).type if unnamed else schema for schema, unnamed in (key, state)))
+        in_file = _columns(first, data)
+        found = [schema.field(0).type if unnamed else schema for schema, unnamed in in_file]
+        made = cls(found[0] if key is None else key, found[1] if state is None else state)
+        for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
+            if expected.names != schema.names or expected.types != schema.types:
+                asked = f"asked for as ({_listed(expected)})"
+                raise InvalidInput(f"StateMap.read: {first} has ({_listed(schema)}), {asked}")
         runs = []
         for path, data in read:
-            if _columns(path, data) != (key, state):
+            if _columns(path, data) != in_file:
                 raise InvalidInput(
                     f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
                 )

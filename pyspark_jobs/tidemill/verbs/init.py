@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..clock import now_ms
@@ -73,6 +73,7 @@ def _declare(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[st
             hint="names identify state: give it its name back; if its state is to end, say so: "
             f"r.init(drop=[{kept[0]!r}]) or tidemill init --drop {kept[0]}",
         )
+    _check_added_again(context, fresh)
     recorded = {**declared, **(head.schemas if head is not None else {})}
     for name, schema in ours.schemas.items():
         if name not in fresh:
@@ -85,6 +86,17 @@ def _declare(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[st
         if seeded:
             entry = Seeded(schemas, now_ms(), gone, seeds=stored(context, seeded))
         context.log.add(entry)
+
+
+def _check_added_again(context: Context, fresh: Collection[str]) -> None:
+    """`InvalidInput` for an operator that was dropped after the head, whose state ends with the next commit only."""
+    head, removed = context.log.head(), {name for entry in context.log.added() for name in entry.removed}
+    for name in fresh:
+        if head is not None and name in head.state and name in removed:
+            raise InvalidInput(
+                f"init: operator `{name}` was dropped, and no batch has run since: it would go on with its old state",
+                hint=f"run a batch without `{name}` first, or give it a new name",
+            )
 
 
 def _check_drop(context: Context, drop: Sequence[str], now: Sequence[str], ours: Init) -> None:

@@ -1,10 +1,9 @@
 //! Errors of a processor's calls: what the user's code raised, or gave back, with the place where it happened.
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use tidemill_core::Error;
 
-use crate::caller::{summary, traceback};
+use crate::caller::{passes_untouched, summary, traceback};
 use crate::error::{external, invalid};
 use crate::held::repr;
 use crate::value::Refused;
@@ -23,7 +22,7 @@ impl Place<'_, '_> {
     /// The error for what the method raised.
     pub(super) fn raised(&self, error: PyErr) -> Error {
         let py = self.key.py();
-        if !error.is_instance_of::<PyException>(py) {
+        if passes_untouched(py, &error) {
             return external(error);
         }
         let text = format!(

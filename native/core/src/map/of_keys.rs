@@ -43,7 +43,7 @@ impl StateMap {
         }
     }
 
-    /// `InternalError` unless `keys` are of the types of this map's key, without sub-keys.
+    /// `InvalidInput` unless `keys` are of the types of this map's key, without sub-keys.
     fn check_whole_keys(&self, keys: &Keys) -> Result<()> {
         let types = keys.columns().iter().map(|column| column.data_type());
         if keys.hashed_columns() == keys.columns().len() && types.eq(self.schema.key.iter().map(|f| f.data_type())) {

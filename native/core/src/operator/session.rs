@@ -130,9 +130,12 @@ impl SessionOperator {
         let known = state.updated_at.len();
         let merged = Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known);
         let mut accumulators = self.aggregates.accumulators(merged.sessions.len())?;
-        let old: Vec<u32> =
-            (0u32..).zip(&merged.of[..known]).filter(|(_, of)| of.is_some()).map(|(row, _)| row).collect();
-        let numbers: Vec<u32> = merged.of[..known].iter().flatten().copied().collect();
+        // Of several parts of one session the earlier one comes first; the map has them in the order of bytes.
+        let mut parts: Vec<(u32, u32)> =
+            (0u32..).zip(&merged.of[..known]).filter_map(|(row, of)| of.map(|of| (row, of))).collect();
+        let starts = if known == 0 { &[] } else { times(&state.sub_keys[0]) };
+        parts.sort_by_key(|&(row, of)| (of, starts[row as usize]));
+        let (old, numbers): (Vec<u32>, Vec<u32>) = parts.into_iter().unzip();
         let old_values = taken(&state.values, &old)?;
         self.aggregates.merge(&mut accumulators, &old_values[1..], &numbers)?;
         let mut next = known;

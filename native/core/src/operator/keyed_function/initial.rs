@@ -37,13 +37,14 @@ pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result
 /// What is really due of `due`; the rows of an initial state among it that wait for the watermark are armed by it.
 pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) -> Result<Rows> {
     let (Timeout::EventTime(timeout_ms), Some(watermark_ms)) = (timeout, pass.watermark_ms) else { return Ok(due) };
-    let waits = |row: &usize| due.deadline[*row] == Some(UNARMED_MS) && due.updated_at[*row] == BEFORE_MS;
+    let waits = |row: &usize| due.deadline[*row] == Some(UNARMED_MS);
     let (waiting, rest): (Vec<usize>, Vec<usize>) = (0..due.deadline.len()).partition(waits);
     if waiting.is_empty() {
         return Ok(due);
     }
     let mut armed = pick(&due, &waiting)?;
-    armed.updated_at.fill(pass.batch_time_ms);
+    // One that was updated by rows without event time waits too, and keeps the time of its update.
+    armed.updated_at.iter_mut().filter(|at| **at == BEFORE_MS).for_each(|at| *at = pass.batch_time_ms);
     armed.deadline.fill(Some(after(watermark_ms, timeout_ms)));
     map.change(&again(armed))?;
     pick(&due, &rest)

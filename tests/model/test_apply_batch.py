@@ -161,5 +161,5 @@ def test_a_declaration_that_cannot_be():
             pipeline(**options)
         assert said in str(caught.value)
     rows = tm.Pipeline("windows").read(tm.Rows("ts timestamp")).groupBy(tm.window("ts", "1 minute"))
-    with pytest.raises(tm.InvalidInput, match="cannot be grouped by tm.window"):
+    with pytest.raises(tm.InvalidInput, match="cannot be grouped by windows"):
         rows.apply_batch(totals, "long", "ts timestamp")

@@ -1,0 +1,35 @@
+"""Every kind of operator in Spark's Python workers: what real Structured Streaming gave, batch by batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.oracle.case import difference, ours
+from tests.oracle.cases import CASES
+from tests.oracle.test_oracle import recorded
+
+ONE_OF_EACH = [
+    "deduplicate-within-boundaries",
+    "window-sliding-append-boundaries",
+    "session-boundaries",
+    "distinct-sets-columns",
+    "chain-duplicates-window",
+    "union-windows-append",
+    "groups-flat-map-states",
+    "groups-map-idle",
+    "groups-pandas-states",
+    "processor-event-time-1",
+    "processor-frames-event-time",
+    "processor-initial-state",
+]
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_operators_give_on_spark_what_they_should(spark_session: Any, name: str) -> None:
+    expected = recorded(name)
+    found = ours(CASES[name], tasks=2, engine="spark", spark=spark_session)
+    assert len(found) == len(expected)
+    for number, (spark, tidemill) in enumerate(zip(expected, found, strict=True)):
+        assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"

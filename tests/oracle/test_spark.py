@@ -13,6 +13,8 @@ from tests.oracle.cases import CASES
 from tests.oracle.make import path
 
 AGAIN = [
+    "groups-pandas-states",
+    "session-boundaries",
     "deduplicate-within-random-2",
     "window-sliding-append-boundaries",
     "aggregate-sum-few-keys",

@@ -54,7 +54,7 @@ def test_a_function_that_raises_when_timing_out_has_no_chunk() -> None:
     assert (error.key, error.chunk) == ("('a', 1)", None)
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, GeneratorExit])
 def test_interrupts_pass_untouched(interrupt: type[BaseException]) -> None:
     raised = interrupt("stop")
 

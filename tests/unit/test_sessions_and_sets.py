@@ -45,7 +45,12 @@ def test_sessions_are_declared_with_a_fixed_gap_over_a_timestamp() -> None:
 def test_sessions_are_for_append_under_a_watermark_on_their_column() -> None:
     hourly = tm.session_window("ts", "1 hour")
     n = tm.count()
-    refused(lambda: stream().groupBy(hourly).agg(n=n), "'update'", "tm.session_window", 'outputMode="append"')
+    refused(
+        lambda: stream().groupBy(hourly).agg(n=n, outputMode="update"),
+        "'update'",
+        "tm.session_window",
+        'outputMode="append"',
+    )
     bare = tm.Pipeline("p").read(tm.Rows(SCHEMA)).groupBy("k", hourly)
     refused(lambda: bare.agg(n=n, outputMode="append"), "needs a watermark on `ts`", ".withWatermark")
     refused(lambda: stream("keep").groupBy(hourly).agg(n=n, outputMode="append"), 'late="keep"')

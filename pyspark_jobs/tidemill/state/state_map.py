@@ -264,8 +264,8 @@ def _listed(schema: pa.Schema) -> str:
 def _columns(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.Schema, bool]]:
     """Key and state columns of a segment, and whether each is one unnamed column."""
     try:
-        schema = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
-        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+        file = pq.ParquetFile(pa.BufferReader(data))
+        schema, metadata = file.schema_arrow, file.metadata.metadata or {}
         width = int(metadata[b"tidemill.key_columns"])
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file") from error

@@ -94,8 +94,9 @@ class StateStore:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise InvalidInput(f"StateStore.maintain: keep is {keep!r}, expected at least 1")
         newest = self.latest
-        floor = max(self._floor(), newest - keep + 1)
-        if floor > 0 and self._floor() < floor:
+        known = self._floor()
+        floor = max(known, newest - keep + 1)
+        if known < floor:
             self._store.create(names.store_floor(floor), encode(StoreFloor(floor, now_ms())))
         named = {segment.name for version in range(max(floor, 1), newest + 1) for segment in self._segments(version)}
         old = [entry.name for entry in self._store.list("segments/")]

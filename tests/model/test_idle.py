@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tidemill.driver.plan import is_due
 from tidemill.testing import Tester
 
 SECOND = 1000
@@ -104,6 +106,29 @@ def test_a_sweep_closes_what_waits_once_the_source_is_idle(tasks):
     assert t.sweep(at_ms=140_000).metrics is None  # nothing more is due
     late = t.batch([at(114_000), at(141_000)], batch_time_ms=141_000)
     assert (late.metrics.late_rows, late.watermark) == (1, 136_000)
+
+
+def test_a_session_that_is_due_does_not_wait_for_the_watermark_of_another_stream():
+    """Sweeps compare an operator's deadlines with the watermark of its own input, not with the least of all."""
+    p = tm.Pipeline("two")
+    quiet = p.read(tm.Rows("k string, ts timestamp"), name="quiet").withWatermark("ts", "5 seconds", idle="30 seconds")
+    other = p.read(tm.Rows("k string, ts timestamp"), name="other").withWatermark("ts", "5 seconds")
+    for name, stream in (("quiet", quiet), ("other", other)):
+        stream.groupBy(tm.session_window("ts", "10 seconds"), "k").agg(n=tm.count(), name=name)
+    t = Tester(p)
+    t.batch({"quiet": [("a", at(100_000))], "other": [("b", at(20_000))]}, batch_time_ms=100_000)
+    assert set(t.repository.head.next_deadline) == {"event/quiet", "event/other"}
+    swept = t.sweep(at_ms=130_000)
+    assert t.repository.outputs(1, "quiet").num_rows == 1 and t.repository.outputs(1, "other").num_rows == 0
+    assert swept.metrics is not None and t.sweep(at_ms=200_000).metrics is None
+
+
+def test_a_record_of_one_deadline_for_all_operators_is_swept_by_the_least_watermark():
+    t = Tester(one())
+    t.batch([at(100_000)], batch_time_ms=100_000)
+    head, job = t.repository.head, t.repository.context.job
+    older = dataclasses.replace(head, next_deadline={"event": head.next_deadline["event/n"]})
+    assert not is_due(older, 129_999, job) and is_due(older, 130_000, job)
 
 
 def test_rows_without_a_time_do_not_keep_it_awake():

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import _native, names
 from ..errors import InternalError, InvalidInput
-from ..operators.contract import Handle
+from ..operators.contract import BoundOperator, Handle
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
@@ -104,7 +104,7 @@ class _Range:
             one.name: self._persist(operator.name, one.name, before, changed)
             for one, before, changed in zip(operator.maps, opened, after, strict=True)
         }
-        self._deadline(operator.clock, after)
+        self._deadline(operator, after)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
             rows_updated=counters.get("rows_updated", 0),
@@ -147,10 +147,11 @@ class _Range:
         self.changed = self.changed or segments is not before.segments
         return segments
 
-    def _deadline(self, clock: str | None, maps: Sequence[_native.StateMap]) -> None:
+    def _deadline(self, operator: BoundOperator, maps: Sequence[_native.StateMap]) -> None:
         found = [deadline for one in maps if (deadline := one.next_deadline()) is not None]
-        if clock is not None and found:
-            self.deadlines[clock] = min([*found, *([self.deadlines[clock]] if clock in self.deadlines else [])])
+        if operator.clock is not None and found:
+            timer = "batch" if operator.clock == "batch" else f"event/{operator.name}"
+            self.deadlines[timer] = min(*found, self.deadlines.get(timer, found[0]))
 
     def finish(self) -> Iterator[Item]:
         """Output and quarantine files, the receipt, and, below the last level, what goes on."""

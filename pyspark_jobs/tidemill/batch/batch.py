@@ -20,11 +20,6 @@ from ..store import Store, open_store
 from .ranges import cut
 
 
-def least(watermarks: Mapping[str, int], placed: Placed) -> int | None:
-    """What counts of `watermarks` for an operator: the least of those of its input; None where that has none."""
-    return min((watermarks.get(name, 0) for name in placed.watermarks), default=None)
-
-
 @dataclass(frozen=True)
 class Batch:
     """One batch over one version of the state."""
@@ -72,13 +67,13 @@ class Batch:
 
     def data_pass(self, placed: Placed) -> Any:
         """The data pass of an operator: by W(N−1) of its input."""
-        before = least(self.watermarks, placed)
+        before = placed.least(self.watermarks)
         return _native.Pass("data", self.plan.batch_time_ms, before, before)
 
     def due_pass(self, placed: Placed, after: Mapping[str, int]) -> Any:
         """The pass of what is due because watermarks moved, to `after`."""
-        before = least(self.watermarks, placed)
-        return _native.Pass("due", self.plan.batch_time_ms, before, least(after, placed))
+        before = placed.least(self.watermarks)
+        return _native.Pass("due", self.plan.batch_time_ms, before, placed.least(after))
 
     def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
         """W(N) of each watermark, given the greatest event time that this batch saw of each."""

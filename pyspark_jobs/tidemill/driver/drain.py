@@ -140,7 +140,7 @@ class Drain:
 
     def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
-        if not planning.is_due(head, at_ms, self.context.job.watermarks):
+        if not planning.is_due(head, at_ms, self.context.job):
             return None
         return self._written(planning.sweep_plan(self.context, head, at_ms))
 
@@ -173,8 +173,8 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         # A function that is called for a timeout may leave it armed, or fail and be called again: not in this run.
-        rules = self.context.job.watermarks
-        self._swept_in_vain = plan.kind == "sweep" and planning.is_due(committed.commit, plan.batch_time_ms, rules)
+        job = self.context.job
+        self._swept_in_vain = plan.kind == "sweep" and planning.is_due(committed.commit, plan.batch_time_ms, job)
         return committed.commit
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:

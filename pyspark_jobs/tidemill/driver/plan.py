@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..pipeline.graph import TimePolicy
+from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
-from ..protocol.time import Rule, after_batch
+from ..protocol.time import after_batch
 from ..settings import time_ms
 from ..sources.contract import SourceFile
 from ..sources.ledger import unseen
@@ -161,14 +162,12 @@ def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
     )
 
 
-def is_due(head: Commit | None, at_ms: int, rules: Mapping[str, Rule]) -> bool:
-    """Whether some deadline has come: of the batch clock by `at_ms`, of event time by the watermark, where that a sweep
-    would leave it at."""
+def is_due(head: Commit | None, at_ms: int, job: Job) -> bool:
+    """Whether some deadline has come, where a sweep would leave the clocks: the batch clock at `at_ms`, an operator's
+    event time at the watermark of its input."""
     if head is None:
         return False
-    after = after_batch(rules, head.watermarks, {}, active_ms(head), at_ms)
-    watermark = min({**head.watermarks, **after}.values(), default=None)
-    due_by = {"batch": at_ms, "event": watermark}
-    return any(
-        (now := due_by.get(clock)) is not None and deadline <= now for clock, deadline in head.next_deadline.items()
-    )
+    watermarks = {**head.watermarks, **after_batch(job.watermarks, head.watermarks, {}, active_ms(head), at_ms)}
+    now = {f"event/{name}": placed.least(watermarks) for name, placed in job.operators.items()}
+    now |= {"batch": at_ms, "event": min(watermarks.values(), default=None)}  # older records: of all operators
+    return any((by := now.get(timer)) is not None and at <= by for timer, at in head.next_deadline.items())

@@ -65,6 +65,10 @@ class Placed:
     watermarks: tuple[str, ...] = ()
     """The watermarks of its input; what counts is the least of them."""
 
+    def least(self, watermarks: Mapping[str, int]) -> int | None:
+        """What counts of `watermarks` here: the least of those of its input; None where that has none."""
+        return min((watermarks.get(name, 0) for name in self.watermarks), default=None)
+
 
 @dataclass(frozen=True)
 class Output:

@@ -216,7 +216,7 @@ class Commit:
     code: dict[str, Any]
     """Where the code that ran came from: pipeline reference, function names and digests, tidemill version."""
     next_deadline: dict[str, int]
-    """Clock (`batch` or `event`) → earliest deadline in the state, ms."""
+    """Timer → earliest deadline in the state, ms: `batch`, the batch clock's; `event/<operator>`, by its watermark."""
     published_through: int
     """Every version up to this one had been published when this commit was made; −1: none."""
     committed_ms: int

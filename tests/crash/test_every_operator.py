@@ -1,0 +1,71 @@
+"""The crash matrix for every operator: each write of a drain fails once, the ways to fail in turn.
+
+`test_matrix.py` has every way at every write, for two operators. Here each operator's writes of state and outputs meet
+some of the ways each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+
+import pytest
+
+import tidemill as tm
+from tests.crash.test_matrix import EFFECTS
+from tests.model.every_operator import OPERATORS, make_files, pipeline, results
+from tidemill.sinks import files as publishing
+from tidemill.store import open_store
+from tidemill.store.fault import Crash, Fault, FaultStore
+
+FILES, ROWS, TASKS, SHARES = 2, 14, 2, 2
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_files(tmp_path / "data", FILES, ROWS)
+
+
+def drain(folder, store, monkeypatch):
+    """One run with root and sink inside `store`."""
+    monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
+    repository = tm.open(pipeline(folder), root=store.at("root").uri)
+    repository.init()
+    repository.run(engine="local", tasks=TASKS)
+    return repository
+
+
+def seen(folder, store, monkeypatch):
+    """What a user sees after one more run, which mends what is missing."""
+    repository = drain(folder, store, monkeypatch)
+    published = store.at("published")
+    files = {entry.name.rpartition("-")[0]: published.get(entry.name) for entry in published.list("")}
+    return results(repository) | {"version": repository.head.version, "published": files}
+
+
+def fresh():
+    return open_store(f"memory://{uuid.uuid4().hex}")
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_recovery_equals_an_undisturbed_run(folder, monkeypatch, share):
+    undisturbed = fresh()
+    store = FaultStore(undisturbed)
+    drain(folder, store, monkeypatch)
+    writes, expected = store.writes, seen(folder, undisturbed, monkeypatch)
+    assert expected["version"] == FILES - 1 and len(expected["published"]) >= FILES
+    written = "\n".join(write.name for write in writes)
+    assert {name for name in OPERATORS if written.count(f"state/{name}/") < TASKS} == set(), written
+    effects = itertools.cycle(EFFECTS)
+    for at, effect in itertools.islice(zip(range(1, len(writes) + 1), effects, strict=False), share, None, SHARES):
+        inner = fresh()
+        store = FaultStore(inner, [Fault(at, effect)])
+        try:
+            drain(folder, store, monkeypatch)
+        except (Crash, tm.StoreUnavailable):
+            pass
+        else:
+            assert effect not in ("before", "after"), f"nothing failed at write {at}"
+        found = seen(folder, inner, monkeypatch)
+        for part, value in expected.items():
+            assert found[part] == value, f"{part} differs after `{effect}` at write {at}: {writes[at - 1]}"

@@ -1,0 +1,163 @@
+"""One pipeline with an operator of every kind in it, over files with late rows, and what a user sees after a run.
+
+Whatever stops it, and however many tasks each of its batches has, it must end as it does undisturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import tidemill as tm
+
+SCHEMA = "user string, n int, v double, ts timestamp"
+ORIGIN = datetime(2024, 1, 1, tzinfo=UTC)
+STEP_S, DELAY = 20, "10 seconds"
+
+
+def make_files(folder: Path, files: int, rows: int, seed: int = 5) -> Path:
+    """JSON lines whose event times move on by 20 s a file; some come late, some again, the last file ends all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(seed)
+    for number in range(files):
+        lines = [_row(chance, number * STEP_S + chance.choice([-45, -12, -6, -1, 0, 3, 7, 14])) for _ in range(rows)]
+        lines += lines[:2]
+        if number == files - 1:
+            lines.append(_row(chance, 10_000) | {"user": "end"})
+        (folder / f"{number:04d}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def _row(chance: random.Random, second: int) -> dict[str, Any]:
+    value = chance.uniform(-9, 9) * 10.0 ** chance.choice([-9, 0, 9])
+    time = (ORIGIN + timedelta(seconds=second)).isoformat()
+    return {"user": chance.choice([*"abcdefg", None]), "n": chance.randrange(3), "v": value, "ts": time}
+
+
+def mapped(batch_time: Any, user: Any, row: Any, state: Any) -> Any:
+    """A sum that depends on the order of rows; says goodbye."""
+    total = (state.getOption or 0.0) if not state.isTimingOut else state.get
+    if state.isTimingOut:
+        return (user, total, True)
+    state.update(total / 2 + row.v)
+    return (user, state.get, False)
+
+
+def grouped(key: Any, rows: Iterator[Any], state: Any) -> Iterator[Any]:
+    """Counts, removes at every fifth row, arms an event-time timeout."""
+    if state.hasTimedOut:
+        yield (key, state.get.n if state.exists else -1, "silent")
+        state.remove()
+        return
+    times = [row.ts for row in rows]
+    n = (state.get.n if state.exists else 0) + len(times)
+    if n % 5 == 0 and state.exists:
+        state.remove()
+        yield (key, n, "removed")
+        return
+    state.update((n,))
+    state.setTimeoutTimestamp(round(max(times).timestamp() * 1000) + 30_000)
+    yield (key, n, "counted")
+
+
+class Visits(tm.StatefulProcessor):
+    """A value, a list and a map, and a timer a key."""
+
+    def init(self, handle: Any) -> None:
+        """Its variables."""
+        self.handle = handle
+        self.count = handle.getValueState("count", "n long")
+        self.last = handle.getListState("last", "v double")
+        self.by_n = handle.getMapState("byN", "n int", "hits long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        """Each row into all of them."""
+        count = self.count.get()[0] if self.count.exists() else 0
+        for row in rows:
+            count += 1
+            self.last.appendValue((row.v,))
+            hits = self.by_n.getValue((row.n,))[0] if self.by_n.containsKey((row.n,)) else 0
+            self.by_n.updateValue((row.n,), (hits + 1,))
+        if count % 4 == 0:
+            self.last.clear()
+        self.count.update((count,))
+        self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 25_000)
+        yield tm.Row(user=key[0], count=count, kind="rows")
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        """Forgets the map; at the third row too the list."""
+        self.by_n.clear()
+        yield tm.Row(user=key[0], count=len(list(self.last.get())), kind="timer")
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def halved(rows: Any, state: Any, context: Any) -> Any:
+    """Whole tables: the number of rows a key, halved at each batch."""
+    import pyarrow as pa
+
+    counts = {row["n"]: row["c"] // 2 for row in state.to_pylist()}
+    for n in rows["n"].to_pylist():
+        counts[n] = counts.get(n, 0) + 1
+    made = pa.table({"n": pa.array(list(counts), pa.int32()), "c": pa.array(list(counts.values()), pa.int64())})
+    return made, made
+
+
+def pipeline(folder: Path, sink: str = "memory://published") -> tm.Pipeline:
+    """An operator of every kind on one stream, and three behind another one; a sink of files."""
+    p = tm.Pipeline("every")
+    p.batch_time(lambda plan: round(ORIGIN.timestamp() + STEP_S * (1 + int(Path(plan.splits[-1].path).stem))) * 1000)
+    rows = p.read(tm.Files(str(folder), format="json", schema=SCHEMA, maxFilesPerTrigger=1)).withWatermark("ts", DELAY)
+    by_user = rows.groupBy("user")
+    by_user.mapWithState(
+        tm.StateSpec.function(mapped).timeout("15 seconds", clock="event"),
+        stateSchema="double", outputSchema="user string, total double, closed boolean", name="mapped",
+    ).groupBy("closed").agg(total=tm.sum("total"), users=tm.collect_set("user", 9), name="behind-mapped")  # fmt: skip
+    by_user.flatMapGroupsWithState(
+        grouped, "user string, n long, what string", "n long", "append", "EventTimeTimeout", name="grouped"
+    ).write(tm.Parquet(sink), name="grouped")
+    by_user.transformWithState(
+        Visits(), "user string, count long, kind string", "append", "EventTime", name="processor"
+    ).groupBy("kind").agg(n=tm.count(), users=tm.approx_count_distinct("user"), name="behind-processor")
+    rows.dropDuplicates(["user", "ts"], name="first")
+    within = rows.dropDuplicatesWithinWatermark(["user", "n"], name="first-within")
+    within.groupBy(tm.window("ts", "20 seconds", "10 seconds"), "n").agg(
+        v=tm.sum("v"), mean=tm.mean("v"), outputMode="append", name="windows-behind"
+    )
+    rows.groupBy(tm.window("ts", "15 seconds")).agg(
+        v=tm.sum("v"), users=tm.count(), outputMode="update", name="windows"
+    )
+    rows.groupBy(tm.session_window("ts", "8 seconds"), "user").agg(v=tm.sum("v"), name="sessions")
+    rows.groupBy("n").agg(v=tm.sum("v"), least=tm.min("v"), deviation=tm.stddev("v"), name="by-n")
+    rows.groupBy("n").apply_batch(halved, stateSchema="c long", outputSchema="n int, c long", name="halved")
+    return p
+
+
+OPERATORS = {
+    "mapped", "behind-mapped", "grouped", "processor", "behind-processor", "first", "first-within", "windows-behind",
+    "windows", "sessions", "by-n", "halved",
+}  # fmt: skip
+
+
+def results(repository: Any) -> dict[str, Any]:
+    """State, outputs, counts and watermarks of all versions, as text that is equal only to the last bit."""
+    versions = range(repository.head.version + 1)
+    operators = list(repository.context.job.operators)
+    outputs = list(repository.context.job.outputs)
+    assert set(operators) == OPERATORS
+    found: dict[str, Any] = {f"state {name}": _exact(repository.state(name).to_pylist()) for name in operators}
+    found |= {
+        f"outputs {name}": [_exact(repository.outputs(v, name).to_pylist()) for v in versions] for name in outputs
+    }
+    found["counts"] = [commit.counts for commit in repository.commits()]
+    found["watermarks"] = [commit.watermarks for commit in repository.commits()]
+    return found
+
+
+def _exact(rows: list[dict[str, Any]]) -> list[str]:
+    return [repr({name: value for name, value in row.items() if name != "updated_at"}) for row in rows]

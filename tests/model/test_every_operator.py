@@ -1,0 +1,47 @@
+"""Every operator: another number of tasks in each batch, and a restart between any two, change nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidemill as tm
+from tests.model.every_operator import OPERATORS, make_files, pipeline, results
+
+FILES, ROWS = 7, 60
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_files(tmp_path_factory.mktemp("every") / "data", FILES, ROWS)
+
+
+def after(folder, root, tasks):
+    """What a run gives that is started anew for each batch, with that many tasks."""
+    sink = str(root / "published")
+    tm.open(pipeline(folder, sink), root=str(root)).init()
+    for count in tasks:
+        repository = tm.open(pipeline(folder, sink), root=str(root), conf={"tidemill.block_rows": 16})
+        assert len(repository.run(engine="local", tasks=count, max_batches=1)) == 1
+    return results(tm.open(pipeline(folder, sink), root=str(root)))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder, tmp_path_factory):
+    return after(folder, tmp_path_factory.mktemp("one"), [1] * FILES)
+
+
+def test_the_pipeline_has_something_of_everything(undisturbed):
+    assert sum(counts.late_rows for counts in undisturbed["counts"]) > FILES
+    for name in OPERATORS - {"mapped", "processor", "first-within"}:  # those are read by others only
+        assert any(undisturbed[f"outputs {name}"]), name
+    grouped = "".join(line for batch in undisturbed["outputs grouped"] for line in batch)
+    assert all(what in grouped for what in ("counted", "removed", "silent"))
+    assert "timer" in "".join(line for batch in undisturbed["outputs behind-processor"] for line in batch)
+
+
+@pytest.mark.parametrize("tasks", [[3] * FILES, [1, 3, 2, 5, 1, 4, 2], [2, 1, 1, 4, 3, 3, 7]], ids=str)
+def test_another_number_of_tasks_in_the_middle_changes_nothing(folder, undisturbed, tmp_path, tasks):
+    found = after(folder, tmp_path, tasks)
+    assert found.keys() == undisturbed.keys()
+    for part, expected in undisturbed.items():
+        assert found[part] == expected, part

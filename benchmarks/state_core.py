@@ -1,0 +1,287 @@
+"""The state core beside a hash map in place and beside the JVM's state map: in turn, results compared first.
+
+    make bench BENCH=state_core ARGS="[--runs 7] [--keys 10000000] [--only NAME …] [--no-jvm] [--json FILE]"
+
+Every row of the table is measured in one run of this program: medians, the least and greatest, the peer's median, their
+ratio, and what is aimed at. Seconds are those of the measuring thread on a processor. Nothing is asserted about a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import state_calls
+from events import machine
+from state_programs import Program, build_jvm, build_ours, jvm_command
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row: what was measured, what is aimed at."""
+
+    what: str
+    peer: str
+    value: float
+    """Ours, or ours against the peer."""
+    unit: str
+    target: float
+    is_least: bool = True
+    """Whether the target is the least that will do."""
+    runs: Sequence[float] = field(default_factory=list)
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is as good as it should be."""
+        return self.value >= self.target if self.is_least else self.value <= self.target
+
+    def line(self) -> str:
+        """The row as text."""
+        spread = f"({min(self.runs):,.4g}–{max(self.runs):,.4g})" if self.runs else ""
+        target = f"{'≥' if self.is_least else '≤'} {self.target:g}"
+        said = "reached" if self.reached else "NOT REACHED"
+        return f"{self.what:<46}{self.peer:<24}{self.value:>12,.4g} {self.unit:<9}{spread:<22}{target:>10}  {said}"
+
+
+@dataclass
+class Lab:
+    """The sizes, and the programs."""
+
+    keys: int
+    text_keys: int
+    jvm_keys: int
+    batch: int
+    small: int
+    batches: int
+    runs: int
+    jvm_heap: str
+    program: Path
+    classes: Path | None
+    figures: list[Figure] = field(default_factory=list)
+
+    def ours(self, scenario: str, keys: int, rows: int, kind: str = "number") -> Program:
+        """Our program with a world of `keys` keys."""
+        return Program([str(self.program), scenario, str(keys), str(rows), kind])
+
+    def jvm(self, keys: int, rows: int, kind: str = "number") -> Program:
+        """The JVM's, likewise."""
+        assert self.classes is not None
+        return Program(jvm_command(self.classes, self.jvm_heap, keys, rows, kind))
+
+    def add(self, figure: Figure) -> None:
+        """A row more, shown at once."""
+        self.figures.append(figure)
+        print(figure.line(), flush=True)
+
+    def at_most(self, what: str, peer: str, value: float, unit: str, target: float, runs: Sequence[float] = ()) -> None:
+        """A row whose value should be small."""
+        self.add(Figure(what, peer, value, unit, target, is_least=False, runs=runs))
+
+    def at_least(
+        self, what: str, peer: str, value: float, unit: str, target: float, runs: Sequence[float] = ()
+    ) -> None:
+        """A row whose value should be large."""
+        self.add(Figure(what, peer, value, unit, target, runs=runs))
+
+
+Asked = tuple[Program, str]
+
+
+def in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[float]]:
+    """Nanoseconds of each, asked in turn, after a round that is not counted. Their results must be the same."""
+    found: list[list[float]] = [[] for _ in asked]
+    for number in range(runs + 1):
+        answers = [program.ask(command, number) for program, command in asked]
+        if compare is not None:
+            seen = {answer[compare] for answer in answers}
+            assert len(seen) == 1, f"{[command for _, command in asked]}: results differ: {answers}"
+        if number > 0:
+            for nanoseconds, answer in zip(found, answers, strict=True):
+                nanoseconds.append(answer["ns"])
+    return found
+
+
+def middle(numbers: Sequence[float]) -> float:
+    """The median."""
+    return statistics.median(numbers)
+
+
+def rates(rows: int, nanoseconds: Sequence[float]) -> list[float]:
+    """Millions of rows a second."""
+    return [rows / one * 1000 for one in nanoseconds]
+
+
+def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
+    """A batch of random updates, its delta made."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(lab.ours("updates", keys, lab.batch, kind))
+        asked = [(ours, "ours"), (ours, "hashbrown")]
+        if lab.classes is not None:
+            asked.append((stack.enter_context(lab.jvm(keys, lab.batch, kind)), "update"))
+        found = in_turn(lab.runs, *asked)
+        own = middle(found[0])
+        lab.at_least(what, "", lab.batch / own * 1000, "M rows/s", target, rates(lab.batch, found[0]))
+        lab.at_least(what, "hashbrown with delta", middle(found[1]) / own, "times", 2.5)
+        if lab.classes is not None:
+            lab.at_least(what, "JVM StateMap", middle(found[2]) / own, "times", 40)
+        if kind == "number":
+            forks = [ours.ask("fork", number)["ns"] / 1000 for number in range(lab.runs)]
+            clone = middle([ours.ask("clone", number)["ns"] for number in range(lab.runs)]) / 1000
+            lab.at_most("fork", f"clone {clone:,.0f} µs", middle(forks), "µs", 0.2, forks)
+            lab.at_most("memory a key", "", ours.ask("memory")["bytes"] / keys, "B", 50)
+
+
+def numbers(lab: Lab) -> None:
+    """u64 keys."""
+    updates(lab, "random updates, u64 keys", lab.keys, "number", 20)
+
+
+def texts(lab: Lab) -> None:
+    """16-byte strings."""
+    updates(lab, "random updates, 16-byte keys", lab.text_keys, "text", 10)
+
+
+def sparse(lab: Lab) -> None:
+    """A small batch into a large state, and into a hundredth of it."""
+    with lab.ours("updates", lab.keys, lab.small) as large, lab.ours("updates", lab.keys // 100, lab.small) as little:
+        of_large, _ = in_turn(lab.runs, (large, "ours"), (large, "hashbrown"))
+        of_little, _ = in_turn(lab.runs, (little, "ours"), (little, "hashbrown"))
+        ms = [one / 1e6 for one in of_large]
+        lab.at_most("small batch", "", middle(ms), "ms", 1.5, ms)
+        lab.at_most("small batch", "a hundredth of the keys", middle(of_large) / middle(of_little), "times", 4)
+
+
+def depth(lab: Lab) -> None:
+    """Look-up twenty versions deep."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(lab.ours("depth", lab.keys, lab.small))
+        one, deep = in_turn(lab.runs, (ours, "one"), (ours, "deep"))
+        own = [each / lab.small for each in deep]
+        lab.at_most("get, 20 versions deep", "one run", middle(deep) / middle(one), "times", 1.7)
+        if lab.classes is not None:
+            jvm = stack.enter_context(lab.jvm(lab.jvm_keys, lab.small))
+            (theirs,) = in_turn(lab.runs, (jvm, "get"))
+            lab.at_least(
+                "get, 20 versions deep", "JVM at depth 19", middle(theirs) / lab.small / middle(own), "times", 6
+            )
+
+
+def due(lab: Lab) -> None:
+    """What is due, and what would be had it not been refreshed."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(lab.ours("due", lab.keys, lab.small))
+        found, scan = in_turn(lab.runs, (ours, "ours"), (ours, "scan"))
+        ms = [one / 1e6 for one in found]
+        lab.at_most("due rows", f"full scan {middle(scan) / 1e6:,.0f} ms", middle(ms), "ms", 1, ms)
+        (refreshed,) = in_turn(lab.runs, (ours, "refreshed"))
+        ms = [one / 1e6 for one in refreshed]
+        lab.at_most("as many refreshed ones", "", middle(ms), "ms", 1, ms)
+        if lab.classes is not None:
+            jvm = stack.enter_context(lab.jvm(lab.jvm_keys, lab.small))
+            (theirs,) = in_turn(lab.runs, (jvm, "due"), compare="rows")
+            each = middle(theirs) / lab.jvm_keys * lab.keys
+            lab.at_least("due rows", "JVM getByTime, by keys", each / middle(found), "times", 1)
+
+
+def tiers(lab: Lab) -> None:
+    """Many small batches into a large state."""
+    with lab.ours("tiers", lab.keys, lab.small) as ours:
+        answers = [ours.ask("batch", number) for number in range(lab.batches)]
+        times = [one["ns"] / 1e6 for one in answers]
+        lab.at_most("many small batches", "median batch", max(times) / middle(times), "times", 3, times)
+        written, changed = sum(one["written"] for one in answers), sum(one["delta"] for one in answers)
+        lab.at_most("many small batches: write amplification", "", written / changed, "times", 4)
+        lab.at_most("many small batches: runs at most", "", max(one["runs"] for one in answers), "runs", 8)
+
+
+def aggregate(lab: Lab) -> None:
+    """The operator, ten rows a key."""
+    with lab.ours("aggregate", lab.keys, lab.batch) as ours:
+        own, peer = in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"))
+        what, each = "agg of ten rows a key", rates(lab.batch, own)
+        lab.at_least(what, f"hashbrown {lab.batch / middle(peer) * 1000:,.1f}", middle(each), "M rows/s", 30, each)
+
+
+def segments(lab: Lab) -> None:
+    """A base written and opened; a delta on disk."""
+    with ExitStack() as stack:
+        ours = stack.enter_context(lab.ours("segments", lab.keys, min(lab.keys, 10 * lab.small)))
+        written, opened = in_turn(lab.runs, (ours, "write"), (ours, "open"), compare=None)
+        lab.at_most(
+            "delta of random u64 keys, int counter", "", ours.ask("delta")["bytes"] / (10 * lab.small), "B a key", 16
+        )
+        print(f"    base written in {middle(written) / 1e6:,.0f} ms, opened in {middle(opened) / 1e6:,.0f} ms")
+        if lab.classes is not None:
+            jvm = stack.enter_context(lab.jvm(lab.jvm_keys, lab.small))
+            heap = jvm.ask("heap")["bytes"] / lab.jvm_keys
+            theirs = in_turn(lab.runs, (jvm, "write"), (jvm, "open"), compare=None)
+            each = [middle(one) / lab.jvm_keys * lab.keys for one in theirs]
+            lab.at_least("base write, by keys", "JVM serialise", each[0] / middle(written), "times", 30)
+            lab.at_least("cold open, by keys", "JVM deserialise", each[1] / middle(opened), "times", 20)
+            print(f"    the JVM's heap: {heap:,.0f} B a key")
+
+
+def calls(lab: Lab) -> None:
+    """A Python function a record."""
+    found: list[tuple[float, float]] = []
+    for seed in range(1, lab.runs + 1):
+        own, totals = state_calls.ours(lab.batch, seed)
+        plain, expected = state_calls.loop(lab.batch, seed)
+        assert totals == expected, "calls: results differ"
+        found.append((own, plain))
+    each = [lab.batch / own / 1e6 for own, _ in found]
+    loop = lab.batch / middle([plain for _, plain in found]) / 1e6
+    lab.at_least("Python calls a record", f"loop over a dict {loop:.1f}", middle(each), "M rows/s", 2, each)
+
+
+MEASUREMENTS: dict[str, Callable[[Lab], None]] = {
+    "numbers": numbers,
+    "texts": texts,
+    "sparse": sparse,
+    "depth": depth,
+    "due": due,
+    "tiers": tiers,
+    "aggregate": aggregate,
+    "segments": segments,
+    "calls": calls,
+}
+
+
+def main() -> None:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--keys", type=int, default=10_000_000)
+    parser.add_argument("--text-keys", type=int, default=5_000_000)
+    parser.add_argument("--jvm-keys", type=int, default=1_000_000, help="where figures are compared by key")
+    parser.add_argument("--jvm-heap", default="6g")
+    parser.add_argument("--batch", type=int, default=1_000_000)
+    parser.add_argument("--small", type=int, default=10_000, help="rows of a small batch")
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--only", nargs="*", default=[], choices=MEASUREMENTS)
+    parser.add_argument("--no-jvm", action="store_true")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as folder:
+        classes = None if given.no_jvm or not build_jvm(Path(folder)) else Path(folder)
+        lab = Lab(
+            given.keys, given.text_keys, given.jvm_keys, given.batch, given.small, given.batches, given.runs,
+            given.jvm_heap, build_ours(), classes,
+        )  # fmt: skip
+        print(f"{machine()}, medians of {given.runs}", flush=True)
+        for name, measure in MEASUREMENTS.items():
+            if not given.only or name in given.only:
+                measure(lab)
+    if given.json is not None:
+        rows = [{**asdict(figure), "reached": figure.reached} for figure in lab.figures]
+        given.json.write_text(json.dumps({"machine": machine(), "figures": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+//! What is due: found by deadlines, and by a look at every row; also where keys are refreshed in each batch.
+
+use tidemill_core::{Changes, Rows, StateMap};
+
+use crate::world;
+use crate::{Answer, Scenario, timed};
+
+pub(crate) struct Due {
+    rows: u64,
+    map: StateMap,
+}
+
+impl Due {
+    pub(crate) fn new(keys: u64, rows: u64) -> Self {
+        // Key k is due in millisecond k: at `now` those up to it are, wherever their hashes put them.
+        Self { rows, map: world::map::<i64>(keys, |key| Some(key.cast_signed())) }
+    }
+}
+
+fn answer(ns: u128, due: &Rows) -> Answer {
+    let digest = due.deadline.iter().flatten().fold(0i64, |digest, at| digest.wrapping_add(at * at));
+    Answer::default().with("ns", ns).with("rows", due.deadline.len()).with("digest", digest)
+}
+
+impl Scenario for Due {
+    fn run(&mut self, command: &str, _number: u64) -> Answer {
+        let now_ms = self.rows.cast_signed() - 1;
+        match command {
+            "ours" => {
+                let (ns, due) = timed(|| self.map.due(now_ms).unwrap());
+                answer(ns, &due)
+            }
+            "scan" => {
+                let (ns, due) = timed(|| scanned(&self.map, now_ms));
+                answer(ns, &due)
+            }
+            "refreshed" => {
+                let waiting = refreshed(&self.map, now_ms);
+                let (ns, due) = timed(|| waiting.due(now_ms).unwrap());
+                answer(ns, &due)
+            }
+            other => panic!("due cannot {other}"),
+        }
+    }
+}
+
+/// The due rows, found by a look at every deadline.
+fn scanned(map: &StateMap, now_ms: i64) -> Rows {
+    let all = map.scan().unwrap();
+    let deadline = all.deadline.into_iter().filter(|at| at.is_some_and(|at| at <= now_ms)).collect();
+    Rows { deadline, ..Rows::default() }
+}
+
+/// The map after a batch that put the deadlines of all due keys off.
+fn refreshed(map: &StateMap, now_ms: i64) -> StateMap {
+    let due = map.due(now_ms).unwrap();
+    let mut later = map.copy();
+    let rows = due.updated_at.len();
+    let changes = Changes {
+        keys: due.keys,
+        sub_keys: due.sub_keys,
+        values: due.values,
+        updated_at: due.updated_at,
+        deadline: vec![Some(i64::MAX - 1); rows],
+        deleted: vec![false; rows],
+    };
+    later.change(&changes).unwrap();
+    later.next_version().unwrap()
+}

@@ -1,0 +1,99 @@
+//! A batch of random updates of (count, sum), its delta made: look-up, sum, change; beside the peer's map in place.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Float64Array, Int64Array};
+use tidemill_core::operator::Groups;
+use tidemill_core::{Changes, Keys, SortedRun, StateMap};
+
+use crate::chance::key_of;
+use crate::peer::{self, Totals};
+use crate::world::{self, Batch, Key};
+use crate::{Answer, Scenario, timed};
+
+pub(crate) struct Updates<K> {
+    keys: u64,
+    rows: u64,
+    map: StateMap,
+    peer: Option<Totals<K>>,
+}
+
+impl<K: Key> Updates<K> {
+    pub(crate) fn new(keys: u64, rows: u64) -> Self {
+        Self { keys, rows, map: world::map::<K>(keys, |_| None), peer: None }
+    }
+
+    fn peer(&mut self) -> &mut Totals<K> {
+        let keys = self.keys;
+        self.peer.get_or_insert_with(|| Totals::new(keys))
+    }
+}
+
+/// The version after `batch`, and what it changed.
+pub(crate) fn update(map: &StateMap, batch: &Batch, at_ms: i64) -> (StateMap, SortedRun) {
+    let mut next = map.copy();
+    let Groups { keys, of } = Groups::new(&[Keys::new(std::slice::from_ref(&batch.keys)).unwrap()]).unwrap();
+    let found = next.get(&keys).unwrap();
+    let mut counts = or_zero(found.values[0].as_primitive::<Int64Type>());
+    let mut sums = or_zero(found.values[1].as_primitive::<Float64Type>());
+    for (&group, &amount) in of[0].iter().zip(batch.amounts.as_primitive::<Float64Type>().values()) {
+        counts[group as usize] += 1;
+        sums[group as usize] += amount;
+    }
+    let rows = keys.len();
+    next.change(&Changes {
+        keys: keys.columns().to_vec(),
+        sub_keys: Vec::new(),
+        values: vec![Arc::new(Int64Array::from(counts)), Arc::new(Float64Array::from(sums))],
+        updated_at: vec![at_ms; rows],
+        deadline: vec![None; rows],
+        deleted: vec![false; rows],
+    })
+    .unwrap();
+    let delta = next.delta().unwrap().unwrap();
+    (next, delta)
+}
+
+fn or_zero<T: arrow_array::ArrowPrimitiveType>(column: &arrow_array::PrimitiveArray<T>) -> Vec<T::Native> {
+    match arrow_array::Array::nulls(column) {
+        None => column.values().to_vec(),
+        Some(_) => column.iter().map(Option::unwrap_or_default).collect(),
+    }
+}
+
+impl<K: Key> Scenario for Updates<K> {
+    fn run(&mut self, command: &str, number: u64) -> Answer {
+        let numbers = |rows: u64, keys: u64| (0..rows).map(move |row| key_of(number, row, keys));
+        let (rows, keys) = (self.rows, self.keys);
+        match command {
+            "ours" => {
+                let batch = world::batch::<K>(number, rows, keys);
+                let (ns, (next, delta)) = timed(|| update(&self.map, &batch, 1));
+                drop(next);
+                Answer::default().with("ns", ns).with("digest", world::digest::<K>(&delta))
+            }
+            "hashbrown" => {
+                let batch = peer::rows::<K>(numbers(rows, keys));
+                let peer = self.peer();
+                let (ns, delta) = timed(|| peer.update(number, &batch));
+                peer.restore(numbers(rows, keys));
+                Answer::default().with("ns", ns).with("digest", peer::digest(&delta))
+            }
+            "fork" => {
+                const FORKS: u128 = 1000;
+                let (ns, _) =
+                    timed(|| (0..FORKS).map(|_| std::hint::black_box(self.map.copy()).deltas()).sum::<usize>());
+                #[expect(clippy::cast_precision_loss, reason = "a thousandth of a short time")]
+                Answer::default().with("ns", ns as f64 / FORKS as f64)
+            }
+            "clone" => {
+                let (ns, _) = timed(|| self.peer().clone());
+                Answer::default().with("ns", ns)
+            }
+            "memory" => Answer::default().with("bytes", self.map.runs().iter().map(SortedRun::nbytes).sum::<usize>()),
+            other => panic!("updates cannot {other}"),
+        }
+    }
+}

@@ -60,6 +60,33 @@ def unmoved(rows, state, context):
     return state, rows.select(["k", "ts"])
 
 
+def gone(key, rows, state):
+    if state.hasTimedOut:
+        state.remove()
+        return
+    state.update(1)
+    if all(row.ts is not None for row in rows):
+        try:
+            state.setTimeoutTimestamp(max(state.getCurrentWatermarkMs(), 1) + 3_600_000)
+        except RuntimeError:  # without a timeout
+            return
+    yield (key,)
+
+
+class Seen(tm.StatefulProcessor):
+    """Remembers that there was a row."""
+
+    def init(self, handle):
+        self.seen = handle.getValueState("seen", "n int")
+
+    def handleInputRows(self, key, rows, timerValues):
+        self.seen.update((sum(1 for _ in rows),))
+        yield (key[0],)
+
+    def close(self):
+        pass
+
+
 HOUR = ("ts", "1 hour")
 SLIDES = ("ts", "1 hour", "30 minutes")
 OPERATORS = {
@@ -74,12 +101,19 @@ OPERATORS = {
         tm.StateSpec.function(remember).timeout("1 day"), "int", "int"
     ),
     "function": lambda s: s.groupBy("k").mapWithState(tm.StateSpec.function(remember), "int", "int"),
+    "session": lambda s: s.groupBy(tm.session_window("ts", "1 hour"), "k").agg(n=tm.count()),
+    "groups by event time": lambda s: s.groupBy("k").flatMapGroupsWithState(
+        gone, "k string", "int", "append", "EventTimeTimeout"
+    ),
+    "processor by event time": lambda s: s.groupBy("k").transformWithState(Seen(), "k string", "append", "EventTime"),
+    "groups": lambda s: s.groupBy("k").flatMapGroupsWithState(gone, "k string", "int"),
+    "processor": lambda s: s.groupBy("k").transformWithState(Seen(), "k string", "append", "None"),
     "aggregate": lambda s: s.groupBy("k").agg(n=tm.count()),
     "whole tables": lambda s: s.groupBy("k").apply_batch(unmoved, "int", "k string, ts timestamp"),
 }
-HEEDS = list(OPERATORS)[:7]
+CANNOT_KEEP = [name for name in OPERATORS if name.startswith(("window", "sliding", "session", "duplicates"))]
+HEEDS = [*CANNOT_KEEP, *(name for name in OPERATORS if name.endswith("by event time"))]
 """Those that look at lateness; the others use no event time."""
-CANNOT_KEEP = list(OPERATORS)[:6]
 
 
 def late_for(name: str, late: str, tasks: int) -> tuple[Tester, list[str]]:
@@ -100,7 +134,7 @@ def test_a_late_row_is_counted_and_put_aside_by_every_operator_that_uses_event_t
 ) -> None:
     t, aside = late_for(name, late, tasks)
     counts = t.repository.head.counts
-    windowed = "window" in name  # there a row without a time is in no window, and put aside too
+    windowed = "window" in name or name == "session"  # there a row without a time is in no window, and put aside too
     expected = (2 if windowed else 1) if name in HEEDS else 0
     assert (counts.late_rows, counts.applied_rows) == (expected, 3 - expected)
     assert len(aside) == (expected if late == "quarantine" else 0)
@@ -118,5 +152,7 @@ def test_late_rows_are_kept_by_every_operator_that_can_and_refused_by_the_others
     assert (counts.late_rows, counts.applied_rows, aside) == (0, 3, [])
     if name == "function by event time":  # armed at no less than W(N−1): due in the same batch, because that moved it
         assert t.repository.head.operators["map-with-state"].timed_out == 1
+    elif name.startswith("processor"):
+        assert "late" in t.repository.state(variable="seen").column("k").to_pylist()
     elif name != "whole tables":
         assert "late" in t.repository.state().column("k").to_pylist()

@@ -110,7 +110,18 @@ def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
     ]
 
 
+def fractions(seed: int, keys: list[str | None]) -> list[list[tuple[Any, ...]]]:
+    """Floats whose sum depends on the order of adding."""
+    chance = random.Random(seed)
+    batches = at_random(seed, keys, 30)
+    some = [0.1, 0.2, 0.3, 0.7, -0.1, 1e16, -1e16, 1e-17, 1 / 3]
+    return [
+        [(row[0], chance.choice(some), *row[2:5], chance.choice(some), *row[6:]) for row in rows] for rows in batches
+    ]
+
+
 CASES = [
+    *(case("fractions", function, ("x", "f"), fractions(7, ["a", "b", None])) for function in ("sum", "mean")),
     *_cases("few-keys", at_random(1, ["a", "b", None], 14)),
     *(spreads(name, at_random(3, ["a", "b", None], 14), FINITE) for name in ("finite", "finite-again")),
     spreads("infinite", at_random(4, ["a", "b", "c"], 10), WITHOUT_ROWS),

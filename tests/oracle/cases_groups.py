@@ -106,11 +106,19 @@ def _scala(df: Any, kind: str, mode: str, timeout: str) -> Any:
     return DataFrame(made, spark)
 
 
-def _case(name: str, kind: str, mode: str, timeout: str, batches: Batches, times_ms: list[int] | None = None) -> Case:
-    """One program through one of the three operators; `kind`: map, flat-map or pandas."""
+def _case(
+    name: str,
+    kind: str,
+    mode: str,
+    timeout: str,
+    batches: Batches,
+    times_ms: list[int] | None = None,
+    watermark: bool = False,
+) -> Case:
+    """One program through one of the three operators; `kind`: map, flat-map or pandas. `watermark`: without timeout."""
 
     def marked(stream: Any) -> Any:
-        return stream if timeout == NONE else stream.withWatermark("ts", DELAY)
+        return stream.withWatermark("ts", DELAY) if watermark or timeout != NONE else stream
 
     def spark(df: Any) -> Any:
         if kind != "pandas":
@@ -136,6 +144,7 @@ def _cases(kind: str, modes: tuple[str, str, str]) -> list[Case]:
         _case("states", kind, modes[0], NONE, STATES),
         _case("idle", kind, modes[1], PROCESSING, IDLE, IDLE_MS),
         _case("late", kind, modes[2], EVENT, LATE),
+        _case("late-without-timeout", kind, modes[0], NONE, LATE, watermark=True),
     ]
     for seed, (mode, timeout) in enumerate(zip(modes, (NONE, PROCESSING, EVENT), strict=True)):
         batches, times_ms = at_random(seed, timeout)

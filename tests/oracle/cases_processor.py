@@ -208,15 +208,17 @@ def registered(rows: list[Any]) -> list[Any]:
     ]
 
 
-def case(name: str, batches: list[Any], processor: Callable[[], Any], mode: str, **more: Any) -> Case:
-    """The same processor on both."""
+def case(
+    name: str, batches: list[Any], processor: Callable[[], Any], mode: str, watermark: bool = False, **more: Any
+) -> Case:
+    """The same processor on both. `watermark`: also where the mode needs none."""
 
     def spark(frame: Any) -> Any:
-        frame = frame.withWatermark("ts", DELAY) if mode == "EventTime" else frame
+        frame = frame.withWatermark("ts", DELAY) if watermark or mode == "EventTime" else frame
         return frame.groupBy("k").transformWithState(processor(), OUTPUT, "Update", mode)
 
     def tidemill(stream: Any) -> Any:
-        stream = stream.withWatermark("ts", DELAY) if mode == "EventTime" else stream
+        stream = stream.withWatermark("ts", DELAY) if watermark or mode == "EventTime" else stream
         return stream.groupBy("k").transformWithState(processor(), OUTPUT, "Update", mode)
 
     return Case(f"processor-{name}", SCHEMA, batches, spark, tidemill, mode="update", **more)
@@ -274,6 +276,15 @@ CASES = [
     chained(commands(5, ["look"], event_time)),
     seeded("initial-state", LOOKS),
     seeded("initial-state-before-any-row", [[], *LOOKS[:3]]),
+    case("states-late", commands(6, STATES, event_time), Commanded, "None", watermark=True),
+    case(
+        "processing-time-late",
+        commands(7, [*STATES, *TIMERS], event_time),
+        lambda: Commanded(ttl_ms=3000, timers=True),
+        "ProcessingTime",
+        watermark=True,
+        triggers="one",
+    ),
     *(case(f"states-{seed}", commands(seed, STATES, lambda *_: None), Commanded, "None") for seed in (1, 2)),
     *(
         case(

@@ -27,8 +27,8 @@ def run(key: Any, says: Iterable[str], state: Any, *, in_pandas: bool = False) -
         for command in filter(None, program.split(",")):
             try:
                 found = _one(command[0], command[1:], state, in_pandas)
-            except (RuntimeError, ValueError, TypeError):
-                found = "refused"
+            except (RuntimeError, ValueError, TypeError) as error:
+                found = f"refused {_kind(error)}" if in_pandas else "refused"
             yield f"{name} {command} {found}"
 
 
@@ -44,9 +44,9 @@ def _one(verb: str, number: str, state: Any, in_pandas: bool) -> str:
             state.setTimeoutDuration(int(number))
         case "t":
             state.setTimeoutTimestamp(int(number))
+        case "a" if in_pandas:
+            state.setTimeoutTimestamp(int(number) + 3000)
         case "a":
-            if in_pandas:
-                raise TypeError("setTimeoutTimestamp takes one argument in PySpark")
             state.setTimeoutTimestamp(int(number), "3 seconds")
         case "g":
             found = state.get
@@ -58,6 +58,11 @@ def _one(verb: str, number: str, state: Any, in_pandas: bool) -> str:
         case "p":
             return str(state.getCurrentProcessingTimeMs())
     return "ok"
+
+
+def _kind(error: Exception) -> str:
+    """The kind of an error by Python's own classes, which is what a function written for either engine can catch."""
+    return next(kind.__name__ for kind in (ValueError, TypeError, RuntimeError) if isinstance(error, kind))
 
 
 def _text(value: bool) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tests.oracle.case import difference, ours
 from tests.oracle.cases import CASES
+from tests.oracle.cases_processor import INITIAL, OUTPUT, Seeded
 from tests.oracle.test_oracle import recorded
 
 ONE_OF_EACH = [
@@ -33,3 +35,17 @@ def test_operators_give_on_spark_what_they_should(spark_session: Any, name: str)
     assert len(found) == len(expected)
     for number, (spark, tidemill) in enumerate(zip(expected, found, strict=True)):
         assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+def test_the_initial_state_of_a_processor_may_be_sparks_grouped_data(request: Any, kind: str) -> None:
+    session = request.getfixturevalue("spark_session" if kind == "classic" else "connect_session")
+    initial = session.createDataFrame(INITIAL, "k string, n int").groupBy("k")
+
+    def query(stream: Any) -> Any:
+        return stream.groupBy("k").transformWithState(
+            Seeded(timers=True), OUTPUT, "Update", "ProcessingTime", initialState=initial
+        )
+
+    name = "processor-initial-state"
+    assert ours(dataclasses.replace(CASES[name], tidemill=query)) == recorded(name)

@@ -191,6 +191,7 @@ def aggregate(
     window: Any = None,
     by: dict[str, str] | None = None,
     parameters: dict[str, int] | None = None,
+    key_time: tuple[str, str] | None = None,
 ) -> Operator:
     """Running aggregates. `functions`: (output column, function, input column or None for count of rows). `by`: output
     column → the column that its value is chosen by, for min_by and max_by.
@@ -209,6 +210,9 @@ def aggregate(
     the output that holds `struct<start, end>`, at that place), `ends`: "never" (there is no watermark over the column),
     "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into no open window, and rows
     without a time, are late.
+
+    `key_time`: the key column that is the event time, and what the end of a key is ("forgotten" or "emitted", when the
+    watermark has reached it); windows then never end. Rows whose key is over are late, one without a time never is.
 
     One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, `x` and
     `x.set` (bool) for first and last, `x` and `x.by` for min_by, max_by and earliest, `x.count`, `x.mean` and `x.m2`

@@ -8,6 +8,7 @@ from tests.oracle import (
     cases_deduplicate,
     cases_distinct,
     cases_groups,
+    cases_key_time,
     cases_processor,
     cases_session,
     cases_union,
@@ -25,6 +26,7 @@ _FILES = (
     cases_distinct,
     cases_chain,
     cases_union,
+    cases_key_time,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -9,7 +9,7 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
-    AggregateOperator, AggregateSpec, Call, Cut, DeduplicateOperator, DeduplicateSpec, Ends, Forget,
+    AggregateOperator, AggregateSpec, Call, Cut, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyTimeSpec,
     KeyedFunctionOperator, KeyedFunctionSpec, LateRows, SessionOperator, SessionSpec, Timeout, WindowSpec,
 };
 
@@ -36,15 +36,7 @@ pub(crate) struct DeclaredWindow {
 
 impl DeclaredWindow {
     fn spec(self, py: Python<'_>) -> PyResult<WindowSpec> {
-        let ends = match self.ends.as_str() {
-            "never" => Ends::Never,
-            "forgotten" => Ends::Forgotten,
-            "emitted" => Ends::Emitted,
-            other => {
-                let text = format!("windows end \"never\", \"forgotten\" or \"emitted\", found {other:?}");
-                return Err(invalid(py, &text));
-            }
-        };
+        let ends = ends(py, &self.ends)?;
         let us = |ms: i64| ms.saturating_mul(1_000);
         let cut = match self.cut_ms {
             None => Cut::AsGiven,
@@ -56,6 +48,19 @@ impl DeclaredWindow {
             }
         };
         Ok(WindowSpec { column: self.column, cut, key: self.key.into(), place: self.place, output: self.output, ends })
+    }
+}
+
+/// What the end of a window or a key is.
+fn ends(py: Python<'_>, named: &str) -> PyResult<Ends> {
+    match named {
+        "never" => Ok(Ends::Never),
+        "forgotten" => Ok(Ends::Forgotten),
+        "emitted" => Ok(Ends::Emitted),
+        other => {
+            let text = format!("windows end \"never\", \"forgotten\" or \"emitted\", found {other:?}");
+            Err(invalid(py, &text))
+        }
     }
 }
 
@@ -111,7 +116,7 @@ pub(crate) fn sessions(
 
 /// Running aggregates.
 #[pyfunction]
-#[pyo3(signature = (name, key, input_schema, functions, window=None, by=None, parameters=None))]
+#[pyo3(signature = (name, key, input_schema, functions, window=None, by=None, parameters=None, key_time=None))]
 #[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 pub(crate) fn aggregate(
     py: Python<'_>,
@@ -122,13 +127,19 @@ pub(crate) fn aggregate(
     window: Option<DeclaredWindow>,
     by: Option<HashMap<String, String>>,
     parameters: Option<HashMap<String, u32>>,
+    key_time: Option<(String, String)>,
 ) -> PyResult<PyOperator> {
+    let key_time = match key_time {
+        None => None,
+        Some((column, named)) => Some(KeyTimeSpec { column, ends: ends(py, &named)? }),
+    };
     let spec = AggregateSpec {
         name: name.to_owned(),
         key,
         input: Arc::new(schema_in(input_schema)?),
         functions: calls(functions, by, parameters).raise(py)?,
         window: window.map(|window| window.spec(py)).transpose()?,
+        key_time,
     };
     Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))
 }

@@ -162,7 +162,8 @@ impl Model {
                 Timeout::EventTime(ms) => {
                     let floor = if late == LateRows::Keep { pass.late_ms } else { None };
                     let armed = latest.map(|time| (time + ms + 1).max(floor.unwrap_or(i64::MIN)));
-                    armed.max(old.and_then(|old| old.2))
+                    // The deadline 1 is that of initial states which wait for the watermark.
+                    armed.map(|at| if at == 1 { 2 } else { at }).max(old.and_then(|old| old.2))
                 }
             };
             match state {

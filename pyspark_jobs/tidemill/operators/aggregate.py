@@ -1,7 +1,7 @@
 """`.agg(…)`: running aggregates by key and window, declared and over a known input. Sessions stand in `sessions`.
 
 They are computed in Rust. State of a key is one row of partials; what leaves is one row for each key that a batch
-touched ("update" mode), or for each window that is over ("append").
+touched ("update" mode), or for each window, or key with an event time, that is over ("append").
 """
 
 from __future__ import annotations
@@ -66,27 +66,36 @@ class AggregateOperator(Declared):
         if given.window is not None and isinstance(given.window[0], SessionWindow):
             bound = BoundSessions.over(self.name, given, self.functions, self.output_mode or "append")
         else:
-            bound = BoundAggregate(self.name, given, self.functions, self._ends(given))
+            over = _what_ends(given)
+            bound = BoundAggregate(self.name, given, self.functions, over, self._ends(given, over))
         _ = bound.output_schema
         return bound
 
-    def _ends(self, given: Input) -> Ends:
-        """What the end of a window is: it needs a watermark over the windows' own column."""
-        ending = given.window is not None and given.event_time == given.window[0].column
-        if self.output_mode == "append" and not ending:
+    def _ends(self, given: Input, over: str | None) -> Ends:
+        """What the end of a key is, where `over` is the column whose time ends it."""
+        if over is None and self.output_mode == "append":
             what = "a window" if given.window is None else f"a watermark on `{given.window[0].column}`"
             raise InvalidInput(
                 f"operator `{self.name}`: outputMode 'append' is not allowed without {what}: no row would be final",
-                hint='group by tm.window(…) over the column of .withWatermark(…), or use outputMode="update"',
+                hint="group by tm.window(…) over the column of .withWatermark(…), or by that column, or use "
+                'outputMode="update"',
             )
-        if ending and given.late == "keep":
+        if over is None:
+            return "never"
+        if given.late == "keep":
+            what = f"keys by `{over}`, the event time," if over in given.key else "windows"
             raise InvalidInput(
-                f"operator `{self.name}`: windows cannot keep late rows: theirs are over; found "
+                f"operator `{self.name}`: {what} cannot keep late rows: theirs are over; found "
                 'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
-        if not ending:
-            return "never"
         return "emitted" if self.output_mode == "append" else "forgotten"
+
+
+def _what_ends(given: Input) -> str | None:
+    """The column by whose time a key is over: the windows' own, or a key column, where it is the event time."""
+    if given.window is not None and given.event_time == given.window[0].column:
+        return given.event_time
+    return given.event_time if given.event_time in given.key else None
 
 
 @dataclass(frozen=True)
@@ -108,20 +117,33 @@ class BoundAggregate(Defaults):
     name: str
     input: Input
     aggregates: tuple[tuple[str, Aggregate], ...]
+    over: str | None = None
     ends: Ends = "never"
     kind: str = "aggregate"
 
     def open(self) -> Handle:
         """The Rust operator."""
         functions, more = told(self.aggregates)
+        if self._key_time is not None:
+            more |= {"key_time": (self._key_time, self.ends)}
         return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window(), **more)
+
+    @property
+    def _key_time(self) -> str | None:
+        """The key column by whose time a key is over."""
+        by_window = self.input.window is not None and self.input.window[0].column == self.over
+        return None if by_window else self.over
+
+    @property
+    def _window_ends(self) -> Ends:
+        return self.ends if self._key_time is None else "never"
 
     def _window(self) -> _Window | None:
         if self.input.window is None:
             return None
         window, place = self.input.window
         cut = (window.size_ms, window.slide_ms, window.start_ms) if isinstance(window, Window) else None
-        return _Window(window.column, cut, (START, END), place, self._shown, self.ends)
+        return _Window(window.column, cut, (START, END), place, self._shown, self._window_ends)
 
     @property
     def _shown(self) -> str:
@@ -131,13 +153,15 @@ class BoundAggregate(Defaults):
 
     @property
     def clock(self) -> Clock | None:
-        """Event time, where windows end."""
+        """Event time, where keys end."""
         return None if self.ends == "never" else "event"
 
     @property
     def event_time(self) -> str | None:
-        """The window, where windows end: it counts by its end."""
-        return None if self.ends == "never" else self._shown
+        """The window, where windows end: it counts by its end. Else the event time among the key columns."""
+        if self.ends == "never":
+            return None
+        return self._key_time or self._shown
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
@@ -161,10 +185,12 @@ class BoundAggregate(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """Output column → function and column; the windows, and what their end is."""
+        """Output column → function and column; the windows, the event time, and what the end of a key is."""
         rules = {output: str(a) for output, a in self.aggregates}
         if self.input.window is not None:
-            rules |= {"window": str(self.input.window[0]), "window ends": self.ends}
+            rules |= {"window": str(self.input.window[0]), "window ends": self._window_ends}
+        if self._key_time is not None:
+            rules |= {"keys end": f"{self.ends} at {self._key_time}"}
         return rules
 
     def __str__(self) -> str:

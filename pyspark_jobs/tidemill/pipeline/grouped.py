@@ -173,8 +173,8 @@ class GroupedStream(Generic[S]):
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 
         By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
-        window that a batch changed; either forgets it then. By `tm.session_window(…)` there is only "append", without a
-        window only "update".
+        window that a batch changed; either forgets it then. So it is by the event time of `.withWatermark`, where that
+        is a key column. By `tm.session_window(…)` there is only "append", without any of them only "update".
         """
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 

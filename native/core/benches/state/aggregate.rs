@@ -33,6 +33,7 @@ impl Aggregate {
             input: Arc::new(columns()),
             functions: vec![call("count", Function::Count, None), call("sum", Function::Sum, Some("amount"))],
             window: None,
+            key_time: None,
         };
         Self { keys, rows, map, operator: AggregateOperator::new(&spec).unwrap(), peer: None }
     }

@@ -1,5 +1,5 @@
 //! Running aggregates by key, and by window. State of a key is one row of partials; each pass emits a row for every key
-//! it touched, or, for windows that are emitted at their end, for every window that is over.
+//! it touched, or, where keys are emitted at their end, for every one that is over.
 //!
 //! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
 
@@ -10,6 +10,7 @@ use arrow_schema::{Fields, SchemaRef};
 use super::calls::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::groups::Groups;
+use super::key_time::{KeyTime, KeyTimeSpec};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
@@ -33,6 +34,8 @@ pub struct AggregateSpec {
     pub functions: Vec<Call>,
     /// The windows by which rows are grouped beside their key.
     pub window: Option<WindowSpec>,
+    /// The key column that is the event time, if one is; windows then do not end.
+    pub key_time: Option<KeyTimeSpec>,
 }
 
 /// Running aggregates at work.
@@ -41,6 +44,7 @@ pub struct AggregateOperator {
     name: String,
     key: Vec<InputColumn>,
     windows: Option<Windows>,
+    key_time: Option<KeyTime>,
     aggregates: Aggregates,
     maps: [MapSchema; 1],
     prepared: SchemaRef,
@@ -67,6 +71,8 @@ impl AggregateOperator {
             key_fields.splice(place..place, windows.key_fields());
             shown_fields.insert(windows.place(), windows.output_field());
         }
+        let key_time = spec.key_time.as_ref();
+        let key_time = key_time.map(|time| KeyTime::new(&spec.name, &spec.input, &key_fields, time)).transpose()?;
         let (key_fields, shown_fields) = (Fields::from(key_fields), Fields::from(shown_fields));
         let aggregates = Aggregates::new(&spec.name, &spec.input, &spec.functions)?;
         let value = aggregates.partial_fields();
@@ -74,7 +80,8 @@ impl AggregateOperator {
         let prepared = joined(&spec.name, &key_fields, &value)?;
         let map = map_of(&spec.name, MAP, &key_fields, &value)?;
         let name = spec.name.clone();
-        Ok(Self { name, key, windows, aggregates, maps: [map], prepared, output, metrics: Metrics::default() })
+        let metrics = Metrics::default();
+        Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, metrics })
     }
 
     /// How many columns a key has, a window's too.
@@ -87,17 +94,36 @@ impl AggregateOperator {
         windows.place()..windows.place() + self.key_width() - self.key.len()
     }
 
-    /// Rows with their windows, without those that fall into none that is open.
+    /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
     fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<(RecordBatch, Keys, Option<BooleanBuffer>)> {
-        let Some(windows) = &self.windows else {
-            let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, rows)?, rows.num_rows())?;
-            return Ok((rows.clone(), keys, None));
+        let (rows, late) = match &self.key_time {
+            None => (rows.clone(), None),
+            Some(time) => time.open(&self.name, rows, pass.late_ms)?,
         };
-        let Assigned { rows, keys, outside } = windows.assign(&self.name, rows, pass.late_ms)?;
+        let Some(windows) = &self.windows else {
+            let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
+            return Ok((rows, keys, late));
+        };
+        let Assigned { rows, keys, outside } = windows.assign(&self.name, &rows, pass.late_ms)?;
         let mut columns = InputColumn::all_of(&self.key, &self.name, &rows)?;
         columns.splice(windows.place()..windows.place(), keys);
         let keys = keys_of(&columns, rows.num_rows())?;
-        Ok((rows, keys, outside))
+        Ok((rows, keys, one_after_the_other(late, outside)))
+    }
+
+    /// What the end of a key is.
+    fn ends(&self) -> Ends {
+        let by_window = self.windows.as_ref().map_or(Ends::Never, Windows::ends);
+        self.key_time.as_ref().map_or(by_window, KeyTime::ends)
+    }
+
+    /// The first ms of the watermark at which each key is over.
+    fn deadlines(&self, keys: &Keys) -> Result<Vec<Option<i64>>> {
+        match (&self.key_time, &self.windows) {
+            (Some(time), _) => time.deadlines(keys),
+            (None, Some(windows)) => windows.deadlines(&keys.columns()[self.window_keys(windows)], keys.len()),
+            (None, None) => Ok(vec![None; keys.len()]),
+        }
     }
 
     fn emit(&self, keys: Keys, accumulators: &Accumulators, out: &mut Output) -> Result<()> {
@@ -116,14 +142,10 @@ impl AggregateOperator {
     fn update(&mut self, groups: Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<Folded> {
         let accumulators = self.fold(&groups, chunks, map)?;
         let rows = groups.len();
-        let keys = groups.keys.columns().to_vec();
+        let deadline = self.deadlines(&groups.keys)?;
         let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
-        let deadline = match &self.windows {
-            None => vec![None; rows],
-            Some(windows) => windows.deadlines(&keys[self.window_keys(windows)], rows)?,
-        };
         map.change(&Changes {
-            keys,
+            keys: groups.keys.columns().to_vec(),
             sub_keys: Vec::new(),
             values: partials.concat(),
             updated_at: vec![at_ms; rows],
@@ -135,7 +157,7 @@ impl AggregateOperator {
         Ok(Folded { keys: groups.keys, accumulators })
     }
 
-    /// Forgets the windows that are over, and emits them where that is when they are.
+    /// Forgets the keys that are over, and emits them where that is when they are.
     fn close(&mut self, ends: Ends, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
         let due = map.due(now_ms)?;
@@ -195,7 +217,7 @@ impl Operator for AggregateOperator {
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.name, maps)?;
         let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key_width(), chunks)?)?;
-        let ends = self.windows.as_ref().map_or(Ends::Never, Windows::ends);
+        let ends = self.ends();
         if !groups.is_empty() {
             let folded = self.update(groups, chunks, map, pass.batch_time_ms)?;
             if ends != Ends::Emitted {
@@ -208,4 +230,11 @@ impl Operator for AggregateOperator {
     fn metrics(&self) -> Metrics {
         self.metrics
     }
+}
+
+/// Which rows `first` or, of the rows that it left, `then` marks.
+fn one_after_the_other(first: Option<BooleanBuffer>, then: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
+    let (Some(first), Some(then)) = (&first, &then) else { return first.or(then) };
+    let mut left = then.iter();
+    Some(first.iter().map(|marked| marked || left.next() == Some(true)).collect())
 }

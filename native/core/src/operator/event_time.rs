@@ -110,15 +110,19 @@ pub(super) fn without_late(
 ) -> Result<(RecordBatch, Option<BooleanBuffer>)> {
     let (Some(column), Some(late_ms)) = (column, late_ms) else { return Ok((rows, None)) };
     let late = late_rows(rows.column(column).as_ref(), late_ms)?;
-    let kept = match &late {
-        None => rows,
-        Some(late) => filter_record_batch(&rows, &BooleanArray::new(!late, None))?,
-    };
-    Ok((kept, late))
+    Ok((without(rows, late.as_ref())?, late))
+}
+
+/// The rows that are not late.
+pub(super) fn without(rows: RecordBatch, late: Option<&BooleanBuffer>) -> Result<RecordBatch> {
+    match late {
+        None => Ok(rows),
+        Some(late) => Ok(filter_record_batch(&rows, &BooleanArray::new(!late, None))?),
+    }
 }
 
 /// Which rows are at or before `late_ms`, to the microsecond; `None`: none is.
-fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
+pub(super) fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
     let times_ms = expiry_ms(column, 0)?;
     let values = times_ms.values();
     let late = BooleanBuffer::collect_bool(values.len(), |row| values[row] <= late_ms);

@@ -9,6 +9,7 @@ mod columns;
 mod deduplicate;
 mod event_time;
 mod groups;
+mod key_time;
 mod keyed_function;
 mod output;
 mod processor;
@@ -26,6 +27,7 @@ pub use aggregate::{AggregateOperator, AggregateSpec};
 pub use calls::Call;
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
+pub use key_time::KeyTimeSpec;
 pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };

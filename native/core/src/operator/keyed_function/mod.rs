@@ -205,9 +205,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
                 let floor = if self.late == LateRows::Keep { pass.late_ms } else { None };
                 let latest = self.latest_event_times(groups, chunks)?;
                 let deadline = |(old, latest): (&Option<i64>, Option<i64>)| {
-                    let armed =
-                        latest.map(|time_ms| after(time_ms, timeout_ms)).map(|at| floor.map_or(at, |f| at.max(f)));
-                    armed.max(*old)
+                    let armed = latest.map(|time_ms| after(time_ms, timeout_ms).max(floor.unwrap_or(i64::MIN)));
+                    armed.map(initial::apart).max(*old)
                 };
                 Ok(old.iter().zip(latest).map(deadline).collect())
             }

@@ -1,0 +1,135 @@
+"""Aggregates by the event time itself: late rows, keys that are over, append and update mode, chains behind them."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import tidemill as tm
+from tests.oracle.case import ORIGIN, Case
+
+SCHEMA = "k string, ts timestamp, n int, other timestamp"
+DELAY = "5 seconds"
+_FOLDER = tempfile.TemporaryDirectory(prefix="tidemill-oracle-")
+
+
+def at(seconds: float) -> Any:
+    return ORIGIN + timedelta(seconds=seconds)
+
+
+def row(k: str | None, seconds: float | None, n: int) -> tuple[Any, ...]:
+    ts = None if seconds is None else at(seconds)
+    return k, ts, n, at(3 * n)
+
+
+BOUNDARIES = [
+    [row("a", 1, 1), row("a", 1, 2), row("b", 1, 3), row("a", None, 4), row(None, 2, 5)],
+    [row("a", 1, 6), row("a", 6.0005, 7), row("a", None, 8)],
+    # The watermark is at 1 s after the batch before: what is at it is late, what is a microsecond behind is not.
+    [row("a", 1, 9), row("a", 1.000001, 10), row("b", 1.0005, 11), row("b", 20, 12)],
+    [row("a", 15, 13), row("a", 15.000001, 14), row("b", 20, 15)],
+    [],
+    [row("a", 14, 16), row("c", 60, 17)],
+    [row("c", 60, 18), row("c", 55, 19), row("c", 55.001, 20)],
+    [row("c", 200, 21)],
+]
+
+
+def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
+    """Ten batches over few times, which drift forward and often come too late; some rows have none."""
+    chance = random.Random(seed)
+
+    def one(number: int) -> tuple[Any, ...]:
+        seconds = number * 4 + chance.choice([-12, -8, -6, -5, -4, 0, 1, 2.0005, 4])
+        return row(chance.choice(["a", "b", None]), None if chance.random() < 0.08 else seconds, chance.randrange(9))
+
+    return [*([one(number) for _ in range(chance.randrange(14))] for number in range(9)), [row("end", 400, 0)]]
+
+
+def counted(grouped: Any) -> Any:
+    """Spark's side of the aggregation."""
+    from pyspark.sql import functions
+
+    return grouped.agg(functions.count("*").alias("rows"), functions.sum("n").alias("total"))
+
+
+FIRST = {"rows": tm.count(), "total": tm.sum("n")}
+
+
+def late(stream: Any) -> Any:
+    return stream.withWatermark("ts", DELAY)
+
+
+def case(name: str, mode: str, batches: list[list[tuple[Any, ...]]], *key: str) -> Case:
+    return Case(
+        f"key-time-{name}-{mode}",
+        SCHEMA,
+        batches,
+        lambda df: counted(late(df).groupBy(*key)),
+        lambda stream: late(stream).groupBy(*key).agg(outputMode=mode, **FIRST),
+        mode=mode,
+    )
+
+
+def chain(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any]) -> Case:
+    """What is aggregated by event time goes on: `spark` and `tidemill` are given the first aggregation."""
+    return Case(
+        f"key-time-chain-{name}",
+        SCHEMA,
+        at_random(seed),
+        lambda df: spark(counted(late(df).groupBy("k", "ts"))),
+        lambda stream: tidemill(late(stream).groupBy("k", "ts").agg(outputMode="append", **FIRST)),
+    )
+
+
+def _window(*arguments: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.window(*arguments)
+
+
+def _summed(grouped: Any) -> Any:
+    from pyspark.sql import functions
+
+    # Of sums alone Spark's optimizer would make one aggregation, without the first one's late rows.
+    return grouped.agg(functions.count("*").alias("keys"), functions.sum("rows").alias("all"))
+
+
+AGAIN = {"keys": tm.count(), "all": tm.sum("rows"), "outputMode": "append", "name": "again"}
+
+
+def by_other_windows(mode: str) -> Case:
+    """Windows over a column that is not the event time, which is a key column: keys end by the latter."""
+    return Case(
+        f"key-time-other-windows-{mode}",
+        SCHEMA,
+        at_random(6),
+        lambda df: counted(late(df).groupBy(_window("other", "10 seconds"), "ts")),
+        lambda s: late(s).groupBy(tm.window("other", "10 seconds"), "ts").agg(outputMode=mode, **FIRST),
+        mode=mode,
+    )
+
+
+CASES = [
+    *(case("boundaries", mode, BOUNDARIES, "k", "ts") for mode in ("append", "update")),
+    *(case("random", mode, at_random(1), "ts", "k") for mode in ("append", "update")),
+    case("alone", "append", at_random(2), "ts"),
+    chain(
+        "window",
+        3,
+        lambda df: _summed(df.groupBy(_window("ts", "10 seconds"), "k")),
+        lambda s: s.groupBy(tm.window("ts", "10 seconds"), "k").agg(**AGAIN),
+    ),
+    chain("same", 4, lambda df: _summed(df.groupBy("ts")), lambda s: s.groupBy("ts").agg(**AGAIN)),
+    chain(
+        "duplicates",
+        5,
+        # Which of several times comes first is not told, so of each only what they have in common is compared.
+        lambda df: df.dropDuplicates(["k", "total"]).select("k", "total"),
+        lambda s: s.dropDuplicates(["k", "total"]).select("k", "total").write(tm.Parquet(_FOLDER.name)),
+    ),
+    *(by_other_windows(mode) for mode in ("append", "update")),
+]

@@ -1,0 +1,116 @@
+"""Every operator: code that does not fit the state is refused before anything runs, and the message shows both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+
+SCHEMA = "k string, other int, ts timestamp, n int"
+
+
+def keep(*arguments: Any) -> Any:
+    return None
+
+
+class Keeping(tm.StatefulProcessor):
+    """One variable of each kind, of types that are told."""
+
+    def __init__(self, value: str = "n int", element: str = "n int", entry: str = "n int") -> None:
+        self.value, self.element, self.entry = value, element, entry
+
+    def init(self, handle: Any) -> None:
+        """Its variables."""
+        handle.getValueState("count", self.value)
+        handle.getListState("list", self.element)
+        handle.getMapState("map", "at string", self.entry)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        """Nothing."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def mapped(state: str = "int", key: str = "k") -> Callable[[Any], Any]:
+    return lambda s: s.groupBy(key).mapWithState(tm.StateSpec.function(keep), state, "int", name="op")
+
+
+def grouped(state: str = "total double") -> Callable[[Any], Any]:
+    return lambda s: s.groupBy("k").flatMapGroupsWithState(keep, "k string", state, name="op")
+
+
+def in_pandas(state: str = "total double") -> Callable[[Any], Any]:
+    return lambda s: s.groupBy("k").applyInPandasWithState(keep, "k string", state, "append", "NoTimeout", name="op")
+
+
+def processed(**types: str) -> Callable[[Any], Any]:
+    return lambda s: s.groupBy("k").transformWithState(Keeping(**types), "k string", "append", "None", name="op")
+
+
+def whole(state: str = "total long") -> Callable[[Any], Any]:
+    return lambda s: s.groupBy("k").apply_batch(keep, state, "k string", name="op")
+
+
+CHANGES = {
+    "mapWithState: type": (mapped(), mapped("string"), ["state int", "state string"]),
+    "mapWithState: name": (mapped("a int"), mapped("b int"), ["a int", "b int"]),
+    "mapWithState: key": (mapped(), mapped(key="other"), ["['k']", "['other']"]),
+    "groups: type": (grouped(), grouped("total float"), ["total double", "total float"]),
+    "groups: name": (grouped(), grouped("sum double"), ["total double", "sum double"]),
+    "pandas: type": (in_pandas(), in_pandas("total long"), ["total double", "total bigint"]),
+    "pandas: one more": (in_pandas(), in_pandas("total double, n int"), ["total double", "total double, n int"]),
+    "value state": (processed(), processed(value="n long"), ["n int", "n bigint"]),
+    "list state": (processed(), processed(element="m int"), ["n int", "m int"]),
+    "map state": (processed(), processed(entry="n string"), ["n int", "n string"]),
+    "apply_batch": (whole(), whole("total int"), ["total bigint", "total int"]),
+    "agg: function": (
+        lambda s: s.groupBy("k").agg(v=tm.sum("n"), name="op"),
+        lambda s: s.groupBy("k").agg(v=tm.max("n"), name="op"),
+        ["sum(n)", "max(n)"],
+    ),
+    "agg: column": (
+        lambda s: s.groupBy("k").agg(v=tm.sum("n"), name="op"),
+        lambda s: s.groupBy("k").agg(v=tm.sum("other"), name="op"),
+        ["sum(n)", "sum(other)"],
+    ),
+    "window: size": (
+        lambda s: s.groupBy(tm.window("ts", "1 minute")).agg(v=tm.count(), name="op"),
+        lambda s: s.groupBy(tm.window("ts", "2 minutes")).agg(v=tm.count(), name="op"),
+        ["60000", "120000"],
+    ),
+    "session: gap": (
+        lambda s: s.groupBy(tm.session_window("ts", "1 minute"), "k").agg(v=tm.count(), name="op"),
+        lambda s: s.groupBy(tm.session_window("ts", "2 minutes"), "k").agg(v=tm.count(), name="op"),
+        ["60000", "120000"],
+    ),
+    "duplicates: key": (
+        lambda s: s.dropDuplicates(["k"], name="op"),
+        lambda s: s.dropDuplicates(["k", "n"], name="op"),
+        ["['k']", "['k', 'n']"],
+    ),
+    "another operator": (mapped(), grouped(), ["map-with-state", "groups-with-state"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_code_that_does_not_fit_the_state_is_refused_and_both_are_shown(tmp_path: Any, change: str) -> None:
+    first, second, both = CHANGES[change]
+
+    def pipeline(operator: Callable[[Any], Any]) -> tm.Pipeline:
+        p = tm.Pipeline("changing")
+        operator(p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA)).withWatermark("ts", "1 second"))
+        return p
+
+    tm.open(pipeline(first), root=str(tmp_path / "root")).init()
+    assert tm.open(pipeline(first), root=str(tmp_path / "root")).run(engine="local") == []
+    with pytest.raises(tm.InvalidInput) as refused:
+        tm.open(pipeline(second), root=str(tmp_path / "root")).run(engine="local")
+    text = str(refused.value)
+    assert "`op`" in text
+    for part in both:
+        assert part in text, text

@@ -37,8 +37,8 @@ def next_watermark(watermark: int, batch: list[Row]) -> int:
     return max([watermark, *(second(ts) - DELAY for _, ts, _ in batch if ts is not None)])
 
 
-def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> list[list[Any]]:
-    """(start, key, count, sum) of each batch, sorted."""
+def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> list[tuple[list[Any], int]]:
+    """(start, key, count, sum) of each batch, sorted, and how many windows are open after it."""
     state: dict[tuple[int, str | None], tuple[int, int]] = {}
     watermark, found = 0, []
     for batch in batches:
@@ -57,7 +57,7 @@ def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> 
             values = state.pop((begin, key))
             if mode == "append":
                 out.append((begin, key, *values))
-        found.append(sorted(out, key=repr))
+        found.append((sorted(out, key=repr), len(state)))
     return found
 
 
@@ -72,8 +72,9 @@ def test_windows_hold_what_a_plain_loop_holds(
     window = tm.window("ts", f"{size} seconds", f"{slide} seconds", timedelta(seconds=start))
     stream.groupBy(window, "k").agg(rows=tm.count(), total=tm.sum("n"), outputMode=mode)
     tester = Tester(p, tasks=tasks)
-    for batch, expected in zip(batches, windowed(batches, size, slide, start, mode), strict=True):
+    for batch, (expected, held) in zip(batches, windowed(batches, size, slide, start, mode), strict=True):
         result = tester.batch(batch)
+        assert tester.repository.state().num_rows == held
         found = [(second(w["start"]), k, count, total) for w, k, count, total in result.outputs]
         assert all(w["end"] - w["start"] == timedelta(seconds=size) for w, *_ in result.outputs)
         assert sorted(found, key=repr) == expected
@@ -81,8 +82,8 @@ def test_windows_hold_what_a_plain_loop_holds(
         tester.restart()
 
 
-def deduplicated(batches: Batches, kind: str) -> list[list[Row]]:
-    """The rows that pass, batch by batch, sorted."""
+def deduplicated(batches: Batches, kind: str) -> list[tuple[list[Row], int]]:
+    """The rows that pass, batch by batch, sorted, and how many keys are known after each."""
     known: dict[Any, float] = {}
     watermark, found = 0, []
     for batch in batches:
@@ -104,7 +105,7 @@ def deduplicated(batches: Batches, kind: str) -> list[list[Row]]:
             known = {name: until for name, until in known.items() if until > watermark}
             watermark = next_watermark(watermark, batch)
         known = {name: until for name, until in known.items() if until > watermark}
-        found.append(sorted(out, key=repr))
+        found.append((sorted(out, key=repr), len(known)))
     return found
 
 
@@ -119,8 +120,9 @@ def test_the_first_row_of_a_key_passes_as_in_a_plain_loop(kind: str, batches: Ba
     else:
         stream.dropDuplicates(["k"] if kind == "key" else ["k", "ts"])
     tester = Tester(p, tasks=tasks)
-    for batch, expected in zip(batches, deduplicated(batches, kind), strict=True):
+    for batch, (expected, held) in zip(batches, deduplicated(batches, kind), strict=True):
         assert sorted(tester.batch(batch).outputs, key=repr) == [
             (k, None if ts is None else ts, n) for k, ts, n in expected
         ]
+        assert tester.repository.state().num_rows == held
         tester.restart()

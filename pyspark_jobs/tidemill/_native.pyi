@@ -422,6 +422,7 @@ def transform_with_state(
     time_zone: str,
     initial: Any,
     frames: Callable[..., Any] | None,
+    on_error: str,
 ) -> Operator:
     """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
 
@@ -436,9 +437,12 @@ def transform_with_state(
     `frames`: None, or a function of the rows and the keys of a visit that gives what makes pandas frames of them
     (`tidemill.operators.processor_frames`); the processor is given frames then, and gives frames back.
 
+    `on_error`: "fail", or "quarantine": a key for whose rows or timers a call fails keeps its variables and timers as
+    they were, emits nothing, and its rows are put aside. `handleInitialState` fails the pass in either case.
+
     One map a variable, in their order, then `timers`: key, expiry_ms → nothing, then, with `initial`, `initial`: key,
-    row → what is stored. A list's sub-key is a position, a map's
-    the user's key; a deadline is when a row has lived its time, or a timer is due.
+    row → what is stored. A list's sub-key is a position, a map's the user's key; a deadline is when a row has lived its
+    time, or a timer is due.
     """
 
 @final

@@ -29,6 +29,19 @@ impl OnError {
             other => Err(invalid(py, &format!("on_error is \"fail\" or \"quarantine\", found {other:?}"))),
         }
     }
+
+    /// The one line that says why the calls for a key failed, where it is to be put aside for that; else the error.
+    pub(crate) fn put_aside(self, py: Python<'_>, error: Error) -> Result<String, Error> {
+        if self == Self::Fail {
+            return Err(error);
+        }
+        let Error::External(inner) = error else { return Err(error) };
+        let raised = inner.downcast::<PyErr>().map_err(Error::External)?;
+        match first_line(py, &raised) {
+            Some(line) => Ok(line),
+            None => Err(external(*raised)),
+        }
+    }
 }
 
 /// Where in a pass a call is: its key, and the chunk of its row, if it has one.
@@ -95,19 +108,6 @@ impl Caller {
         }
         let text = format!("operator `{}` cannot show a row to Python: {}", self.operator, error.value(py));
         self.located(invalid(py, &text), Place { key: py.None().bind(py), chunk })
-    }
-
-    /// The one line that says why the calls for a key failed, where it is to be put aside for that; else the error.
-    pub(crate) fn put_aside(&self, py: Python<'_>, error: Error) -> Result<String, Error> {
-        if self.on_error == OnError::Fail {
-            return Err(error);
-        }
-        let Error::External(inner) = error else { return Err(error) };
-        let raised = inner.downcast::<PyErr>().map_err(Error::External)?;
-        match first_line(py, &raised) {
-            Some(line) => Ok(line),
-            None => Err(external(*raised)),
-        }
     }
 
     /// `error` with the attributes that say where it arose.

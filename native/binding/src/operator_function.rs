@@ -84,7 +84,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         let mut start = 0;
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.caller.put_aside(self.py, error)?;
+                let reason = self.of.caller.on_error.put_aside(self.py, error)?;
                 self.retire_if_kept().map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }

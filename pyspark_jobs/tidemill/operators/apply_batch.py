@@ -1,7 +1,8 @@
 """`.apply_batch(step, …)`: a user's function over whole tables, called once a task and batch with all its keys.
 
 No counterpart in Spark. It works on Arrow tables, so its engine half is Python, over the same state maps. INVARIANT:
-a call sees and changes only keys that its rows have; what else it gives back is refused.
+a call sees and changes only keys that its rows have; what else it gives back is refused. A call that fails has changed
+nothing: it may be made again with fewer keys.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import is_unnamed, matching, to_arrow
 from ..state.columns import MapColumns
-from .contract import Declared, Defaults, Input, key_schema
+from .contract import Declared, Defaults, Input, OnError, check_on_error, key_schema
 from .initial import Initial
-from .keys import KeySet, batch_of, in_hash_order, repeated, shown
+from .keys import KeySet, KeyTexts, batch_of, in_hash_order, repeated, shown
 
 STATE_MAP = "state"
 
@@ -44,6 +45,7 @@ class ApplyBatchOperator(Declared):
     step: Step
     state_schema: Any
     output_schema: Any
+    on_error: str = "fail"
 
     def bind(self, given: Input) -> BoundApplyBatch:
         """Checks the function, and that the output has the key columns, by which its rows are put in order."""
@@ -62,7 +64,8 @@ class ApplyBatchOperator(Declared):
         for name in state.names:
             if name in key.names:
                 raise InvalidInput(f"operator `{self.name}`: the state has the key column `{name}`: leave it out")
-        return BoundApplyBatch(self.name, given, self.step, state, is_unnamed(self.state_schema), output)
+        on_error = check_on_error(self.name, self.on_error)
+        return BoundApplyBatch(self.name, given, self.step, state, is_unnamed(self.state_schema), output, on_error)
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class BoundApplyBatch(Defaults):
     state: pa.Schema
     state_unnamed: bool
     output_schema: pa.Schema
+    on_error: OnError = "fail"
     kind: str = "apply-batch"
 
     @property
@@ -118,7 +122,9 @@ class ApplyBatch:
         self._key = list(operator.input.key)
         names = operator.input.schema.names
         self._sent = [*self._key, *(name for name in names if name not in self._key)]
-        self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0}
+        self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0, "failed": 0}
+        self._failed: list[tuple[pa.RecordBatch, str]] = []
+        self._aside: list[tuple[int, pa.RecordBatch, list[str]]] = []
 
     def prepare(self, rows: pa.RecordBatch, pass_: _native.Pass, combine: bool = True) -> Prepared:
         """All rows, none combined, whatever `pass_` and `combine` say."""
@@ -132,27 +138,65 @@ class ApplyBatch:
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: _native.Pass) -> pa.RecordBatch:
         """One call for all rows of the pass, in plan order; none where there are no rows."""
-        output_schema = self.operator.output_schema
         if not any(chunk.num_rows for chunk in chunks):
-            return pa.RecordBatch.from_pylist([], schema=output_schema)
+            return pa.RecordBatch.from_pylist([], schema=self.operator.output_schema)
         rows = pa.Table.from_batches(chunks).select(self.operator.input.schema.names)
-        keys = KeySet(rows.select(self._key))
+        self._counts["rows"] += rows.num_rows
+        made = self._applied(rows, KeySet(rows.select(self._key)), pass_)
+        self._keep_aside(chunks)
+        return batch_of(in_hash_order(pa.concat_tables(made), self._key))
+
+    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
+        """The rows of keys whose calls failed, where `on_error` says so."""
+        aside, self._aside = self._aside, []
+        return aside
+
+    def _applied(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> list[pa.Table]:
+        """What a call for these keys gives; where it fails and may, what calls for half of them each give.
+
+        What a key comes to does not depend on which keys come with it, so those that do not fail are as in one call.
+        """
+        try:
+            return [self._one_call(rows, keys, pass_)]
+        except InvalidInput as error:
+            if self.operator.on_error == "fail":
+                raise
+            if keys.keys.num_rows == 1:
+                key = tuple(keys.keys.to_pylist()[0].values())
+                self._failed.append((keys.keys, f"{error.first_line} for key `{shown(key)}`"))
+                return [self.operator.output_schema.empty_table()]
+        of_rows, half = batch_of(rows.select(self._key)), keys.keys.num_rows // 2
+        made = []
+        for part in (keys.keys.slice(0, half), keys.keys.slice(half)):
+            own = KeySet(pa.Table.from_batches([part]))
+            made += self._applied(rows.filter(own.holds(of_rows)), own, pass_)
+        return made
+
+    def _one_call(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> pa.Table:
         found, values = self._map.get_many(keys.keys)
         known = keys.keys.filter(found)
         columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
         state = pa.Table.from_arrays(columns, schema=self._state_schema)
         after, output = self._call(rows, state, BatchContext(pass_.batch_time_ms, pass_.watermark_ms))
-        self._replace(known, self._checked(after, keys), pass_)
-        self._counts["rows"] += rows.num_rows
-        if output is None:
-            return pa.RecordBatch.from_pylist([], schema=output_schema)
-        made = matching(output, output_schema, f"{self._what} returned as output")
-        self._check_keys(made, keys, "output")
-        return batch_of(in_hash_order(made, self._key))
+        states, made = self._checked(after, keys), self.operator.output_schema.empty_table()
+        if output is not None:
+            made = matching(output, self.operator.output_schema, f"{self._what} returned as output")
+            self._check_keys(made, keys, "output")
+        self._replace(known, states, pass_)
+        return made
 
-    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
-        """Nothing: a step sees all keys at once, so none of them fails by itself."""
-        return []
+    def _keep_aside(self, chunks: Sequence[pa.RecordBatch]) -> None:
+        failed, self._failed = self._failed, []
+        if not failed:
+            return
+        keys, why = zip(*failed, strict=True)
+        self._counts["failed"] += len(failed)
+        reasons = KeyTexts(batch_of(pa.Table.from_batches(keys)), list(why))
+        for number, chunk in enumerate(chunks):
+            of_rows = reasons.of(chunk.select(self._key))
+            rows = chunk.filter(of_rows.is_valid())
+            if rows.num_rows:
+                self._aside.append((number, rows, of_rows.drop_null().to_pylist()))
 
     def finish(self) -> list[_native.StateMap]:
         """The map with everything applied."""
@@ -169,7 +213,7 @@ class ApplyBatch:
     def _call(self, rows: pa.Table, state: pa.Table, context: BatchContext) -> tuple[pa.Table, pa.Table | None]:
         try:
             made = self.operator.step(rows, state, context)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InvalidInput(
                 f"{self._what} raised `{type(error).__name__}: {error}`\n{traceback.format_exc()}"
             ) from error

@@ -41,6 +41,23 @@ class KeySet:
         return self._map.get_many(keys)[0]
 
 
+class KeyTexts:
+    """A text for each of some distinct keys."""
+
+    def __init__(self, keys: pa.RecordBatch, texts: list[str]) -> None:
+        name = "text"
+        while name in keys.schema.names:
+            name += "_"
+        values = pa.schema([pa.field(name, pa.string())])
+        self._map = _native.StateMap.open(_native.MapSchema("texts", keys.schema, pa.schema([]), values), [], 0, _END)
+        self._map.put_many(keys, pa.record_batch([pa.array(texts, pa.string())], schema=values), 0)
+
+    def of(self, keys: pa.RecordBatch) -> pa.Array:
+        """The text of each of `keys`; null where it has none."""
+        found, values = self._map.get_many(keys)
+        return pc.if_else(found, values.column(0), None)
+
+
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Each key that comes more than once, and how often."""
     if keys.num_rows < 2:

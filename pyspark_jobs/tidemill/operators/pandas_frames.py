@@ -66,9 +66,13 @@ class Frames:
         frames = [one.copy() for one in answer if self._given.checked(one)]
         if self._calls.key_by_key:
             for one in frames:
-                _Given(self._calls.output, self._calls.time_zone).alone(number, one)
+                self.check_alone(number, one)
         for one in frames:
             self._given.take(number, one)
+
+    def check_alone(self, number: int, frame: Any) -> None:
+        """`DoesNotFit` where the rows of a frame, which was checked, are not of the declared types."""
+        _Given(self._calls.output, self._calls.time_zone).alone(number, frame)
 
     def finish(self) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
         """All rows, and (key, number of rows) in their order."""

@@ -20,8 +20,10 @@ MOST_ROWS = 10_000
 class ProcessorFrames(Frames):
     """The frames of one visit; the Rust operator asks for them key by key."""
 
-    def __init__(self, output: pa.Schema, time_zone: str, rows: pa.RecordBatch, keys: pa.RecordBatch) -> None:
-        super().__init__(FrameFunction(iter, output, time_zone, key_by_key=False), _widened(rows), _widened(keys))
+    def __init__(
+        self, output: pa.Schema, time_zone: str, rows: pa.RecordBatch, keys: pa.RecordBatch, *, key_by_key: bool
+    ) -> None:
+        super().__init__(FrameFunction(iter, output, time_zone, key_by_key), _widened(rows), _widened(keys))
 
     def key(self, number: int) -> tuple[Any, ...]:
         """The key as PySpark has it here: Python's own numbers, and pandas' times."""
@@ -42,6 +44,8 @@ class ProcessorFrames(Frames):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         for frame in answer:
             if self._given.checked(frame):
+                if self._calls.key_by_key:
+                    self.check_alone(number, frame)
                 self._given.take(number, frame.copy())  # it may be changed and given again
 
 

@@ -76,9 +76,10 @@ class ProcessorTask:
             raise
         return rows
 
-    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
-        """Nothing: a processor that raises fails the batch."""
-        return []
+    def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
+        """The rows of keys whose calls failed, where `on_error` says so."""
+        aside: Sequence[tuple[int, Any, Sequence[str]]] = self.inner.put_aside()
+        return aside
 
     def finish(self) -> list[Any]:
         """Calls `close`."""
@@ -117,6 +118,7 @@ class ProcessorTask:
             time_zone=operator.input.time_zone,
             initial=None if operator.initial_rows is None else self._initial(operator.initial_rows),
             frames=operator.frames if operator.rows_as == "frames" else None,
+            on_error=operator.on_error,
         )
 
     def _initial(self, given: InitialRows) -> InitialColumns:

@@ -20,7 +20,7 @@ from ..names import map_name
 from ..schema import to_arrow
 from ..settings import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
-from .contract import Clock, Declared, Defaults, Handle, Input, column, key_schema
+from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial
 from .pandas_here import check_pandas
 from .processor_initial import InitialRows
@@ -53,6 +53,7 @@ class TransformWithStateOperator(Declared):
     initial_state: Any = None
     event_time_column: str = ""
     rows_as: RowsAs = "rows"
+    on_error: str = "fail"
 
     @property
     def _method(self) -> str:
@@ -87,6 +88,7 @@ class TransformWithStateOperator(Declared):
             event_time=self._event_time(given, output_schema, what),
             initial_rows=initial,
             rows_as=self.rows_as,
+            on_error=check_on_error(self.name, self.on_error),
         )
         return bound.with_variables()
 
@@ -130,6 +132,7 @@ class BoundTransformWithState(Defaults):
     event_time: str | None = None
     initial_rows: InitialRows | None = None
     rows_as: RowsAs = "rows"
+    on_error: OnError = "fail"
     kind: str = "transform-with-state"
 
     def with_variables(self) -> BoundTransformWithState:
@@ -227,7 +230,8 @@ class BoundTransformWithState(Defaults):
         """What makes the frames of a visit; pandas is imported here."""
         from .processor_frames import ProcessorFrames
 
-        return ProcessorFrames(self.output_schema, self.input.time_zone, rows, keys)
+        key_by_key = self.on_error == "quarantine"
+        return ProcessorFrames(self.output_schema, self.input.time_zone, rows, keys, key_by_key=key_by_key)
 
     def open(self) -> Handle:
         """The Rust operator with a copy of the processor."""

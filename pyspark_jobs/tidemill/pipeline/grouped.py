@@ -114,18 +114,28 @@ class GroupedStream(Generic[S]):
         eventTimeColumnName: str = "",
         *,
         name: str | None = None,
+        on_error: str = "fail",
     ) -> S:
         """A `StatefulProcessor` (PySpark's or `tm.StatefulProcessor`): called once a key with its rows, once a timer.
         Spark: `transformWithState`, PySpark's form with `Row`s.
 
         `outputStructType`: DDL, `pyarrow.Schema` or `StructType` of what it yields. `outputMode`: "append" or "update",
         which change nothing here. `timeMode`: "None", "ProcessingTime" (batch time) or "EventTime" (the watermark).
-        `eventTimeColumnName`: the output column that is the event time of what reads it.
+        `eventTimeColumnName`: the output column that is the event time of what reads it. `on_error`: "fail", or
+        "quarantine": where a call for a key's rows or timers raises, its rows of the batch are put aside, and all its
+        variables and timers stay as they were.
         """
         chosen = "transform-with-state" if name is None else name
         return self.add(
             TransformWithStateOperator(
-                chosen, statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName
+                chosen,
+                statefulProcessor,
+                outputStructType,
+                outputMode,
+                timeMode,
+                initialState,
+                eventTimeColumnName,
+                on_error=on_error,
             )
         )
 
@@ -139,6 +149,7 @@ class GroupedStream(Generic[S]):
         eventTimeColumnName: str = "",
         *,
         name: str | None = None,
+        on_error: str = "fail",
     ) -> S:
         """As `transformWithState`, with pandas frames in and out (pandas 2). Spark: `transformWithStateInPandas`."""
         chosen = "transform-with-state-in-pandas" if name is None else name
@@ -152,6 +163,7 @@ class GroupedStream(Generic[S]):
                 initialState,
                 eventTimeColumnName,
                 rows_as="frames",
+                on_error=on_error,
             )
         )
 
@@ -178,14 +190,18 @@ class GroupedStream(Generic[S]):
         """
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 
-    def apply_batch(self, step: Step, stateSchema: Any, outputSchema: Any, *, name: str | None = None) -> S:
+    def apply_batch(
+        self, step: Step, stateSchema: Any, outputSchema: Any, *, name: str | None = None, on_error: str = "fail"
+    ) -> S:
         """A function over whole Arrow tables, called once a task and batch with all its keys. Spark has none such.
 
         `step(rows, state, context) -> (state, output)`. `rows` are the batch's rows of some keys, in plan order;
         `state` has the key and state columns of those of these keys that have a state. What it returns as state
         replaces it: a key that is missing there loses its state. `output` (or None) has the columns of `outputSchema`,
         the key columns among them. `context` has `batch_time_ms` and `watermark_ms`. Which keys come together depends
-        on the number of tasks, so the result must be a function of each key by itself.
+        on the number of tasks, so the result must be a function of each key by itself. `on_error`: "fail", or
+        "quarantine": where a call fails, calls for half of its keys each are made instead, and so on, until the keys
+        that fail are alone; their rows of the batch are put aside, and their states stay as they were.
 
         >>> import pyarrow as pa, tidemill as tm
         >>> def add(rows, state, context):
@@ -200,7 +216,8 @@ class GroupedStream(Generic[S]):
         >>> t.batch([("a", 10)]).outputs
         [('a', 11)]
         """
-        return self.add(ApplyBatchOperator("apply-batch" if name is None else name, step, stateSchema, outputSchema))
+        chosen = "apply-batch" if name is None else name
+        return self.add(ApplyBatchOperator(chosen, step, stateSchema, outputSchema, on_error))
 
     def add(self, operator: Operator) -> S:
         """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""

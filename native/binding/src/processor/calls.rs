@@ -1,10 +1,15 @@
 //! The calls of one visit: the processor is called for key after key, or timer after timer, and what it yields is taken.
+//!
+//! INVARIANT: where keys may be put aside, one whose call failed is not called again in the visit, and leaves nothing:
+//! its variables and timers are as stored, and what its earlier timers emitted is dropped.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -20,8 +25,9 @@ use super::rows::{Feed, PyRows, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
+use crate::caller::OnError;
 use crate::error::external;
-use crate::value::{Builder, Decoder, Field, Shape, Zone};
+use crate::value::{Builder, Decoder, Field, Refused, Shape, Zone};
 
 /// A variable of a processor.
 pub(super) enum Variable {
@@ -49,6 +55,15 @@ impl Variable {
         Ok(())
     }
 
+    fn forget(&self, py: Python<'_>, key: usize) -> PyResult<()> {
+        match self {
+            Self::Value(state) => state.bind(py).try_borrow_mut()?.forget(key),
+            Self::List(state) => state.bind(py).try_borrow_mut()?.forget(key),
+            Self::Map(state) => state.bind(py).try_borrow_mut()?.forget(key),
+        }
+        Ok(())
+    }
+
     fn finish(&self, py: Python<'_>) -> Result<Written> {
         match self {
             Self::Value(state) => state.bind(py).try_borrow_mut().map_err(|error| external(error.into()))?.finish(py),
@@ -61,6 +76,7 @@ impl Variable {
 /// A user's processor, and the shapes of what it sees.
 pub(super) struct PythonProcessor {
     pub(super) operator: String,
+    pub(super) on_error: OnError,
     pub(super) processor: Py<PyAny>,
     pub(super) time_mode: TimeMode,
     pub(super) key: Vec<Field>,
@@ -104,12 +120,32 @@ impl PythonProcessor {
         }
     }
 
+    fn timers<'py>(&self, py: Python<'py>) -> PyResult<PyRefMut<'py, PyTimers>> {
+        Ok(self.timers.bind(py).try_borrow_mut()?)
+    }
+
+    /// Adds a row that the processor gave; where it does not fit, all of it or nothing, so that its key may be put aside.
+    fn parse(&self, row: &Bound<'_, PyAny>, outputs: &mut [Builder]) -> std::result::Result<(), Refused> {
+        if self.on_error == OnError::Fail {
+            return self.output.parse_into(row, &self.zone, outputs);
+        }
+        let parsed = self.output.parse(row, &self.zone)?;
+        self.output.append(row.py(), &parsed, outputs).map_err(Refused::Raised)
+    }
+
+    /// Nothing becomes of this key in this visit.
+    fn forget(&self, py: Python<'_>, key: usize) -> PyResult<()> {
+        self.variables.iter().try_for_each(|variable| variable.forget(py, key))?;
+        self.timers(py)?.forget(key);
+        Ok(())
+    }
+
     fn begin(&self, py: Python<'_>, visit: &Visit<'_>) -> PyResult<()> {
         for (variable, stored) in self.variables.iter().zip(visit.stored) {
             variable.begin(py, stored)?;
         }
         if let Some(stored) = visit.stored.last() {
-            self.timers.bind(py).try_borrow_mut()?.begin(stored);
+            self.timers(py)?.begin(stored);
         }
         Ok(())
     }
@@ -128,6 +164,8 @@ struct Run<'a, 'py> {
     keys: Vec<Decoder>,
     times: Bound<'py, PyTimerValues>,
     exchange: Exchange<'py>,
+    /// The keys whose calls failed, and why.
+    failed: BTreeMap<u32, String>,
 }
 
 impl<'a, 'py> Run<'a, 'py> {
@@ -147,6 +185,7 @@ impl<'a, 'py> Run<'a, 'py> {
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             times: Bound::new(py, PyTimerValues::of(visit.pass, of.time_mode)).map_err(external)?,
             exchange,
+            failed: BTreeMap::new(),
         })
     }
 
@@ -158,8 +197,9 @@ impl<'a, 'py> Run<'a, 'py> {
             let place = self.place("handleInputRows", &key, one_chunk(&rows[start..end]));
             self.of.at.enter(number as usize);
             let given = self.given(start..end)?;
-            let answer = method.call1((&key, given, &self.times)).map_err(|error| place.raised(error))?;
-            self.take(number, &answer, &place)?;
+            let answer = method.call1((&key, given, &self.times)).map_err(|error| place.raised(error));
+            let taken = answer.and_then(|answer| self.take(number, &answer, &place));
+            self.unless_failed(number, taken)?;
             start = end;
         }
         Ok(())
@@ -207,8 +247,7 @@ impl<'a, 'py> Run<'a, 'py> {
             Exchange::Rows { outputs, emitted_by, .. } => {
                 for item in answer.try_iter().map_err(|_| place.not_rows(answer))? {
                     let item = item.map_err(|error| place.raised(error))?;
-                    let taken = self.of.output.parse_into(&item, &self.of.zone, outputs);
-                    taken.map_err(|refused| place.misfit(refused))?;
+                    self.of.parse(&item, outputs).map_err(|refused| place.misfit(refused))?;
                     emitted_by.push(key);
                 }
                 Ok(())
@@ -223,16 +262,29 @@ impl<'a, 'py> Run<'a, 'py> {
     fn timers(&mut self, fires: &[(u32, i64)]) -> Result<()> {
         let method = self.method(intern!(self.py, "handleExpiredTimer"))?;
         for &(number, expiry_ms) in fires {
+            if self.failed.contains_key(&number) {
+                continue;
+            }
             let key = self.key(number)?;
             let place = self.place("handleExpiredTimer", &key, None);
             self.of.at.enter(number as usize);
             let named = self.named(&key, expiry_ms).map_err(external)?;
-            let answer = method.call((), Some(&named)).map_err(|error| place.raised(error))?;
-            self.take(number, &answer, &place)?;
-            let mut timers = self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
-            timers.fired(number as usize, expiry_ms);
+            let answer = method.call((), Some(&named)).map_err(|error| place.raised(error));
+            let taken = answer.and_then(|answer| self.take(number, &answer, &place));
+            if self.unless_failed(number, taken)? {
+                self.of.timers(self.py).map_err(external)?.fired(number as usize, expiry_ms);
+            }
         }
         Ok(())
+    }
+
+    /// Whether a call has succeeded; where it failed and its key is to be put aside, nothing of that key is kept.
+    fn unless_failed(&mut self, number: u32, called: Result<()>) -> Result<bool> {
+        let Err(error) = called else { return Ok(true) };
+        let reason = self.of.on_error.put_aside(self.py, error)?;
+        self.of.forget(self.py, number as usize).map_err(external)?;
+        self.failed.insert(number, reason);
+        Ok(false)
     }
 
     fn named(&self, key: &Bound<'py, PyAny>, expiry_ms: i64) -> PyResult<Bound<'py, PyDict>> {
@@ -264,13 +316,18 @@ impl<'a, 'py> Run<'a, 'py> {
         Place { operator: &self.of.operator, method, key, chunk }
     }
 
-    fn finish(self) -> Result<Answer> {
+    fn finish(mut self) -> Result<Answer> {
         let mut written: Vec<Written> =
             self.of.variables.iter().map(|variable| variable.finish(self.py)).collect::<Result<_>>()?;
-        let mut timers = self.of.timers.bind(self.py).try_borrow_mut().map_err(|error| external(error.into()))?;
-        written.push(timers.finish());
-        let (outputs, emitted_by) = self.emitted()?;
-        Ok(Answer { written, outputs, emitted_by })
+        written.push(self.of.timers(self.py).map_err(external)?.finish());
+        let failed = std::mem::take(&mut self.failed);
+        let (mut outputs, mut emitted_by) = self.emitted()?;
+        if !failed.is_empty() {
+            let stays: BooleanArray = emitted_by.iter().map(|key| Some(!failed.contains_key(key))).collect();
+            outputs = filter_record_batch(&outputs, &stays)?;
+            emitted_by.retain(|key| !failed.contains_key(key));
+        }
+        Ok(Answer { written, outputs, emitted_by, failed: failed.into_iter().collect() })
     }
 
     fn emitted(self) -> Result<(RecordBatch, Vec<u32>)> {

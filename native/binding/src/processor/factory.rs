@@ -16,6 +16,7 @@ use super::rows::RowKind;
 use super::timers::PyTimers;
 use super::value_state::PyValueState;
 use crate::arrow::schema_in;
+use crate::caller::OnError;
 use crate::error::{Raise, invalid};
 use crate::operator::PyOperator;
 use crate::operator_factory::late_rows;
@@ -87,6 +88,7 @@ pub(crate) fn transform_with_state(
     time_zone: &str,
     initial: Option<Initial<'_>>,
     frames: Option<Py<PyAny>>,
+    on_error: &str,
 ) -> PyResult<PyOperator> {
     let initial = initial.map(|initial| initial.schemas()).transpose()?;
     let output = Arc::new(schema_in(output_schema)?);
@@ -115,6 +117,7 @@ pub(crate) fn transform_with_state(
     });
     let processor = PythonProcessor {
         operator: name.to_owned(),
+        on_error: OnError::named(py, on_error)?,
         processor,
         frames,
         time_mode: spec.time_mode,

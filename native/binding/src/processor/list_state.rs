@@ -56,6 +56,11 @@ impl PyListState {
         self.stored = stored.clone();
     }
 
+    /// Nothing became of the list of this key: its calls failed.
+    pub(super) fn forget(&mut self, key: usize) {
+        self.slots[key] = Slot::default();
+    }
+
     /// What became of the lists of all keys.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let (mut removed, mut positions) = (Vec::new(), Vec::new());

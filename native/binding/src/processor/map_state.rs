@@ -67,6 +67,11 @@ impl PyMapState {
         self.stored = stored.clone();
     }
 
+    /// Nothing became of the entries of this key: its calls failed.
+    pub(super) fn forget(&mut self, key: usize) {
+        self.slots[key] = None;
+    }
+
     /// What became of the entries of all keys.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let mut removed = Vec::new();

@@ -55,6 +55,11 @@ impl PyTimers {
         }
     }
 
+    /// Nothing became of the timers of this key: its calls failed.
+    pub(super) fn forget(&mut self, key: usize) {
+        self.slots[key] = None;
+    }
+
     /// What became of the timers of all keys.
     pub(super) fn finish(&mut self) -> Written {
         let (mut removed, mut keys, mut expiries) = (Vec::new(), Vec::new(), Vec::new());

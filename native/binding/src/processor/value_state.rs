@@ -42,6 +42,11 @@ impl PyValueState {
         self.stored = stored.clone();
     }
 
+    /// Nothing became of the value of this key: its calls failed.
+    pub(super) fn forget(&mut self, key: usize) {
+        self.slots[key] = Slot::AsStored;
+    }
+
     /// What became of the values of all keys.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let mut removed = Vec::new();

@@ -229,3 +229,19 @@ fn keys_at(chunks: &[Keys], rows: &[RowAt]) -> Result<Keys> {
     let hashes = rows.iter().map(|at| chunks[at.chunk as usize].hash(at.row as usize)).collect();
     any.rebuilt(columns.collect::<Result<_>>()?, hashes)
 }
+
+/// The places of `keys` that are not `excluded`; both are sorted.
+#[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+pub(super) fn places_without(keys: &Keys, excluded: &Keys) -> Vec<u32> {
+    let mut left = Vec::with_capacity(keys.len());
+    let mut next = 0;
+    for row in 0..keys.len() {
+        while next < excluded.len() && excluded.cmp_at(next, keys, row).is_lt() {
+            next += 1;
+        }
+        if next == excluded.len() || !excluded.eq_at(next, keys, row) {
+            left.push(row as u32);
+        }
+    }
+    left
+}

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::key::Keys;
 use crate::map::{Found, Rows};
 use crate::operator::columns::keys_of;
+use crate::operator::groups::places_without;
 
 /// States and deadlines by key number.
 pub(super) struct Known {
@@ -52,7 +53,7 @@ impl Known {
     /// sorted.
     pub(super) fn of_rows(rows: &Rows, excluded: &Keys, timeout: Timeout) -> Result<(Keys, Self)> {
         let keys = keys_of(&rows.keys, rows.updated_at.len())?;
-        let left = without(&keys, excluded);
+        let left = places_without(&keys, excluded);
         let picks = UInt32Array::from(left.clone());
         let all = left.len() == keys.len();
         let values = rows.values.iter().map(|column| if all { Ok(column.clone()) } else { take(column, &picks, None) });
@@ -70,20 +71,4 @@ impl Known {
     pub(super) fn may_be_armed_alone(&self) -> bool {
         self.is_armed
     }
-}
-
-/// The places of `keys` that are not `excluded`.
-#[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
-fn without(keys: &Keys, excluded: &Keys) -> Vec<u32> {
-    let mut left = Vec::with_capacity(keys.len());
-    let mut next = 0;
-    for row in 0..keys.len() {
-        while next < excluded.len() && excluded.cmp_at(next, keys, row).is_lt() {
-            next += 1;
-        }
-        if next == excluded.len() || !excluded.eq_at(next, keys, row) {
-            left.push(row as u32);
-        }
-    }
-    left
 }

@@ -5,7 +5,7 @@
 //! written. The calls stand behind `Processor`. INVARIANT: in the first batch the initial state is handed over before
 //! all else. Keys with rows are visited then, in (hash, bytes) order; then the timers that are due by then, by (expiry,
 //! hash, bytes). A timer registered while timers fire waits for the next pass, and one that has fired is gone, whatever
-//! its call did.
+//! its call did. A key whose calls failed is as it was before them, and is not called again in that pass.
 
 mod initial;
 mod spec;
@@ -17,15 +17,16 @@ mod visit;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::{Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_schema::{Fields, Schema, SchemaRef};
+use arrow_select::take::take;
 
 pub use spec::{ProcessorSpec, TimeMode, Variable};
 pub use visit::{Answer, Calls, Processor, Stored, Visit, Written};
 
 use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::{expiry_ms, without_late};
+use super::groups::places_without;
 use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -80,6 +81,7 @@ impl<P: Processor> ProcessorOperator<P> {
         })
     }
 
+    /// Calls the processor for the keys that have rows; returns those whose calls failed.
     fn call_with_rows(
         &mut self,
         groups: &Groups,
@@ -87,14 +89,19 @@ impl<P: Processor> ProcessorOperator<P> {
         maps: &mut [StateMap],
         pass: &Pass,
         out: &mut Output,
-    ) -> Result<()> {
+    ) -> Result<Keys> {
         let (rows, ends) = groups.rows();
         self.metrics.rows += rows.len() as u64;
-        self.visit(&groups.keys, Calls::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)
+        let failed = self.visit(&groups.keys, Calls::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)?;
+        for (key, reason) in &failed {
+            let start = key.checked_sub(1).map_or(0, |before| ends[before as usize]);
+            out.put_aside(&rows[start..ends[*key as usize]], reason.clone());
+        }
+        groups.keys.take(&failed.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
     }
 
-    /// Fires the timers that are due.
-    fn call_due(&mut self, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
+    /// Fires the timers that are due, but for those of the keys `excluded`.
+    fn call_due(&mut self, excluded: &Keys, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let now_ms = match (self.time_mode, pass.kind) {
             (TimeMode::ProcessingTime, PassKind::Data) => Some(pass.batch_time_ms),
             (TimeMode::EventTime, _) => pass.watermark_ms,
@@ -103,14 +110,22 @@ impl<P: Processor> ProcessorOperator<P> {
         let (Some(now_ms), [.., timers]) = (now_ms, &*maps) else { return Ok(()) };
         let due = timers.due(now_ms)?;
         let [expiry] = due.sub_keys.as_slice() else { return Ok(()) };
-        let all = keys_of(&due.keys, due.updated_at.len())?;
-        let (keys, mut fires) = by_key(&all, expiry.as_primitive::<Int64Type>().values())?;
+        let (mut all, mut expiries): (Keys, Int64Array) =
+            (keys_of(&due.keys, due.updated_at.len())?, expiry.as_primitive().clone());
+        if !excluded.is_empty() {
+            let left = places_without(&all, excluded);
+            expiries = take(&expiries, &UInt32Array::from(left.clone()), None)?.as_primitive().clone();
+            all = all.take(&left)?;
+        }
+        let (keys, mut fires) = by_key(&all, expiries.values())?;
         if fires.is_empty() {
             return Ok(());
         }
         fires.sort_unstable_by_key(|&(key, expiry_ms)| (expiry_ms, key));
-        self.metrics.timed_out += fires.len() as u64;
-        self.visit(&keys, Calls::Timers(&fires), maps, pass, out)
+        let failed = self.visit(&keys, Calls::Timers(&fires), maps, pass, out)?;
+        let fired = fires.iter().filter(|fire| failed.binary_search_by_key(&fire.0, |one| one.0).is_err());
+        self.metrics.timed_out += fired.count() as u64;
+        Ok(())
     }
 
     /// Hands the rows of the initial state over, each once.
@@ -122,7 +137,11 @@ impl<P: Processor> ProcessorOperator<P> {
         out: &mut Output,
     ) -> Result<()> {
         let Some(found) = initial::taken(initial, pass.batch_time_ms)? else { return Ok(()) };
-        self.visit(&found.keys, Calls::Initial { rows: &found.rows, ends: &found.ends }, maps, pass, out)
+        let calls = Calls::Initial { rows: &found.rows, ends: &found.ends };
+        match self.visit(&found.keys, calls, maps, pass, out)?.into_iter().next() {
+            None => Ok(()),
+            Some((_, reason)) => Err(Error::InvalidInput(reason)),
+        }
     }
 
     /// How many maps hold variables and timers.
@@ -130,7 +149,7 @@ impl<P: Processor> ProcessorOperator<P> {
         self.ttl_ms.len() + 1
     }
 
-    /// Reads what is stored of `keys`, makes the calls, and writes what they came to.
+    /// Reads what is stored of `keys`, makes the calls, and writes what they came to; returns the keys that failed.
     fn visit(
         &mut self,
         keys: &Keys,
@@ -138,7 +157,7 @@ impl<P: Processor> ProcessorOperator<P> {
         maps: &mut [StateMap],
         pass: &Pass,
         out: &mut Output,
-    ) -> Result<()> {
+    ) -> Result<Vec<(u32, String)>> {
         let now_ms = pass.batch_time_ms;
         let expired_ms = |map: usize| self.ttl_ms.get(map).copied().flatten().map(|_| now_ms);
         let stored = maps.iter().enumerate().map(|(number, map)| fetch(map, keys, expired_ms(number)));
@@ -155,7 +174,9 @@ impl<P: Processor> ProcessorOperator<P> {
             self.metrics.rows_updated += put;
             self.metrics.rows_removed += removed;
         }
-        out.emit(keys.take(&answer.emitted_by)?, answer.outputs)
+        self.metrics.failed += answer.failed.len() as u64;
+        out.emit(keys.take(&answer.emitted_by)?, answer.outputs)?;
+        Ok(answer.failed)
     }
 
     /// Takes out what has lived its time.
@@ -220,10 +241,11 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
             self.call_initial(maps, initial, pass, out)?;
         }
         let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
-        if !groups.is_empty() {
-            self.call_with_rows(&groups, chunks, maps, pass, out)?;
-        }
-        self.call_due(maps, pass, out)?;
+        let failed = match groups.is_empty() {
+            true => groups.keys,
+            false => self.call_with_rows(&groups, chunks, maps, pass, out)?,
+        };
+        self.call_due(&failed, maps, pass, out)?;
         self.forget(maps, pass)
     }
 

@@ -70,7 +70,7 @@ fn nothing(has_value: bool) -> Written {
 fn answer(written: Vec<Written>, emitted: &[(i64, i64)], by: &[u32]) -> Result<Answer> {
     let column = |take: fn(&(i64, i64)) -> i64| Arc::new(emitted.iter().map(take).collect::<Int64Array>()) as ArrayRef;
     let outputs = RecordBatch::try_new(output_schema(), vec![column(|one| one.0), column(|one| one.1)])?;
-    Ok(Answer { written, outputs, emitted_by: by.to_vec() })
+    Ok(Answer { written, outputs, emitted_by: by.to_vec(), failed: Vec::new() })
 }
 
 fn output_schema() -> SchemaRef {

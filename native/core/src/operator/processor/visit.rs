@@ -85,6 +85,8 @@ pub struct Answer {
     pub outputs: RecordBatch,
     /// The key number of each emitted row.
     pub emitted_by: Vec<u32>,
+    /// The keys whose calls failed, ascending, and why: nothing of them is written or emitted.
+    pub failed: Vec<(u32, String)>,
 }
 
 /// Something that is called key by key and keeps several variables of each.

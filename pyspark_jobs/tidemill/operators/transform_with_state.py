@@ -180,8 +180,12 @@ class BoundTransformWithState(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """The clock that timers go by, and which variables there are."""
-        variables = ", ".join(sorted(f"{one.kind} {one.name}" for one in self.variables))
+        """The clock that timers go by, and which variables there are, and of which rows have a time to live.
+
+        How long that is may change: what is stored keeps its deadline. What has none would live for ever.
+        """
+        lives = {False: "", True: " with ttl"}
+        variables = ", ".join(sorted(f"{one.kind} {one.name}{lives[one.ttl_ms is not None]}" for one in self.variables))
         return {"timeMode": self.time_mode, "variables": variables or "none"}
 
     @property

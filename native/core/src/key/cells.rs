@@ -56,6 +56,19 @@ impl Cells {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(i))
     }
 
+    /// Whether all cells have 8 canonical bytes.
+    pub(super) fn are_words(&self) -> bool {
+        self.nulls.is_none() && !matches!(self.data, Data::Bool(_) | Data::I128(_) | Data::Bytes(..))
+    }
+
+    /// The cells, if they are integers of 8 bytes without nulls.
+    pub(super) fn plain_i64(&self) -> Option<&[i64]> {
+        match &self.data {
+            Data::I64(values) if self.nulls.is_none() => Some(values),
+            _ => None,
+        }
+    }
+
     pub(super) fn cell(&self, i: usize) -> Cell<'_> {
         if self.is_null(i) { Cell::Null } else { self.data.cell(i) }
     }

@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: equal keys have equal hashes and equal canonical bytes, whatever batch or width they came from.
 //! INVARIANT: keys are ordered by hash, then column by column by canonical bytes, null first.
+//! INVARIANT: XXH3-64 of 8 bytes is a bijection: where the key is one such number, equal hashes are equal keys.
 
 mod canonical;
 mod cells;
@@ -12,14 +13,15 @@ mod tests;
 
 use std::cmp::Ordering;
 
-use arrow_array::{ArrayRef, UInt32Array};
-use arrow_select::take::take;
+use arrow_array::ArrayRef;
 
 use crate::error::{Error, Result};
+use crate::run::{Pick, gather};
 use cells::Cells;
 
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
+pub(crate) use order::by_hash;
 
 /// The key columns (and sub-key columns, which order but are not hashed) of one batch.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Keys {
     cells: Vec<Cells>,
     hashes: Vec<u64>,
     hashed: usize,
+    /// Whether the hash tells keys apart by itself.
+    is_told_by_hash: bool,
 }
 
 impl Keys {
@@ -42,7 +46,13 @@ impl Keys {
     /// `rows` times the one key that has no columns.
     #[must_use]
     pub fn empty_key(rows: usize) -> Self {
-        Self { columns: Vec::new(), cells: Vec::new(), hashes: vec![hash::masked(0); rows], hashed: 0 }
+        Self {
+            columns: Vec::new(),
+            cells: Vec::new(),
+            hashes: vec![hash::masked(0); rows],
+            hashed: 0,
+            is_told_by_hash: false,
+        }
     }
 
     /// Keys with sub-keys: `keys` are hashed, `sub_keys` only order the rows of a key. Either may have no columns.
@@ -53,7 +63,7 @@ impl Keys {
         }
         let cells: Vec<Cells> = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
         let hashes = hash::hashes(&cells[..keys.len()], rows);
-        Ok(Self { columns, cells, hashes, hashed: keys.len() })
+        Ok(Self::of(columns, cells, hashes, keys.len()))
     }
 
     /// Rows.
@@ -95,8 +105,7 @@ impl Keys {
     /// Whether row `i` and row `j` of `other` are the same key (and sub-key).
     #[must_use]
     pub fn eq_at(&self, i: usize, other: &Self, j: usize) -> bool {
-        self.hashes[i] == other.hashes[j]
-            && self.cells.iter().zip(&other.cells).all(|(a, b)| a.cmp_at(i, b, j) == Ordering::Equal)
+        self.hashes[i] == other.hashes[j] && self.cmp_bytes(i, other, j).is_eq()
     }
 
     /// The order of row `i` and row `j` of `other`: hash, then canonical bytes.
@@ -107,6 +116,9 @@ impl Keys {
 
     /// The order of canonical bytes alone, for rows whose hashes are known to be equal.
     pub(crate) fn cmp_bytes(&self, i: usize, other: &Self, j: usize) -> Ordering {
+        if self.are_told_by_hash(other) {
+            return Ordering::Equal;
+        }
         for (a, b) in self.cells.iter().zip(&other.cells) {
             let order = a.cmp_at(i, b, j);
             if order != Ordering::Equal {
@@ -124,9 +136,9 @@ impl Keys {
 
     /// The keys at `rows`, in that order.
     pub fn take(&self, rows: &[u32]) -> Result<Self> {
-        let indices = UInt32Array::from(rows.to_vec());
-        let columns: Vec<ArrayRef> =
-            self.columns.iter().map(|column| take(column, &indices, None)).collect::<std::result::Result<_, _>>()?;
+        let picks: Vec<Pick> = rows.iter().map(|&row| Pick::new(0, row as usize)).collect();
+        let columns = self.columns.iter().map(|column| gather(column.data_type(), &[column.as_ref()], &picks));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let hashes = rows.iter().map(|&row| self.hashes[row as usize]).collect();
         self.rebuilt(columns, hashes)
     }
@@ -134,7 +146,19 @@ impl Keys {
     /// These keys' shape over other columns, which are canonical already, and their hashes.
     pub(crate) fn rebuilt(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
-        Ok(Self { columns, cells, hashes, hashed: self.hashed })
+        Ok(Self::of(columns, cells, hashes, self.hashed))
+    }
+
+    fn of(columns: Vec<ArrayRef>, cells: Vec<Cells>, hashes: Vec<u64>, hashed: usize) -> Self {
+        let is_told_by_hash =
+            hashed == 1 && matches!(cells.as_slice(), [only] if only.are_words()) && !hash::is_masked();
+        Self { columns, cells, hashes, hashed, is_told_by_hash }
+    }
+
+    /// Whether a row of these keys and one of `other` with the same hash are the same key, whatever their bytes.
+    #[inline]
+    pub(crate) fn are_told_by_hash(&self, other: &Self) -> bool {
+        self.is_told_by_hash && other.is_told_by_hash
     }
 }
 

@@ -1,61 +1,134 @@
-//! Sorting rows by key. Hashes are uniform, so their leading bits deal the rows into small piles that sort in cache.
+//! Sorting rows by key. Hashes are uniform: their leading bits deal the rows into piles that stay in the processor's
+//! cache, the next bits deal each pile into slots of a row or two, and what is left is next to nothing.
 
 use super::Keys;
 
-/// Fewer rows than this are sorted as they are.
-const PILE_ROWS: usize = 256;
+/// Rows of a pile, if hashes are as uniform as they should be.
+const PILE_ROWS: usize = 512;
 /// More piles than this would not keep their ends in cache while rows are dealt.
-const MAX_PILE_BITS: u32 = 11;
+const MAX_PILE_BITS: u32 = 10;
+/// Fewer rows than this are sorted as they are.
+const FEW_ROWS: usize = 32;
+/// More slots than this would not stay in cache beside their rows.
+const MAX_SLOT_BITS: u32 = 13;
 
 /// The row numbers in the order of their keys; rows of one key keep the order they had.
 pub(super) fn order(keys: &Keys) -> Vec<u32> {
-    let mut pairs = sorted_by_hash(keys.hashes());
+    let mut pairs = by_hash(&[keys.hashes()], |_, row| row);
     for tie in pairs.chunk_by_mut(|a, b| a.0 == b.0).filter(|tie| tie.len() > 1) {
         tie.sort_by(|a, b| keys.cmp_bytes(a.1 as usize, keys, b.1 as usize));
     }
     pairs.into_iter().map(|(_, row)| row).collect()
 }
 
-/// (hash, row) by hash, then row.
-fn sorted_by_hash(hashes: &[u64]) -> Vec<(u64, u32)> {
-    if hashes.is_sorted() {
-        return hashes.iter().copied().zip(0u32..).collect();
-    }
-    if hashes.len() < PILE_ROWS {
-        let mut pairs: Vec<(u64, u32)> = hashes.iter().copied().zip(0u32..).collect();
-        pairs.sort_unstable();
+/// (hash, `mark(part, row)`) of all rows of `parts` by hash; rows with one hash keep the order they have.
+pub(crate) fn by_hash<M: Copy + Default>(parts: &[&[u64]], mark: impl Fn(u32, u32) -> M) -> Vec<(u64, M)> {
+    let mark = &mark;
+    let marked = || {
+        let parts = (0u32..).zip(parts);
+        parts.flat_map(move |(part, hashes)| (0u32..).zip(*hashes).map(move |(row, &hash)| (hash, mark(part, row))))
+    };
+    let hashes = || parts.iter().copied().flatten().copied();
+    let rows: usize = parts.iter().map(|hashes| hashes.len()).sum();
+    if rows < FEW_ROWS || hashes().is_sorted() {
+        let mut pairs: Vec<(u64, M)> = marked().collect();
+        if rows < FEW_ROWS {
+            insert_sort(&mut pairs);
+        }
         return pairs;
     }
-    let (mut pairs, ends) = deal(hashes);
-    let mut start = 0;
+    let (least, greatest) = hashes().fold((u64::MAX, 0), |(least, most), hash| (least.min(hash), most.max(hash)));
+    let mut digits = Digits { least, low: u64::BITS - (greatest - least).leading_zeros() };
+    let piles = digits.next((rows / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS));
+    let mut pairs = vec![(0, M::default()); rows];
+    let mut ends = Vec::new();
+    deal(&piles, marked(), &mut pairs, &mut ends);
+    let (mut spare, mut slot_ends, mut start) = (Vec::new(), Vec::new(), 0);
     for end in ends {
-        pairs[start..end].sort_unstable();
+        sort_pile(&mut pairs[start..end], digits, &mut spare, &mut slot_ends);
         start = end;
     }
     pairs
 }
 
-/// (hash, row) in piles of ascending leading bits, and where each pile ends.
-fn deal(hashes: &[u64]) -> (Vec<(u64, u32)>, Vec<usize>) {
-    let least = hashes.iter().copied().min().unwrap_or(0);
-    let span = hashes.iter().copied().max().unwrap_or(0) - least;
-    let pile_bits = (hashes.len() / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS);
-    // What is left of the span after the shift fits into `pile_bits` bits; a task sees a small part of all hashes.
-    let shift = (u64::BITS - span.leading_zeros()).saturating_sub(pile_bits);
-    let pile_of = |hash: u64| ((hash - least) >> shift.min(u64::BITS - 1)) as usize;
-    let mut ends = vec![0; pile_of(least + span) + 1];
-    for &hash in hashes {
-        ends[pile_of(hash)] += 1;
+/// The bits of hashes (less the least one) that have not been used to deal.
+#[derive(Clone, Copy)]
+struct Digits {
+    least: u64,
+    low: u32,
+}
+
+/// A digit of hashes: some bits above a number of low ones.
+struct Digit {
+    least: u64,
+    low: u32,
+    mask: u64,
+}
+
+impl Digits {
+    /// The next `bits` bits, or as many as are left.
+    fn next(&mut self, bits: u32) -> Digit {
+        let bits = bits.min(self.low);
+        self.low -= bits;
+        Digit { least: self.least, low: self.low, mask: (1 << bits) - 1 }
     }
+}
+
+impl Digit {
+    #[inline]
+    fn of(&self, hash: u64) -> usize {
+        // A shift by 64 is none that the processor has; there are 64 bits left only where all hashes lie on one pile.
+        (((hash - self.least) >> self.low.min(u64::BITS - 1)) & self.mask) as usize
+    }
+}
+
+/// Deals pairs by a digit into `into`, in the order they have; `ends` tells where each of its values ends.
+fn deal<M: Copy>(
+    digit: &Digit,
+    pairs: impl Iterator<Item = (u64, M)> + Clone,
+    into: &mut [(u64, M)],
+    ends: &mut Vec<usize>,
+) {
+    ends.clear();
+    ends.resize(digit.mask as usize + 1, 0);
+    pairs.clone().for_each(|(hash, _)| ends[digit.of(hash)] += 1);
     let mut next = 0;
-    for end in &mut ends {
+    for end in ends.iter_mut() {
         (*end, next) = (next, next + *end); // the start, for now
     }
-    let mut pairs = vec![(0, 0); hashes.len()];
-    for (&hash, row) in hashes.iter().zip(0u32..) {
-        let slot = &mut ends[pile_of(hash)];
-        pairs[*slot] = (hash, row);
+    pairs.for_each(|pair| {
+        let slot = &mut ends[digit.of(pair.0)];
+        into[*slot] = pair;
         *slot += 1;
+    });
+}
+
+/// Sorts one pile by what is left of the hashes.
+fn sort_pile<M: Copy>(pile: &mut [(u64, M)], mut digits: Digits, spare: &mut Vec<(u64, M)>, ends: &mut Vec<usize>) {
+    if pile.len() >= FEW_ROWS {
+        let slots = digits.next(pile.len().ilog2().min(MAX_SLOT_BITS));
+        spare.clear();
+        spare.extend_from_slice(pile);
+        deal(&slots, spare.iter().copied(), pile, ends);
+        let mut start = 0;
+        for &end in &*ends {
+            if end - start >= FEW_ROWS {
+                pile[start..end].sort_by_key(|pair| pair.0); // sees that the rows of one key, however many, are in order
+            }
+            start = end;
+        }
     }
-    (pairs, ends)
+    insert_sort(pile);
+}
+
+/// Sorts what is nearly in order.
+fn insert_sort<M: Copy>(pairs: &mut [(u64, M)]) {
+    for row in 1..pairs.len() {
+        let (pair, mut place) = (pairs[row], row);
+        while place > 0 && pairs[place - 1].0 > pair.0 {
+            pairs[place] = pairs[place - 1];
+            place -= 1;
+        }
+        pairs[place] = pair;
+    }
 }

@@ -9,7 +9,9 @@ use arrow_array::{
     Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 
-use super::{Keys, text_hash, with_masked_hashes};
+use proptest::prelude::*;
+
+use super::{Keys, by_hash, text_hash, with_masked_hashes};
 use crate::error::Error;
 
 fn keys(columns: &[ArrayRef]) -> Keys {
@@ -136,4 +138,58 @@ fn a_type_that_cannot_be_a_key_is_refused() {
 
 fn decimal(unscaled: &[i128]) -> Decimal128Array {
     PrimitiveArray::<Decimal128Type>::from(unscaled.to_vec()).with_precision_and_scale(10, 2).unwrap()
+}
+
+/// What XXH3-64 of 8 bytes, with seed 0, was taken of.
+fn word_of(hash: u64) -> u64 {
+    const FACTOR: u64 = 0x9fb2_1c65_1e98_df25;
+    const SECRET: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
+    // Of an odd number its inverse by Newton's steps, each of which doubles how many bits are right.
+    let inverse = (0..6).fold(FACTOR, |x, _| x.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(x))));
+    let mut x = hash ^ (hash >> 28) ^ (hash >> 56);
+    x = x.wrapping_mul(inverse);
+    x = (x ^ ((x >> 35) + 8)).wrapping_mul(inverse);
+    // The 64th power of this step is the identity, so its 63rd is its inverse.
+    x = (0..63).fold(x, |x, _| x ^ x.rotate_left(49) ^ x.rotate_left(24));
+    (x ^ SECRET).rotate_left(32)
+}
+
+proptest! {
+    #[test]
+    fn a_number_is_told_by_its_hash(numbers in prop::collection::vec(any::<i64>(), 1..50)) {
+        let keys = Keys::new(&[Arc::new(Int64Array::from(numbers.clone())) as ArrayRef]).unwrap();
+        prop_assert!(keys.are_told_by_hash(&keys));
+        let found: Vec<i64> = keys.hashes().iter().map(|&hash| word_of(hash).cast_signed()).collect();
+        prop_assert_eq!(found, numbers);
+    }
+}
+
+#[test]
+fn texts_nulls_and_several_columns_are_not_told_by_their_hash() {
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let null: ArrayRef = Arc::new(Int64Array::from(vec![None]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    for columns in [vec![text], vec![null], vec![number.clone(), number.clone()]] {
+        let keys = Keys::new(&columns).unwrap();
+        assert!(!keys.are_told_by_hash(&keys));
+    }
+    let with_sub_key = Keys::with_sub_keys(std::slice::from_ref(&number), std::slice::from_ref(&number), 1).unwrap();
+    assert!(!with_sub_key.are_told_by_hash(&with_sub_key));
+}
+
+proptest! {
+    #[test]
+    fn rows_of_parts_are_sorted_by_hash_and_keep_their_order(
+        parts in prop::collection::vec(prop::collection::vec(prop_oneof![any::<u64>(), 0u64..4, Just(u64::MAX)], 0..600), 0..4),
+        bits in 0u32..64,
+    ) {
+        let parts: Vec<Vec<u64>> = parts.into_iter().map(|hashes| hashes.iter().map(|hash| hash >> bits).collect()).collect();
+        let mut expected: Vec<(u64, (u32, u32))> = Vec::new();
+        for (part, hashes) in (0u32..).zip(&parts) {
+            expected.extend((0u32..).zip(hashes).map(|(row, &hash)| (hash, (part, row))));
+        }
+        expected.sort();
+        let parts: Vec<&[u64]> = parts.iter().map(Vec::as_slice).collect();
+        prop_assert_eq!(by_hash(&parts, |part, row| (part, row)), expected);
+    }
 }

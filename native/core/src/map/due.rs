@@ -5,19 +5,22 @@ use std::collections::BinaryHeap;
 
 use super::{Rows, StateMap};
 use crate::error::Result;
+use crate::run::Pick;
 
 impl StateMap {
     /// The live rows with deadline <= `now_ms`, sorted.
     pub fn due(&self, now_ms: i64) -> Result<Rows> {
-        let mut picks: Vec<(usize, usize)> = Vec::new();
+        let mut picks: Vec<Pick> = Vec::new();
         for (source, run) in self.runs.iter().enumerate() {
             run.for_each_due(now_ms, |row| {
                 if !self.is_hidden(source, row) {
-                    picks.push((source, row));
+                    picks.push(Pick::new(source, row));
                 }
             });
         }
-        picks.sort_unstable_by(|a, b| self.runs[a.0].keys().cmp_at(a.1, self.runs[b.0].keys(), b.1));
+        picks.sort_unstable_by(|a, b| {
+            self.runs[a.source()].keys().cmp_at(a.row(), self.runs[b.source()].keys(), b.row())
+        });
         self.rows(&picks)
     }
 

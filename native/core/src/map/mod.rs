@@ -21,7 +21,7 @@ use arrow_array::Array;
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::range::KeyRange;
-use crate::run::{self, SortedRun, Tombstones, gather, newest};
+use crate::run::{self, Pick, SortedRun, Tombstones, gather, newest};
 use crate::schema::MapSchema;
 
 pub use rows::{Changes, Found, Rows};
@@ -83,14 +83,14 @@ impl StateMap {
         let mut picks = Vec::new();
         newest(&self.runs, |source, row| {
             if !self.runs[source].is_tombstone(row) {
-                picks.push((source, row));
+                picks.push(Pick::new(source, row));
             }
         });
         self.rows(&picks)
     }
 
-    /// The rows at `picks` (run, row).
-    fn rows(&self, picks: &[(usize, usize)]) -> Result<Rows> {
+    /// The rows at `picks`, of which none is nowhere.
+    fn rows(&self, picks: &[Pick]) -> Result<Rows> {
         let schema = &self.schema;
         let fields = schema.key.iter().chain(&schema.sub_key).chain(&schema.value);
         let mut keys = fields
@@ -102,8 +102,8 @@ impl StateMap {
             .collect::<Result<Vec<_>>>()?;
         let values = keys.split_off(schema.key_width());
         let sub_keys = keys.split_off(schema.key.len());
-        let updated_at = picks.iter().map(|&(source, row)| self.runs[source].updated_at(row)).collect();
-        let deadline = picks.iter().map(|&(source, row)| self.runs[source].deadline(row)).collect();
+        let updated_at = picks.iter().map(|pick| self.runs[pick.source()].updated_at(pick.row())).collect();
+        let deadline = picks.iter().map(|pick| self.runs[pick.source()].deadline(pick.row())).collect();
         Ok(Rows { keys, sub_keys, values, updated_at, deadline })
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Rows, StateMap};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::run::Pick;
 
 impl StateMap {
     /// The live rows of each of `keys` (key columns alone), in the order of `keys`, then of the sub-keys' canonical
@@ -25,14 +26,14 @@ impl StateMap {
     }
 
     /// Merges rows of one key, a range a run (oldest run first), into `picks`: the newest of each sub-key, if it lives.
-    fn pick_newest(&self, parts: &mut [(usize, Range<usize>)], picks: &mut Vec<(usize, usize)>) {
+    fn pick_newest(&self, parts: &mut [(usize, Range<usize>)], picks: &mut Vec<Pick>) {
         loop {
             let heads = parts.iter().filter(|(_, rows)| !rows.is_empty()).map(|(source, rows)| (*source, rows.start));
             // Of equal sub-keys `min_by` keeps the first that it meets: the newest run is asked first.
             let least = heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_bytes(i, self.runs[b].keys(), j));
             let Some((source, row)) = least else { return };
             if !self.runs[source].is_tombstone(row) {
-                picks.push((source, row));
+                picks.push(Pick::new(source, row));
             }
             let keys = self.runs[source].keys();
             for (other, rows) in parts.iter_mut().filter(|(_, rows)| !rows.is_empty()) {

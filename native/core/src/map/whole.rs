@@ -5,7 +5,7 @@ use arrow_array::new_empty_array;
 use super::{Rows, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::run::{self, SortedRun, Tombstones, Unsorted, newest};
+use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
 
 impl StateMap {
     /// The live rows that were updated strictly before `threshold_ms`, sorted. Looks at every row.
@@ -14,7 +14,7 @@ impl StateMap {
         newest(&self.runs, |source, row| {
             let run = &self.runs[source];
             if !run.is_tombstone(row) && run.updated_at(row) < threshold_ms {
-                picks.push((source, row));
+                picks.push(Pick::new(source, row));
             }
         });
         self.rows(&picks)

@@ -1,24 +1,17 @@
 //! Rows of many chunks by key: which distinct keys there are, and which of them each row has.
 //!
-//! Rows are parted by the leading bits of their hash first, so that each part's table stays in the processor's cache;
-//! parts are in hash order already. INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep
-//! (chunk, row) order.
+//! Rows are sorted by hash, which takes a few nanoseconds a row, be there many rows a key or one.
+//! INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep (chunk, row) order.
 
 use arrow_array::Array;
-use arrow_select::interleave::interleave;
 
 use super::columns::keys_of;
 use crate::error::Result;
-use crate::key::Keys;
-
-/// Rows of a part, if hashes are as uniform as they should be: as a power of two.
-const PART_BITS: u32 = 15;
-
-/// More parts than this thrash the address translation.
-const MOST_PARTS_BITS: u32 = 10;
+use crate::key::{Keys, by_hash};
+use crate::run::{Pick, gather};
 
 /// A row by its chunk and its number there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowAt {
     /// Index of the chunk.
     pub chunk: u32,
@@ -41,15 +34,34 @@ type Hashed = (u64, RowAt);
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        // Hashes of 64 bits nearly always tell keys apart by themselves. That they did is checked row after row as they
-        // lie in memory, which is several times faster than to look at keys while grouping.
-        let numbered = Numbered::new(chunks, |_, _| true);
-        let keys = keys_at(chunks, &numbered.firsts)?;
-        if numbered.has_one_key_a_number(chunks, &keys) {
-            return Ok(Self { keys, of: numbered.of });
+        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
+        let mut rows = by_hash(&hashes, |chunk, row| RowAt { chunk, row });
+        // Hashes of 64 bits nearly always tell keys apart by themselves. Where rows are many a key, that they did is
+        // checked row after row as they lie in memory, which is several times faster than to look at keys here.
+        let groups = numbered(chunks, &rows, |_, _| true)?;
+        let is_checked = |groups: &Self| {
+            if groups.len() > rows.len() / 2 {
+                have_equal_ties(chunks, &rows)
+            } else {
+                groups.have_one_key_each(chunks)
+            }
+        };
+        if is_checked(&groups) {
+            return Ok(groups);
         }
-        let numbered = Numbered::new(chunks, |a, b| compare(chunks, a, b).is_eq());
-        Ok(Self { keys: keys_at(chunks, &numbered.firsts)?, of: numbered.of })
+        for tie in rows.chunk_by_mut(|a, b| a.0 == b.0) {
+            tie.sort_by(|a, b| compare(chunks, a.1, b.1));
+        }
+        numbered(chunks, &rows, |a, b| compare(chunks, a, b).is_eq())
+    }
+
+    /// Whether all rows have the key of their group. Those of all groups lie together: few bytes, often in cache.
+    fn have_one_key_each(&self, chunks: &[Keys]) -> bool {
+        self.of.iter().zip(chunks).all(|(numbers, keys)| {
+            let mut rows = numbers.iter().enumerate();
+            keys.are_told_by_hash(&self.keys)
+                || rows.all(|(row, &number)| keys.cmp_bytes(row, &self.keys, number as usize).is_eq())
+        })
     }
 
     /// How many distinct keys there are.
@@ -83,62 +95,28 @@ impl Groups {
     }
 }
 
-/// A number for each row, in the order of hashes (and of bytes, where those tell keys apart).
-struct Numbered {
-    of: Vec<Vec<u32>>,
-    /// The first row of each number.
-    firsts: Vec<RowAt>,
+/// Whether neighbours with one hash have one key.
+fn have_equal_ties(chunks: &[Keys], rows: &[Hashed]) -> bool {
+    rows.windows(2).all(|pair| pair[0].0 != pair[1].0 || compare(chunks, pair[0].1, pair[1].1).is_eq())
 }
 
-impl Numbered {
-    /// Rows with one hash have one number where `is_same` says so.
-    fn new(chunks: &[Keys], is_same: impl Fn(RowAt, RowAt) -> bool) -> Self {
-        let (rows, ends) = parted(chunks);
-        let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
-        let mut firsts: Vec<RowAt> = Vec::new();
-        let mut table = Table::default();
-        let mut start = 0;
-        for end in ends {
-            let part = &rows[start..end];
-            start = end;
-            table.number(part, &is_same);
-            let ranks = table.ranks(chunks);
-            #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
-            let base = firsts.len() as u32;
-            for (&(_, at), &number) in part.iter().zip(&table.numbers) {
-                of[at.chunk as usize][at.row as usize] = base + ranks[number as usize];
-            }
-            firsts.extend(table.firsts.iter().map(|&(_, at)| at));
+/// The groups of rows in order: neighbours with one hash belong together where `is_same` says so.
+fn numbered(chunks: &[Keys], rows: &[Hashed], is_same: impl Fn(RowAt, RowAt) -> bool) -> Result<Groups> {
+    let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
+    let (mut firsts, mut hashes): (Vec<Pick>, Vec<u64>) =
+        (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    let mut last: Option<Hashed> = None;
+    for &(hash, at) in rows {
+        if last.is_none_or(|(other, before)| other != hash || !is_same(before, at)) {
+            firsts.push(Pick::new(at.chunk as usize, at.row as usize));
+            hashes.push(hash);
+            last = Some((hash, at));
         }
-        Self { of, firsts }
+        #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
+        let number = hashes.len() as u32 - 1;
+        of[at.chunk as usize][at.row as usize] = number;
     }
-
-    /// Whether all rows have the key of their number. Those of all numbers lie together: few bytes, often in cache.
-    fn has_one_key_a_number(&self, chunks: &[Keys], of_numbers: &Keys) -> bool {
-        self.of.iter().zip(chunks).all(|(numbers, keys)| {
-            let mut rows = numbers.iter().enumerate();
-            rows.all(|(row, &number)| keys.cmp_bytes(row, of_numbers, number as usize).is_eq())
-        })
-    }
-}
-
-/// All rows by the leading bits of their hash, in (chunk, row) order within a part, and where each part ends.
-fn parted(chunks: &[Keys]) -> (Vec<Hashed>, Vec<usize>) {
-    let count: usize = chunks.iter().map(Keys::len).sum();
-    let bits = count.checked_ilog2().unwrap_or(0).saturating_sub(PART_BITS).min(MOST_PARTS_BITS);
-    // A shift by 64 is none that the processor has.
-    let part_of = |hash: u64| if bits == 0 { 0 } else { usize::try_from(hash >> (64 - bits)).unwrap_or(0) };
-    let ends = running_totals(1 << bits, chunks.iter().flat_map(Keys::hashes).map(|&hash| part_of(hash)));
-    let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
-    let mut rows = vec![(0, RowAt::default()); count];
-    for (chunk, keys) in (0u32..).zip(chunks) {
-        for (row, &hash) in (0u32..).zip(keys.hashes()) {
-            let slot = &mut next[part_of(hash)];
-            rows[*slot] = (hash, RowAt { chunk, row });
-            *slot += 1;
-        }
-    }
-    (rows, ends)
+    Ok(Groups { keys: keys_at(chunks, &firsts, hashes)?, of })
 }
 
 /// How many of `numbers` are at most 0, 1, … `below` − 1.
@@ -153,80 +131,18 @@ fn running_totals(below: usize, numbers: impl Iterator<Item = usize>) -> Vec<usi
     totals
 }
 
-/// The distinct keys of one part.
-#[derive(Default)]
-struct Table {
-    /// Open addressing by the trailing bits of the hash: a number + 1, or 0 for an empty slot.
-    slots: Vec<u32>,
-    /// The first row of each distinct key.
-    firsts: Vec<Hashed>,
-    /// The distinct key of each row.
-    numbers: Vec<u32>,
-}
-
-impl Table {
-    /// Numbers the distinct keys of `part` in the order in which they come.
-    fn number(&mut self, part: &[Hashed], is_same: &impl Fn(RowAt, RowAt) -> bool) {
-        let mask = (part.len() * 2).next_power_of_two() - 1;
-        self.slots.clear();
-        self.slots.resize(mask + 1, 0);
-        self.firsts.clear();
-        self.numbers.clear();
-        for &(hash, at) in part {
-            let number = self.find_or_add(mask, hash, at, is_same);
-            self.numbers.push(number);
-        }
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the mask takes the trailing bits, and rows are numbered by u32"
-    )]
-    #[inline]
-    fn find_or_add(&mut self, mask: usize, hash: u64, at: RowAt, is_same: &impl Fn(RowAt, RowAt) -> bool) -> u32 {
-        let mut slot = hash as usize & mask;
-        loop {
-            let Some(number) = self.slots[slot].checked_sub(1) else {
-                self.firsts.push((hash, at));
-                self.slots[slot] = self.firsts.len() as u32;
-                return self.firsts.len() as u32 - 1;
-            };
-            let (other, first) = self.firsts[number as usize];
-            if other == hash && is_same(at, first) {
-                return number;
-            }
-            slot = (slot + 1) & mask;
-        }
-    }
-
-    /// Sorts the distinct keys by (hash, bytes); returns where each number went.
-    fn ranks(&mut self, chunks: &[Keys]) -> Vec<u32> {
-        let mut order: Vec<(u64, u32)> = self.firsts.iter().map(|first| first.0).zip(0..).collect();
-        let first = |number: u32| self.firsts[number as usize].1;
-        order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| compare(chunks, first(a.1), first(b.1))));
-        let mut ranks = vec![0; order.len()];
-        for (rank, &(_, number)) in (0u32..).zip(&order) {
-            ranks[number as usize] = rank;
-        }
-        self.firsts = order.iter().map(|&(hash, number)| (hash, first(number))).collect();
-        ranks
-    }
-}
-
 /// The order of the bytes of two rows with one hash.
 #[inline]
 fn compare(chunks: &[Keys], a: RowAt, b: RowAt) -> std::cmp::Ordering {
     chunks[a.chunk as usize].cmp_bytes(a.row as usize, &chunks[b.chunk as usize], b.row as usize)
 }
 
-fn keys_at(chunks: &[Keys], rows: &[RowAt]) -> Result<Keys> {
+fn keys_at(chunks: &[Keys], rows: &[Pick], hashes: Vec<u64>) -> Result<Keys> {
     let Some(any) = chunks.first() else { return keys_of(&[], 0) };
-    let picks: Vec<(usize, usize)> = rows.iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
     let columns = (0..any.columns().len()).map(|column| {
         let parts: Vec<&dyn Array> = chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
-        Ok(interleave(&parts, &picks)?)
+        gather(parts[0].data_type(), &parts, rows)
     });
-    let hashes = rows.iter().map(|at| chunks[at.chunk as usize].hash(at.row as usize)).collect();
     any.rebuilt(columns.collect::<Result<_>>()?, hashes)
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
-use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, UInt32Array};
-use arrow_select::take::take;
+use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_null_array};
+use arrow_buffer::BooleanBuffer;
 
 use super::due::DueBlocks;
+use super::gather::{copied, gather};
 use super::prefix::PrefixTable;
-use super::{Body, SortedRun};
+use super::{Body, Pick, SortedRun};
 use crate::error::{Error, Result};
 use crate::key::Keys;
-use crate::schema::MapSchema;
+use crate::schema::{MapSchema, time_type};
 
 /// Rows in any order, a key maybe several times.
 pub(crate) struct Unsorted<'a> {
@@ -24,22 +25,41 @@ pub(crate) struct Unsorted<'a> {
 }
 
 impl SortedRun {
-    /// The run of `rows`, checked to be of `schema`; of equal keys the last one holds.
+    /// The run of `rows`, checked to be of `schema`; of equal keys the last one holds. It shares nothing with them.
     pub(crate) fn from_unsorted(schema: &Arc<MapSchema>, rows: &Unsorted<'_>) -> Result<Self> {
+        let is_in_order = rows.keys.hashes().is_sorted_by(|a, b| a < b);
+        if is_in_order && !rows.deleted.contains(&true) {
+            return Self::from_ordered(schema, rows);
+        }
         let order = last_of_each(rows.keys);
         let keys = rows.keys.take(&order)?;
-        let deleted: Vec<bool> = order.iter().map(|&row| rows.deleted[row as usize]).collect();
         let kept = |row: u32| (!rows.deleted[row as usize]).then_some(row);
-        let indices: UInt32Array = order.iter().map(|&row| kept(row)).collect();
+        let pick = |&row: &u32| kept(row).map_or(Pick::NOWHERE, |row| Pick::new(0, row as usize));
+        let picks: Vec<Pick> = order.iter().map(pick).collect();
         let mut columns = keys.columns().to_vec();
         for value in rows.values {
-            columns.push(take(value, &indices, None)?);
+            columns.push(gather(value.data_type(), &[value.as_ref()], &picks)?);
         }
-        let updated_at = order.iter().map(|&row| rows.updated_at[row as usize]);
+        columns.push(times(order.iter().map(|&row| rows.updated_at[row as usize]).collect::<Vec<_>>()));
         let deadline = order.iter().map(|&row| kept(row).and_then(|row| rows.deadline[row as usize]));
-        columns.push(Arc::new(TimestampMillisecondArray::from_iter_values(updated_at).with_timezone("UTC")));
-        columns.push(Arc::new(deadline.collect::<TimestampMillisecondArray>().with_timezone("UTC")));
-        columns.push(Arc::new(BooleanArray::from(deleted)));
+        columns.push(times(deadline.collect::<Vec<_>>()));
+        let deleted = order.iter().map(|&row| rows.deleted[row as usize]);
+        columns.push(Arc::new(BooleanArray::from(deleted.collect::<Vec<_>>())));
+        Self::from_sorted(schema, keys, columns)
+    }
+
+    /// The run of `rows`, none of them deleted, whose hashes ascend strictly.
+    fn from_ordered(schema: &Arc<MapSchema>, rows: &Unsorted<'_>) -> Result<Self> {
+        let copies = |columns: &[ArrayRef]| columns.iter().map(copied).collect::<Result<Vec<_>>>();
+        let keys = rows.keys.rebuilt(copies(rows.keys.columns())?, rows.keys.hashes().to_vec())?;
+        let mut columns = keys.columns().to_vec();
+        columns.extend(copies(rows.values)?);
+        columns.push(times(rows.updated_at.to_vec()));
+        columns.push(match rows.deadline.iter().all(Option::is_none) {
+            true => new_null_array(&time_type(), keys.len()),
+            false => times(rows.deadline.to_vec()),
+        });
+        columns.push(Arc::new(BooleanArray::new(BooleanBuffer::new_unset(keys.len()), None)));
         Self::from_sorted(schema, keys, columns)
     }
 
@@ -61,6 +81,14 @@ impl SortedRun {
             Body { schema, keys, columns, updated_at, deadline, deadline_nulls, deleted, tombstones, prefixes, due };
         Ok(Self { body: Arc::new(body), start: 0, end: rows })
     }
+}
+
+/// Times of rows, or of those that have one, as a column.
+fn times<T>(times: T) -> ArrayRef
+where
+    TimestampMillisecondArray: From<T>,
+{
+    Arc::new(TimestampMillisecondArray::from(times).with_timezone("UTC"))
 }
 
 fn due_blocks(rows: usize, deadline: &[i64], nulls: Option<&arrow_buffer::NullBuffer>) -> DueBlocks {

@@ -27,6 +27,11 @@ impl DueBlocks {
         }
         Self { levels }
     }
+
+    /// Bytes that they take.
+    pub(super) fn nbytes(&self) -> usize {
+        self.levels.iter().map(|level| level.len() * size_of::<i64>()).sum()
+    }
 }
 
 /// Some consecutive rows of a run, of which the least deadline is known.

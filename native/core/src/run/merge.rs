@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use arrow_array::Array;
 
-use super::{SortedRun, gather};
+use super::{Pick, SortedRun, gather};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::range::KeyRange;
@@ -39,21 +39,21 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
     let mut picks = Vec::with_capacity(views.iter().map(SortedRun::len).max().unwrap_or(0));
     newest(&views, |source, row| {
         if tombstones == Tombstones::Keep || !views[source].is_tombstone(row) {
-            picks.push((source, row));
+            picks.push(Pick::new(source, row));
         }
     });
     collect(first, &views, &picks)
 }
 
 /// The run of the rows at `picks`, which are in order.
-fn collect(like: &SortedRun, views: &[SortedRun], picks: &[(usize, usize)]) -> Result<SortedRun> {
+fn collect(like: &SortedRun, views: &[SortedRun], picks: &[Pick]) -> Result<SortedRun> {
     let columns = (0..like.columns().len())
         .map(|column| {
             let sources: Vec<&dyn Array> = views.iter().map(|view| view.columns()[column].as_ref()).collect();
             gather(like.columns()[column].data_type(), &sources, picks)
         })
         .collect::<Result<Vec<_>>>()?;
-    let hashes = picks.iter().map(|&(source, row)| views[source].keys().hash(row)).collect();
+    let hashes = picks.iter().map(|pick| views[pick.source()].keys().hash(pick.row())).collect();
     let keys = like.keys().rebuilt(columns[..like.schema().key_width()].to_vec(), hashes)?;
     SortedRun::from_sorted(like.schema(), keys, columns)
 }

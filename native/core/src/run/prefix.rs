@@ -1,4 +1,4 @@
-//! A table over the leading bits of the hashes of a run: hashes are uniform, so it leads to within a few rows.
+//! A table over the leading bits of the hashes of a run: hashes are uniform, so it leads to within a row or two.
 
 /// Rows a bucket, on average.
 const BUCKET_ROWS: usize = 16;
@@ -32,14 +32,23 @@ impl PrefixTable {
         Self { first, span, shift, starts }
     }
 
-    /// The rows among which `hash` lies, if it lies anywhere.
+    /// About where `hash` lies, if it lies anywhere: an existing row, mostly one or two from the right one.
     #[inline]
-    pub(super) fn bucket(&self, hash: u64) -> Option<(usize, usize)> {
+    pub(super) fn guess(&self, hash: u64) -> Option<usize> {
         let distance = hash.wrapping_sub(self.first);
         if distance > self.span || self.starts.is_empty() {
             return None;
         }
         let prefix = (distance >> self.shift) as usize;
-        Some((self.starts[prefix] as usize, self.starts[prefix + 1] as usize))
+        let (from, to) = (self.starts[prefix] as usize, self.starts[prefix + 1] as usize);
+        // How far into the bucket: its next bits, as a part of 2^16.
+        let part = (distance << (u64::BITS - 1 - self.shift) << 1) >> (u64::BITS - 16);
+        let last = self.starts[self.starts.len() - 1] as usize - 1;
+        Some((from + (((to - from) as u64 * part) >> 16) as usize).min(last))
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn nbytes(&self) -> usize {
+        self.starts.len() * size_of::<u32>()
     }
 }

@@ -1,0 +1,119 @@
+//! Look-up of keys in a run, one by one or many at once.
+
+use super::SortedRun;
+use crate::key::Keys;
+
+/// Keys looked up together: the memory that they need is asked for before the first of them waits for it.
+const TOGETHER: usize = 64;
+/// Rows that are walked before a binary search takes over: hashes of a run are uniform unless they collide.
+const WALK: usize = 24;
+
+impl SortedRun {
+    /// The row of key `i` of `keys`, tombstone or not; `None` if this run does not hold it.
+    #[must_use]
+    pub(crate) fn find(&self, keys: &Keys, i: usize) -> Option<usize> {
+        let guess = self.body.prefixes.guess(keys.hash(i))?;
+        self.find_near(guess, keys, i)
+    }
+
+    /// Calls `visit(i, row)` for each key `i` of `wanted`, with its row if this run holds it.
+    pub(crate) fn find_each(&self, keys: &Keys, wanted: &[u32], mut visit: impl FnMut(u32, Option<usize>)) {
+        const OUTSIDE: usize = usize::MAX;
+        let hashes = self.body.keys.hashes();
+        let mut guesses = [OUTSIDE; TOGETHER];
+        for some in wanted.chunks(TOGETHER) {
+            for (guess, &i) in guesses.iter_mut().zip(some) {
+                *guess = self.body.prefixes.guess(keys.hash(i as usize)).unwrap_or(OUTSIDE);
+            }
+            // The reads do not wait for each other, so that all of these rows come from memory at once.
+            let asked = &guesses[..some.len()];
+            std::hint::black_box(asked.iter().fold(0, |seen, &guess| seen ^ hashes.get(guess).copied().unwrap_or(0)));
+            for (&guess, &i) in asked.iter().zip(some) {
+                let row = if guess == OUTSIDE { None } else { self.find_near(guess, keys, i as usize) };
+                visit(i, row);
+            }
+        }
+    }
+
+    /// The rows of key `i` of `keys`, which have no sub-keys: all that have its key columns, whatever their sub-key.
+    pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> std::ops::Range<usize> {
+        let hash = keys.hash(i);
+        let Some(guess) = self.body.prefixes.guess(hash) else { return 0..0 };
+        let (from, to) = self.tie(self.first_at_least(guess, hash), hash);
+        let (from, to) = (from.clamp(self.start, self.end), to.clamp(self.start, self.end));
+        let first = self.first_not_less(from, to, keys, i);
+        first..partition(first, to, |row| self.cmp_key(row, keys, i).is_eq())
+    }
+
+    #[inline]
+    fn find_near(&self, guess: usize, keys: &Keys, i: usize) -> Option<usize> {
+        let (hashes, hash) = (self.body.keys.hashes(), keys.hash(i));
+        let first = self.first_at_least(guess, hash);
+        if hashes.get(first) != Some(&hash) || first >= self.end {
+            return None;
+        }
+        let row = if self.body.keys.are_told_by_hash(keys) { first } else { self.find_in_tie(first, keys, i)? };
+        (row >= self.start && row < self.end).then_some(row)
+    }
+
+    /// The row of key `i` among those with its hash, of which `first` is the first.
+    fn find_in_tie(&self, first: usize, keys: &Keys, i: usize) -> Option<usize> {
+        let (from, to) = self.tie(first, keys.hash(i));
+        let row = if to - from == 1 { from } else { self.first_not_less(from, to, keys, i) };
+        (row < to && self.cmp_key(row, keys, i).is_eq()).then_some(row)
+    }
+
+    /// The rows with `hash`, of which `first` is the first, if there are any.
+    fn tie(&self, first: usize, hash: u64) -> (usize, usize) {
+        let hashes = &self.body.keys.hashes()[first..];
+        let count = match hashes {
+            [a, ..] if *a != hash => 0,
+            [_, b, ..] if *b != hash => 1,
+            _ => hashes.partition_point(|&found| found == hash),
+        };
+        (first, first + count)
+    }
+
+    /// The first row whose hash is not below `hash`, searched from row `guess`.
+    #[inline]
+    fn first_at_least(&self, guess: usize, hash: u64) -> usize {
+        let hashes = self.body.keys.hashes();
+        let mut row = guess;
+        if hashes[row] < hash {
+            let end = hashes.len().min(row + WALK);
+            while row < end && hashes[row] < hash {
+                row += 1;
+            }
+            if row == end { row + hashes[row..].partition_point(|&found| found < hash) } else { row }
+        } else {
+            let end = row.saturating_sub(WALK);
+            while row > end && hashes[row - 1] >= hash {
+                row -= 1;
+            }
+            if row == end { hashes[..row].partition_point(|&found| found < hash) } else { row }
+        }
+    }
+
+    /// The first of the rows `from..to`, which have one hash, whose key bytes are not below those of key `i`.
+    fn first_not_less(&self, from: usize, to: usize, keys: &Keys, i: usize) -> usize {
+        partition(from, to, |row| self.cmp_key(row, keys, i).is_lt())
+    }
+
+    fn cmp_key(&self, row: usize, keys: &Keys, i: usize) -> std::cmp::Ordering {
+        self.body.keys.cmp_bytes(row, keys, i)
+    }
+}
+
+/// The first of the rows `from..to` for which `is_before`, true of some first ones, is false.
+fn partition(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (from, to);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

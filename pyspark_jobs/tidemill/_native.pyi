@@ -125,6 +125,22 @@ class StateMap:
         """Live rows, counted: the cost grows with the map."""
 
 @final
+class SingleKeys:
+    """Puts and gets of one key at a time, before a map without sub-keys. What is put waits here, seen by `get`, until
+    `sealed` adds all of it to the map at once; while keys wait, the map by itself does not show them."""
+    def __new__(cls, codec: Codec, map: StateMap) -> Self: ...
+    def get(self, key: Any) -> Any:
+        """The state of a key; None if it has none."""
+    def contains(self, key: Any) -> bool:
+        """Whether a key has a state."""
+    def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
+        """Sets the state of a key; without a deadline it has none. `InvalidInput` for None as a state."""
+    def remove(self, key: Any) -> None:
+        """Takes a key out; an unknown one is no error."""
+    def sealed(self) -> StateMap:
+        """The map, with everything that waited."""
+
+@final
 class Pass:
     """One pass of a batch. `kind` is "data" or "due".
 

@@ -161,7 +161,15 @@ class Tester:
 
 def _key(row: dict[str, Any], key: pa.Schema) -> Any:
     """A scalar for one column, else a tuple."""
-    return row[key.names[0]] if len(key) == 1 else tuple(row[column] for column in key.names)
+    cells = [_hashable(row[column]) for column in key.names]
+    return cells[0] if len(key) == 1 else tuple(cells)
+
+
+def _hashable(cell: Any) -> Any:
+    """A struct as a `Row`, a list as a tuple, a map as a tuple of pairs; anything else as it is."""
+    if isinstance(cell, dict):
+        return row_type(list(cell))(*map(_hashable, cell.values()))
+    return tuple(map(_hashable, cell)) if isinstance(cell, list | tuple) else cell
 
 
 def _single(by_name: dict[str, Any]) -> Any:

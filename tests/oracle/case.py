@@ -79,8 +79,10 @@ def _plain(value: Any, digits: int | None = None) -> Any:
         return "NaN" if math.isnan(value) else repr(value) if digits is None else f"{value:.{digits}g}"
     if isinstance(value, Decimal | date):
         return str(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list) and value and all(type(item) is tuple for item in value):  # a map, as pyarrow gives it
+        value = dict(sorted(value, key=repr))
+    if isinstance(value, Mapping):  # an empty one is [] in pyarrow
+        return {key: _plain(item) for key, item in value.items()} or []
     if hasattr(value, "asDict"):
         return _plain(value.asDict())
     if isinstance(value, bytes | bytearray):

@@ -9,6 +9,7 @@ from tests.oracle import (
     cases_distinct,
     cases_groups,
     cases_key_time,
+    cases_nested,
     cases_processor,
     cases_session,
     cases_union,
@@ -27,6 +28,7 @@ _FILES = (
     cases_chain,
     cases_union,
     cases_key_time,
+    cases_nested,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -14,15 +14,15 @@ use crate::arrow::{batch, batch_in, batch_out};
 use crate::error::{Raise, invalid};
 use crate::held::repr;
 use crate::map_schema::PyMapSchema;
-use crate::value::{Refused, Shape, Zone};
+use crate::value::{Refused, Shape, Value, Zone};
 
 /// How Python sees the rows of one map. A map keyed by one unnamed column has scalar keys, else tuples; states likewise.
 #[pyclass(name = "Codec", module = "tidemill._native", frozen)]
 pub(crate) struct PyCodec {
-    schema: Arc<MapSchema>,
-    key: Shape,
-    state: Shape,
-    zone: Zone,
+    pub(crate) schema: Arc<MapSchema>,
+    pub(crate) key: Shape,
+    pub(crate) state: Shape,
+    pub(crate) zone: Zone,
 }
 
 #[pymethods]
@@ -47,8 +47,7 @@ impl PyCodec {
 
     fn states<'py>(&self, py: Python<'py>, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         if let Some(place) = objects.iter().position(|object| object.is_none()) {
-            let text = format!("state map `{}` cannot keep None as a state (number {place})", self.schema.name);
-            return Err(invalid(py, &format!("{text}\nhint: remove the key instead")));
+            return Err(self.no_state(py, &format!(" (number {place})")));
         }
         self.parsed(py, objects, &self.state, &self.schema.value, "state")
     }
@@ -91,6 +90,34 @@ impl PyCodec {
 }
 
 impl PyCodec {
+    /// The key that an object is.
+    pub(crate) fn parsed_key(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
+        self.key.parse(object, &self.zone).map_err(|refused| self.refused(object, "key", refused))
+    }
+
+    /// The state that an object is; `InvalidInput` for None.
+    pub(crate) fn parsed_state(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
+        if object.is_none() {
+            return Err(self.no_state(object.py(), ""));
+        }
+        self.state.parse(object, &self.zone).map_err(|refused| self.refused(object, "state", refused))
+    }
+
+    fn no_state(&self, py: Python<'_>, place: &str) -> PyErr {
+        let text = format!("state map `{}` cannot keep None as a state{place}", self.schema.name);
+        invalid(py, &format!("{text}\nhint: remove the key instead"))
+    }
+
+    fn refused(&self, object: &Bound<'_, PyAny>, what: &str, refused: Refused) -> PyErr {
+        match refused {
+            Refused::Misfit(misfit) => {
+                let (name, found) = (&self.schema.name, repr(object));
+                invalid(object.py(), &format!("state map `{name}` cannot take {found} as a {what}: {misfit}"))
+            }
+            Refused::Raised(error) => error,
+        }
+    }
+
     fn parsed<'py>(
         &self,
         py: Python<'py>,
@@ -101,13 +128,8 @@ impl PyCodec {
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut columns = shape.builders();
         for object in objects.iter() {
-            shape.parse_into(&object, &self.zone, &mut columns).map_err(|refused| match refused {
-                Refused::Misfit(misfit) => {
-                    let name = &self.schema.name;
-                    invalid(py, &format!("state map `{name}` cannot take {} as a {what}: {misfit}", repr(&object)))
-                }
-                Refused::Raised(error) => error,
-            })?;
+            let parsed = shape.parse_into(&object, &self.zone, &mut columns);
+            parsed.map_err(|refused| self.refused(&object, what, refused))?;
         }
         let columns = columns.into_iter().map(|builder| Ok(builder.finish()?));
         let columns: Vec<ArrayRef> = columns.collect::<tidemill_core::Result<_>>().raise(py)?;

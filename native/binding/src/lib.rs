@@ -20,6 +20,7 @@ mod operator_group;
 mod operator_pandas;
 mod processor;
 pub(crate) mod run;
+mod single_keys;
 mod state;
 mod value;
 
@@ -36,6 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<map_schema::PyMapSchema>()?;
     module.add_class::<run::PyRun>()?;
     module.add_class::<map::PyStateMap>()?;
+    module.add_class::<single_keys::PySingleKeys>()?;
     module.add_class::<operator::PyPass>()?;
     module.add_class::<operator::PyPrepared>()?;
     module.add_class::<operator::PyOperator>()?;

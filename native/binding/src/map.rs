@@ -7,6 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, TimestampMillisecondArray, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use tidemill_core::schema::{DEADLINE, UPDATED_AT, time_type};
 use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, SortedRun, StateMap};
 
@@ -32,6 +33,17 @@ impl PyStateMap {
         self.lock().copy()
     }
 
+    /// Puts and removes rows. Called without the GIL: it may take long.
+    pub(crate) fn change(&self, changes: &Changes) -> Result<()> {
+        self.lock().change(changes)
+    }
+
+    /// The map, for who holds the GIL: another thread may need it to let go of the map (a foreign array's last owner
+    /// asks for it), so it is given back while this one waits.
+    pub(crate) fn lock_attached(&self, py: Python<'_>) -> MutexGuard<'_, StateMap> {
+        self.map.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A change is applied whole or not at all, so a map whose writer panicked is still true.
     fn lock(&self) -> MutexGuard<'_, StateMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,8 +60,8 @@ impl PyStateMap {
         Ok(Self::wrap(StateMap::open(schema.schema.clone(), &runs, range).raise(py)?))
     }
 
-    fn copy(&self) -> Self {
-        Self::wrap(self.fork())
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self::wrap(self.lock_attached(py).copy())
     }
 
     fn next_version(&self, py: Python<'_>) -> PyResult<Self> {
@@ -60,12 +72,12 @@ impl PyStateMap {
         Ok(PyRun { run: py.detach(|| self.fork().base()).raise(py)? })
     }
 
-    fn runs(&self) -> Vec<PyRun> {
-        self.lock().runs().iter().map(|run| PyRun { run: run.clone() }).collect()
+    fn runs(&self, py: Python<'_>) -> Vec<PyRun> {
+        self.lock_attached(py).runs().iter().map(|run| PyRun { run: run.clone() }).collect()
     }
 
-    fn deltas(&self) -> usize {
-        self.lock().deltas()
+    fn deltas(&self, py: Python<'_>) -> usize {
+        self.lock_attached(py).deltas()
     }
 
     fn updated_before<'py>(&self, py: Python<'py>, threshold_ms: i64) -> PyResult<Bound<'py, PyAny>> {

@@ -32,8 +32,11 @@ impl MapSchema {
     /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
     pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
         let name = name.into();
-        for field in key.iter().chain(sub_key) {
+        for field in key {
             check_key_type(&name, field)?;
+        }
+        for field in sub_key {
+            check_sub_key_type(&name, field)?;
         }
         for field in value {
             check_value_type(&name, field.name(), field.data_type())?;
@@ -110,6 +113,20 @@ pub fn is_key_type(data_type: &DataType) -> bool {
     match data_type {
         Boolean | Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Utf8 | Binary | Date32 | Decimal128(_, _) => true,
         Timestamp(TimeUnit::Microsecond, zone) => zone.as_deref().is_none_or(|zone| zone == "UTC"),
+        DataType::Struct(fields) => fields.iter().all(|field| is_key_type(field.data_type())),
+        DataType::List(item) => is_key_type(item.data_type()),
+        DataType::Map(entries, _) => is_key_type(entries.data_type()),
+        _ => false,
+    }
+}
+
+/// Whether a type is a map or has one in it: Spark groups by maps, and takes none where it drops duplicates.
+#[must_use]
+pub fn has_map(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Map(_, _) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
+        DataType::List(item) => has_map(item.data_type()),
         _ => false,
     }
 }
@@ -120,7 +137,19 @@ fn check_key_type(map: &str, field: &Field) -> Result<()> {
     }
     Err(Error::InvalidInput(format!(
         "state map `{map}` cannot be keyed by `{}` of type {}; a key is a boolean, number, decimal, string, binary, \
-         date or timestamp[us]",
+         date or timestamp[us], or a struct, list or map of these",
+        field.name(),
+        field.data_type()
+    )))
+}
+
+fn check_sub_key_type(map: &str, field: &Field) -> Result<()> {
+    if is_key_type(field.data_type()) && !field.data_type().is_nested() {
+        return Ok(());
+    }
+    Err(Error::InvalidInput(format!(
+        "state map `{map}` cannot order the rows of a key by `{}` of type {}; a sub-key is a boolean, number, decimal, \
+         string, binary, date or timestamp[us]",
         field.name(),
         field.data_type()
     )))

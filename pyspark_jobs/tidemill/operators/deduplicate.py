@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
+from ..schema import has_map, type_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, key_schema
 
@@ -28,8 +29,15 @@ class DeduplicateOperator(Declared):
     within_watermark: bool = False
 
     def bind(self, given: Input) -> BoundDeduplicate:
-        """Checks the watermark: `InvalidInput` where one is needed and missing, or keeps late rows."""
+        """Checks key and watermark: `InvalidInput` for maps, where a watermark is missing, or keeps late rows."""
         method = "dropDuplicatesWithinWatermark" if self.within_watermark else "dropDuplicates"
+        for field in key_schema(given):
+            if has_map(field.type):
+                raise InvalidInput(
+                    f"operator `{self.name}`: {method} cannot compare the column `{field.name}`, which is "
+                    f"{type_ddl(field.type)}: Spark drops no duplicates by maps",
+                    hint="name other columns, or group by it: groupBy takes maps",
+                )
         if self.within_watermark and given.event_time is None:
             raise InvalidInput(
                 f"operator `{self.name}`: {method} needs a watermark on the stream, found none",

@@ -143,7 +143,8 @@ class Stream:
 
     def groupBy(self, *columns: str | Windows) -> GroupedStream[Stream]:
         """The stream by key: columns, and at most one `tm.window(…)`, `tm.session_window(…)` or column of windows that
-        an operator before has emitted. A null is a key of its own. Spark: `groupBy`."""
+        an operator before has emitted. Columns are of any type, structs, lists and maps too (maps are equal whatever
+        the order of their entries), and a null is a key of its own. Spark: `groupBy`."""
         if not columns:
             raise InvalidInput("groupBy needs at least one column")
         columns = tuple(self._given(one) for one in columns)
@@ -154,9 +155,7 @@ class Stream:
         for name in names:
             if not isinstance(name, str):
                 raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
-            found = column(self.schema, name, "groupBy")
-            if pa.types.is_nested(found.type):
-                raise InvalidInput(f"groupBy: column `{name}` is {found.type}, which cannot be a key yet")
+            column(self.schema, name, "groupBy")
         if len(set(names)) < len(names):
             raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
         window = self._windows(columns[places[0]], places[0]) if places else None

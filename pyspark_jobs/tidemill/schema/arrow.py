@@ -102,6 +102,11 @@ def matching(rows: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
     return conform(rows, schema, what)
 
 
+def has_map(kind: pa.DataType) -> bool:
+    """Whether a type is a map or has one in it."""
+    return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a message: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"

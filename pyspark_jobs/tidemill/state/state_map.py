@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .._native import Codec, MapSchema, Run
+from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..schema import is_unnamed, to_arrow
 from .columns import SYSTEM_COLUMNS
 
 _HASHES = (0, 2**64 - 1)
+_BEYOND = 2**63
 _KEY, _STATE = "key", "state"
 """What an unnamed key or state column is called."""
 
@@ -35,7 +36,8 @@ class StateMap:
     Spark's: −0.0 is 0.0, one NaN, null is a key. What it hands out are values: to change one changes nothing here.
 
     A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
-    `should_compact` says so. Single-key calls cost some microseconds each; for many keys use `get_many` and its kin.
+    `should_compact` says so. A single-key call costs less than a microsecond for plain types; for many keys at once
+    use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map.
 
     >>> import tidemill as tm
     >>> clicks = tm.StateMap("string", "bigint")
@@ -58,7 +60,7 @@ class StateMap:
         self._schema = MapSchema("state map", self._key, pa.schema([]), self._state)
         self._unnamed = (is_unnamed(key), is_unnamed(state))
         self._codec = Codec(self._schema, *self._unnamed, "UTC")
-        self._map = EngineMap.open(self._schema, [], *_HASHES)
+        self._hold(EngineMap.open(self._schema, [], *_HASHES))
         self._refuses: str | None = None
 
     @classmethod
@@ -78,25 +80,22 @@ class StateMap:
 
     def get(self, key: Any) -> Any:
         """The state of `key`, None if it has none."""
-        found, rows = self._map.get_many(self._codec.keys([key]))
-        return self._codec.found(rows)[0] if found[0].as_py() else None
+        return self._single.get(key)
 
     def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
         """Sets the state of `key`. Without a deadline the key has none from now on. None as a state is refused."""
         self._check_writable()
-        deadlines = None if deadline_ms is None else pa.array([_ms(deadline_ms, "deadline_ms")], pa.int64())
-        keys, states = self._codec.keys([key]), self._codec.states([state])
-        self._map.put_many(keys, states, _ms(updated_ms, "updated_ms"), deadlines)
+        deadline = None if deadline_ms is None else _ms(deadline_ms, "deadline_ms")
+        self._single.put(key, state, _ms(updated_ms, "updated_ms"), deadline)
 
     def remove(self, key: Any) -> None:
         """Takes the key out of this version. An unknown key is no error."""
         self._check_writable()
-        self._map.remove_many(self._codec.keys([key]))
+        self._single.remove(key)
 
     def __contains__(self, key: Any) -> bool:
         """Whether the key has a state."""
-        found, _ = self._map.get_many(self._codec.keys([key]))
-        return bool(found[0].as_py())
+        return self._single.contains(key)
 
     def __len__(self) -> int:
         """Keys with a state, counted: the cost grows with the map where it has changes."""
@@ -147,7 +146,8 @@ class StateMap:
     def copy(self) -> StateMap:
         """A new version over this one, which stays as it is; costs the same for any number of keys."""
         made = StateMap.__new__(StateMap)
-        made.__dict__.update(self.__dict__, _map=self._map.next_version(), _refuses=None)
+        made.__dict__.update(self.__dict__, _refuses=None)
+        made._hold(self._map.next_version())
         return made
 
     @property
@@ -167,7 +167,7 @@ class StateMap:
 
     def compact(self) -> None:
         """Makes one base of the chain. What the map holds does not change, and no other version does."""
-        self._map = EngineMap.open(self._schema, [self._map.base()], *_HASHES)
+        self._hold(EngineMap.open(self._schema, [self._map.base()], *_HASHES))
 
     def to_debug_string(self) -> str:
         """The map in words: its size, then its sorted runs, newest first, with rows, removals and bytes."""
@@ -217,8 +217,16 @@ class StateMap:
                     f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
                 )
             runs.append(Run.read(made._schema, data, str(path)))
-        made._map = EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES)
+        made._hold(EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES))
         return made
+
+    def _hold(self, engine: EngineMap) -> None:
+        self._single = SingleKeys(self._codec, engine)
+
+    @property
+    def _map(self) -> EngineMap:
+        """The engine's map, with what single-key calls have put."""
+        return self._single.sealed()
 
     def _check_writable(self) -> None:
         if self._refuses is not None:
@@ -252,7 +260,9 @@ def _has_null_row(rows: pa.RecordBatch) -> bool:
 
 
 def _ms(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+    if type(value) is int and -_BEYOND <= value < _BEYOND:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not -_BEYOND <= value < _BEYOND:
         raise InvalidInput(f"StateMap: {what} is {value!r}, expected whole ms since the epoch")
     return value
 
@@ -272,7 +282,12 @@ def _columns(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.
     fields = [field.with_nullable(True) for field in schema]
     key = pa.schema(fields[:width])
     state = pa.schema(fields[width : len(fields) - len(SYSTEM_COLUMNS)])
-    return (key, key.names == [_KEY]), (state, state.names == [_STATE])
+    return (key, _is_bare(key, _KEY)), (state, _is_bare(state, _STATE))
+
+
+def _is_bare(columns: pa.Schema, name: str) -> bool:
+    """Whether it is one column without a name of the user's. A struct by itself is its columns, so it had a name."""
+    return columns.names == [name] and not pa.types.is_struct(columns.field(0).type)
 
 
 def _read(path: Path) -> bytes:

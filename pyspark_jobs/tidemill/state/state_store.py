@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import names
-from .._native import Codec, StateMap
+from .._native import Codec, SingleKeys, StateMap
 from ..clock import now_ms
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode, encode
@@ -196,7 +196,7 @@ class StateStoreVersion:
     def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
         self._of = of
         self._opened = opened
-        self._map = opened.map.copy()
+        self._single = SingleKeys(of._codec, opened.map.copy())
         self._rows_total = rows_total
         self._ended = "it is read-only" if read_only else None
         self._committed = False
@@ -205,19 +205,17 @@ class StateStoreVersion:
 
     def get(self, key: Any) -> Any:
         """The state of `key`, with the changes made here; None if it has none."""
-        found, rows = self._map.get_many(self._of._codec.keys([key]))
-        return self._of._codec.found(rows)[0] if found[0].as_py() else None
+        return self._single.get(key)
 
     def put(self, key: Any, state: Any) -> None:
         """Sets the state of `key`. None as a state is refused."""
         self._check("put")
-        keys, states = self._of._codec.keys([key]), self._of._codec.states([state])
-        self._map.put_many(keys, states, 0)  # the contract knows no times, and equal changes make equal segments
+        self._single.put(key, state, 0)  # the contract knows no times, and equal changes make equal segments
 
     def remove(self, key: Any) -> None:
         """Takes the key out; an unknown one is no error."""
         self._check("remove")
-        self._map.remove_many(self._of._codec.keys([key]))
+        self._single.remove(key)
 
     def iterator(self) -> Iterator[tuple[Any, Any]]:
         """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes."""
@@ -237,7 +235,7 @@ class StateStoreVersion:
     def abort(self) -> None:
         """Drops the changes. After it nothing can be changed here; after `commit` it is an error."""
         self._check("abort")
-        self._map = self._opened.map.copy()
+        self._single = SingleKeys(self._of._codec, self._opened.map.copy())
         self._ended = "it was aborted"
 
     @property
@@ -252,6 +250,10 @@ class StateStoreVersion:
             "numKeys": self._rows_total + self._map.live_change(),
             "memoryUsedBytes": sum(run.nbytes for run in self._map.runs()),
         }
+
+    @property
+    def _map(self) -> StateMap:
+        return self._single.sealed()
 
     def _check(self, verb: str) -> None:
         if self._ended is not None:

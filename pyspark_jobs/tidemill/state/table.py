@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ..protocol.records import Segment
+from .._native import StateMap
+from ..protocol.records import HASH_END, Segment
 from ..store import Store
 from .cache import RunCache
 from .columns import MapColumns
@@ -19,3 +20,13 @@ def live_rows(
     """Key, sub-key and value columns, `updated_at` and `deadline`; no tombstones."""
     opened = open_map(store, cache, columns.engine(), segments, lo, hi)
     return pa.Table.from_batches([opened.map.scan()])
+
+
+def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:
+    """Which of `rows`, which are key columns, are one of `keys`. Keys are equal as in state maps: null is a key."""
+    columns = MapColumns("keys", keys.schema, pa.schema([]), pa.schema([]))
+    known = StateMap.open(columns.engine(), [], 0, HASH_END)
+    nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * keys.num_rows, pa.struct([])))
+    known.put_many(keys, nothing, 0)
+    (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
+    return known.get_many(batch)[0]

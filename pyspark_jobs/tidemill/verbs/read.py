@@ -7,7 +7,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..driver.context import Context
 from ..errors import InvalidInput
@@ -19,7 +18,7 @@ from ..sinks import reader
 from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
 from ..state.columns import MapColumns
-from ..state.table import live_rows
+from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
 
 BATCH_ID = "_batch_id"
@@ -111,27 +110,24 @@ def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
 
 
 def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
-    """Which rows have one of `keys`: scalars for one key column, tuples for several."""
-    rows = [value if isinstance(value, tuple) else (value,) for value in keys]
+    """Which rows have one of `keys`: scalars for one key column, tuples for several; a struct is a tuple or a dict."""
+    only_struct = len(key) == 1 and pa.types.is_struct(key.field(0).type)
+    rows = [value if isinstance(value, tuple) and not only_struct else (value,) for value in keys]
     for row in rows:
         if len(row) != len(key):
             raise InvalidInput(f"state: a key has {len(key)} columns ({', '.join(key.names)}), found {row!r}")
-    mask = pa.array([False] * table.num_rows)
-    for row in rows:
-        one = None
-        for field, value in zip(key, row, strict=True):
-            column = table.column(field.name)
-            same = column.is_null() if value is None else pc.equal(column, _scalar(value, field))
-            one = same if one is None else pc.and_(one, same)
-        mask = pc.or_(mask, pc.fill_null(one, False))
-    return mask
+    asked = [_column_of([row[place] for row in rows], field) for place, field in enumerate(key)]
+    return has_key_of(table.select(key.names), pa.record_batch(asked, schema=key))
 
 
-def _scalar(value: Any, field: pa.Field) -> pa.Scalar:
-    try:
-        return pa.scalar(value, field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidInput(f"state: the key column `{field.name}` is {field.type}, found {value!r}") from error
+def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
+    cells = [pa.array([], field.type)]
+    for value in values:  # one by one: tuples and dicts may stand for structs side by side
+        try:
+            cells.append(pa.array([value], field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(f"state: the key column `{field.name}` is {field.type}, found {value!r}") from error
+    return pa.concat_arrays(cells)
 
 
 def _where(table: pa.Table, where: str) -> pa.Table:

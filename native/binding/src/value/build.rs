@@ -7,13 +7,14 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, TimestampMicrosecondType,
 };
-use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, MapArray, StringArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 use super::Value;
+use crate::error::Raise;
 
 /// A column that grows.
 pub(crate) struct Builder {
@@ -61,6 +62,20 @@ impl Builder {
     pub(crate) fn finish(mut self) -> Result<ArrayRef, ArrowError> {
         self.cells.finish(&self.data_type)
     }
+}
+
+/// A column of one cell, of a value that was parsed as `data_type`; builders take room for many.
+pub(crate) fn column_of_one(py: Python<'_>, value: &Value, data_type: &DataType) -> PyResult<ArrayRef> {
+    Ok(match (data_type, value) {
+        (DataType::Int64, Value::Int(value)) => Arc::new(Int64Array::new(vec![*value].into(), None)),
+        (DataType::Float64, Value::Float(value)) => Arc::new(Float64Array::new(vec![*value].into(), None)),
+        (DataType::Utf8, Value::Text(text)) => Arc::new(StringArray::from_iter_values([text.to_str(py)?])),
+        _ => {
+            let mut column = Builder::new(data_type);
+            column.append(py, value)?;
+            column.finish().map_err(tidemill_core::Error::from).raise(py)?
+        }
+    })
 }
 
 impl Cells {

@@ -17,7 +17,7 @@ mod time;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-pub(crate) use build::Builder;
+pub(crate) use build::{Builder, column_of_one};
 pub(crate) use decode::Decoder;
 pub(crate) use kind::Field;
 pub(crate) use parse::Refused;

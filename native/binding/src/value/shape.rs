@@ -102,6 +102,14 @@ impl Shape {
         self.fields().iter().map(|field| Builder::new(&field.data_type)).collect()
     }
 
+    /// Null in every column.
+    pub(crate) fn nothing(&self) -> Value {
+        match self {
+            Self::Scalar(_) => Value::Null,
+            Self::Record(record) => Value::Struct(record.fields.iter().map(|_| Value::Null).collect()),
+        }
+    }
+
     /// Adds a row that `parse` made.
     pub(crate) fn append(&self, py: Python<'_>, value: &Value, columns: &mut [Builder]) -> PyResult<()> {
         match (self, value) {

@@ -21,7 +21,7 @@ use arrow_schema::{DataType, Field};
 
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
-use crate::schema::is_key_type;
+use crate::schema::{has_map, is_key_type};
 
 /// What is computed of the rows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +162,9 @@ impl Aggregate {
                 }
             }
             Function::ApproximateCount(_) if distinct::is_hashed(input) => Ok(DataType::Int64),
-            Function::CollectSet(_) if is_key_type(input) => Ok(set::set_of(input)),
-            Function::ApproximateCount(_) | Function::CollectSet(_) => {
+            Function::CollectSet(_) if is_key_type(input) && !has_map(input) => Ok(set::set_of(input)),
+            Function::CollectSet(_) => Err(self.unfit("a type that has no map in it", input)),
+            Function::ApproximateCount(_) => {
                 Err(self.unfit("a boolean, number, decimal, string, binary, date or timestamp", input))
             }
             Function::Variance | Function::Deviation => {

@@ -14,6 +14,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{DataType, TimeUnit};
 
 use super::canonical::canonical_f64;
+use super::nested::spelled;
 use crate::error::{Error, Result};
 use crate::schema::is_key_type;
 
@@ -107,10 +108,14 @@ impl Data {
                 let binary = column.as_binary::<i32>();
                 Self::Bytes(binary.offsets().clone(), binary.values().clone())
             }
+            DataType::Struct(_) | DataType::List(_) | DataType::Map(_, _) => {
+                let (offsets, bytes) = spelled(column)?;
+                Self::Bytes(offsets, bytes)
+            }
             other => {
                 return Err(Error::InvalidInput(format!(
                     "rows cannot be keyed by a column of type {other}; a key is a boolean, number, decimal, string, \
-                     binary, date or timestamp[us]"
+                     binary, date or timestamp[us], or a struct, list or map of these"
                 )));
             }
         })

@@ -7,6 +7,7 @@
 mod canonical;
 mod cells;
 mod hash;
+mod nested;
 mod order;
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,15 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow_array::builder::{Int64Builder, MapBuilder, StringBuilder};
 use arrow_array::types::Decimal128Type;
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, PrimitiveArray, StringArray, TimestampMicrosecondArray, UInt32Array,
+    Int16Array, Int32Array, Int64Array, ListArray, MapArray, PrimitiveArray, StringArray, StructArray,
+    TimestampMicrosecondArray, UInt32Array,
 };
+use arrow_schema::{DataType, Field, Fields};
 
 use proptest::prelude::*;
 
@@ -51,6 +55,82 @@ fn other_types_hash_to_their_vectors() {
     let decimals = vec![0xd0a6_6a65_c752_8968, 0xe37b_fb67_d3a5_b49d, 0xc45e_b2bb_5d16_f1a5];
     assert_eq!(hashes(decimal(&[0, 125, -125])), decimals);
     assert_eq!(hashes(StringArray::from(vec![None::<&str>])), [0xd6bc_ec3c_6b29_d72e]);
+}
+
+fn texts_and_numbers(rows: &[Option<(Option<&str>, Option<i32>)>]) -> StructArray {
+    let fields = vec![Field::new("a", DataType::Utf8, true), Field::new("n", DataType::Int32, true)];
+    // What lies below a null struct is no part of it.
+    let text: StringArray = rows.iter().map(|row| row.map_or(Some("hidden"), |cells| cells.0)).collect();
+    let number: Int32Array = rows.iter().map(|row| row.and_then(|cells| cells.1)).collect();
+    let nulls = rows.iter().map(Option::is_some).collect::<Vec<_>>().into();
+    StructArray::new(Fields::from(fields), vec![Arc::new(text), Arc::new(number)], Some(nulls))
+}
+
+fn lists(rows: &[Option<&[Option<i64>]>]) -> ListArray {
+    ListArray::from_iter_primitive::<Int64Type, _, _>(rows.iter().map(|row| row.map(<[_]>::to_vec)))
+}
+
+fn maps(rows: &[&[(&str, Option<i64>)]]) -> MapArray {
+    let mut map = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+    for row in rows {
+        for (key, value) in *row {
+            map.keys().append_value(key);
+            map.values().append_option(*value);
+        }
+        map.append(true).unwrap();
+    }
+    map.finish()
+}
+
+#[test]
+fn nested_types_hash_to_their_vectors() {
+    let structs = texts_and_numbers(&[Some((Some("a"), Some(1))), Some((None, None)), None]);
+    assert_eq!(hashes(structs), [0xe90b_ffd9_5f17_ef2b, 0x3325_230e_1f28_5505, 0xd6bc_ec3c_6b29_d72e]);
+    let numbers = lists(&[Some(&[]), Some(&[Some(1)]), Some(&[None]), Some(&[Some(1), Some(2)])]);
+    let vectors = [0x48b2_c926_16fc_193d, 0xbae4_ee74_3c6f_e24e, 0xd1dd_927e_d529_f768, 0x0796_d595_a7f6_7a82];
+    assert_eq!(hashes(numbers), vectors);
+    let floats = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(-0.0)]), Some([Some(-f64::NAN)])]);
+    assert_eq!(hashes(floats), [0x75e6_7b41_d84d_1eab, 0x6458_db0c_1481_bc08]);
+    let either: &[_] = &[("a", Some(1)), ("b", Some(2))];
+    let other: &[_] = &[("b", Some(2)), ("a", Some(1))];
+    assert_eq!(hashes(maps(&[either, other])), [0x432a_9820_50ca_623d; 2], "a map has no order");
+}
+
+#[test]
+fn nested_keys_are_equal_by_all_that_they_hold() {
+    let rows = texts_and_numbers(&[
+        Some((Some("ab"), None)),
+        Some((Some("a"), Some(98))),
+        Some((Some(""), None)),
+        Some((None, Some(0))),
+        Some((None, None)),
+        None,
+        Some((None, None)),
+    ]);
+    let found = with_masked_hashes(0, || keys(&[Arc::new(rows)]));
+    for i in 0..found.len() {
+        for j in 0..found.len() {
+            assert_eq!(found.eq_at(i, &found, j), i == j || (i.min(j), i.max(j)) == (4, 6), "{i} and {j}");
+        }
+    }
+    assert_eq!(found.order()[0], 5, "null comes first");
+    let sliced = lists(&[Some(&[Some(7)]), None, Some(&[]), Some(&[Some(7)])]);
+    let all = keys(&[Arc::new(sliced.clone())]);
+    assert!(all.eq_at(0, &keys(&[Arc::new(sliced.slice(2, 2))]), 1));
+    assert_eq!(keys(&[Arc::new(sliced.slice(1, 3))]).hashes(), &all.hashes()[1..]);
+}
+
+#[test]
+fn floats_within_structs_lists_and_maps_are_canonical() {
+    let doubles = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(-0.0), Some(-f64::NAN), None])]);
+    let field = Field::new("doubles", doubles.data_type().clone(), false);
+    let column: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(field), Arc::new(doubles) as ArrayRef)]));
+    let found = keys(&[column]);
+    let list = found.columns()[0].as_any().downcast_ref::<StructArray>().unwrap().column(0);
+    let doubles = list.as_any().downcast_ref::<ListArray>().unwrap().values();
+    let doubles = doubles.as_any().downcast_ref::<Float64Array>().unwrap();
+    assert_eq!((doubles.value(0).to_bits(), doubles.value(1).to_bits()), (0, 0x7ff8_0000_0000_0000));
+    assert!(doubles.is_null(2));
 }
 
 #[test]

@@ -21,6 +21,14 @@ impl StateMap {
         })
     }
 
+    /// Where the first of `keys`, which are of this map's types, has its live row: value columns, and the row in them.
+    #[must_use]
+    pub fn find_one(&self, keys: &Keys) -> Option<(Vec<ArrayRef>, usize)> {
+        let mut found = self.runs.iter().rev().filter_map(|run| Some((run, run.find(keys, 0)?)));
+        let (run, row) = found.next().filter(|(run, row)| !run.is_tombstone(*row))?;
+        Some((run.columns()[self.schema.key_width()..][..self.schema.value.len()].to_vec(), row))
+    }
+
     /// Where the newest row of each key lies, if it is there and no tombstone.
     fn locate(&self, keys: &Keys) -> Vec<Pick> {
         let mut picks = vec![Pick::NOWHERE; keys.len()];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{Int64Builder, StringBuilder};
+use arrow_array::builder::{Float32Builder, Int64Builder, StringBuilder};
 use arrow_array::builder::{ListBuilder, MapBuilder};
 use arrow_array::types::Decimal128Type;
 use arrow_array::{
@@ -101,6 +101,23 @@ fn nested_values_come_back() {
     let values: Vec<(&str, ArrayRef)> =
         vec![("list", Arc::new(list.finish())), ("map", Arc::new(map.finish())), ("struct", Arc::new(strict))];
     there_and_back(&run(&[("key", Arc::new(Int8Array::from(vec![1, 2, 3, 4])))], &[], &values, 4));
+}
+
+#[test]
+fn nested_keys_come_back() {
+    let mut list = ListBuilder::new(Float32Builder::new());
+    list.extend([Some(vec![Some(-0.0), None]), None, Some(vec![]), Some(vec![Some(f32::NAN)])]);
+    let list: ArrayRef = Arc::new(list.finish());
+    let field = Arc::new(Field::new("list", list.data_type().clone(), true));
+    let inner: ArrayRef = Arc::new(StructArray::from(vec![(field, list)]));
+    let mut map = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+    for row in 0..4 {
+        map.keys().append_value("a");
+        map.values().append_option((row != 2).then_some(row));
+        map.append(row != 1).unwrap();
+    }
+    let keys: Vec<(&str, ArrayRef)> = vec![("struct", inner), ("map", Arc::new(map.finish()))];
+    there_and_back(&run(&keys, &[], &[("n", Arc::new(Int8Array::from(vec![1, 2, 3, 4])))], 4));
 }
 
 #[test]

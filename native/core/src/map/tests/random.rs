@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::world::{Change, KEYS, World};
+use super::world::{Change, KEYS, World, with_nested_keys};
 use crate::key::with_masked_hashes;
 
 #[derive(Clone, Debug)]
@@ -79,6 +79,11 @@ proptest! {
     #[test]
     fn colliding_hashes_change_nothing(steps in prop::collection::vec(step(), 1..40), shift in prop::sample::select(vec![0, 28, 56])) {
         with_masked_hashes(0xff << shift, || play(&steps));
+    }
+
+    #[test]
+    fn nested_keys_are_keys_like_others(steps in prop::collection::vec(step(), 1..40), mask in prop::sample::select(vec![u64::MAX, 0xff, 0])) {
+        with_nested_keys(|| with_masked_hashes(mask, || play(&steps)));
     }
 
     #[test]

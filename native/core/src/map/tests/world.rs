@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, StringArray, StructArray};
 use arrow_schema::{DataType, Field, Fields};
 use bytes::Bytes;
 
@@ -22,6 +23,17 @@ const POSITIONS: [Option<i64>; 3] = [None, Some(1), Some(256)];
 /// How many different (key, sub-key) there are; tests name them by number.
 pub(super) const KEYS: usize = TEXTS.len() * NUMBERS.len() * POSITIONS.len();
 
+std::thread_local! {
+    static NESTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs `body` with a struct of an integer and a list in place of the second key column.
+pub(super) fn with_nested_keys(body: impl FnOnce()) {
+    NESTED.set(true);
+    body();
+    NESTED.set(false);
+}
+
 /// One row to put, or to remove where there is no value.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
@@ -32,18 +44,34 @@ pub(super) struct Change {
 }
 
 pub(super) fn map_schema() -> Arc<MapSchema> {
-    let key = Fields::from(vec![Field::new("text", DataType::Utf8, true), Field::new("number", DataType::Int32, true)]);
+    let number = second_column(&[]).data_type().clone();
+    let key = Fields::from(vec![Field::new("text", DataType::Utf8, true), Field::new("number", number, true)]);
     let sub_key = Fields::from(vec![Field::new("position", DataType::Int64, true)]);
     let value =
         Fields::from(vec![Field::new("value", DataType::Float64, true), Field::new("note", DataType::Utf8, true)]);
     Arc::new(MapSchema::new("test", &key, &sub_key, &value).unwrap())
 }
 
+fn second_column(keys: &[usize]) -> ArrayRef {
+    let place = |key: &usize| key / TEXTS.len() % NUMBERS.len();
+    if !NESTED.get() {
+        return Arc::new(keys.iter().map(|key| NUMBERS[place(key)]).collect::<Int32Array>());
+    }
+    // null, then one struct of a null, and three that the items of their lists alone tell apart.
+    let number: Int32Array = keys.iter().map(|key| NUMBERS[place(key)].filter(|&number| number < 0)).collect();
+    let items = |key: &usize| (place(key) > 1).then(|| (2..place(key)).map(|item| (item > 2).then_some(0)));
+    let list = ListArray::from_iter_primitive::<Int32Type, _, _>(keys.iter().map(items));
+    let field = |name: &str, column: &dyn Array| Field::new(name, column.data_type().clone(), true);
+    let fields = Fields::from(vec![field("number", &number), field("list", &list)]);
+    let nulls = keys.iter().map(|key| place(key) > 0).collect::<Vec<_>>().into();
+    let columns: Vec<ArrayRef> = vec![Arc::new(number), Arc::new(list)];
+    Arc::new(StructArray::try_new_with_length(fields, columns, Some(nulls), keys.len()).unwrap())
+}
+
 fn key_columns(keys: &[usize]) -> (Vec<ArrayRef>, Vec<ArrayRef>) {
     let texts: StringArray = keys.iter().map(|key| TEXTS[key % TEXTS.len()]).collect();
-    let numbers: Int32Array = keys.iter().map(|key| NUMBERS[key / TEXTS.len() % NUMBERS.len()]).collect();
     let positions: Int64Array = keys.iter().map(|key| POSITIONS[key / TEXTS.len() / NUMBERS.len()]).collect();
-    (vec![Arc::new(texts), Arc::new(numbers)], vec![Arc::new(positions)])
+    (vec![Arc::new(texts), second_column(keys)], vec![Arc::new(positions)])
 }
 
 pub(super) fn keys_of(keys: &[usize]) -> Keys {

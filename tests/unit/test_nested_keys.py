@@ -1,0 +1,69 @@
+"""Pipelines keyed by structs, lists and maps: state, its keys, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import InvalidInput
+
+SCHEMA = "s struct<name: string, x: double>, tags array<string>, m map<string, int>, n int"
+
+
+def stream(p: tm.Pipeline) -> Any:
+    return p.read(tm.Rows(SCHEMA))
+
+
+def count(batch_time: int, key: Any, row: Any, state: tm.State) -> tuple[Any, int]:
+    state.update((state.getOption or 0) + row.n)
+    return (repr(key), state.get)
+
+
+def test_map_with_state_by_a_struct_keeps_a_state_a_struct() -> None:
+    p = tm.Pipeline("nested")
+    spec = tm.StateSpec.function(count)
+    stream(p).groupBy("s").mapWithState(spec, stateSchema="bigint", outputSchema="key string, n long")
+    t = tm.testing.Tester(p)
+    t.batch([(("a", -0.0), None, None, 1), (("a", math.nan), None, None, 2), (None, None, None, 3)])
+    t.restart()
+    result = t.batch([(("a", 0.0), None, None, 10), (("a", math.nan), None, None, 20), (("a", None), None, None, 30)])
+    outputs = {("Row(name='a', x=nan)", 22), ("Row(name='a', x=0.0)", 11), ("Row(name='a', x=None)", 30)}
+    assert set(result.outputs) == outputs
+    found = {str(key): value for key, value in result.state.items()}
+    assert found == {
+        "Row(name='a', x=0.0)": 11,
+        "Row(name='a', x=nan)": 22,
+        "None": 3,
+        "Row(name='a', x=None)": 30,
+    }
+    asked = t.repository.state(keys=[("a", -0.0), {"name": "a", "x": math.nan}, None, ("b", 1.0)])
+    assert sorted(asked["state"].to_pylist()) == [3, 11, 22]
+
+
+def test_keys_of_several_columns_may_hold_lists_and_maps() -> None:
+    p = tm.Pipeline("nested")
+    stream(p).groupBy("tags", "m").agg(n=tm.sum("n"))
+    t = tm.testing.Tester(p)
+    t.batch([(None, ["a"], {"p": 1, "q": 2}, 1), (None, [], {}, 2)])
+    result = t.batch([(None, ["a"], {"q": 2, "p": 1}, 10), (None, None, {}, 20)])
+    assert {key: value.n for key, value in result.state.items()} == {
+        (("a",), (("p", 1), ("q", 2))): 11,
+        ((), ()): 2,
+        (None, ()): 20,
+    }
+
+
+def test_what_spark_does_not_do_with_maps_is_refused() -> None:
+    p = tm.Pipeline("nested")
+    with pytest.raises(InvalidInput, match=r"dropDuplicates cannot compare the column `m`, which is map<string, ?int>"):
+        stream(p).dropDuplicates(["n", "m"])
+    grouped = stream(tm.Pipeline("nested")).groupBy("n")
+    with pytest.raises(InvalidInput, match=r"needs a column of a type that has no map in it, found map<string,int>"):
+        grouped.agg(all=tm.collect_set("m", 3))
+    p = tm.Pipeline("nested")
+    stream(p).groupBy("n").agg(all=tm.collect_set("s", 3))
+    result = tm.testing.Tester(p).batch([(("a", 0.0), None, None, 1), (("a", -0.0), None, None, 1)])
+    assert result.outputs == [(1, [{"name": "a", "x": 0.0}])]

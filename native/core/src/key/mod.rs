@@ -15,6 +15,7 @@ mod tests;
 use std::cmp::Ordering;
 
 use arrow_array::ArrayRef;
+use arrow_buffer::ScalarBuffer;
 
 use crate::error::{Error, Result};
 use crate::run::{Pick, gather};
@@ -29,7 +30,7 @@ pub(crate) use order::by_hash;
 pub struct Keys {
     columns: Vec<ArrayRef>,
     cells: Vec<Cells>,
-    hashes: Vec<u64>,
+    hashes: ScalarBuffer<u64>,
     hashed: usize,
     /// Whether the hash tells keys apart by itself.
     is_told_by_hash: bool,
@@ -50,7 +51,7 @@ impl Keys {
         Self {
             columns: Vec::new(),
             cells: Vec::new(),
-            hashes: vec![hash::masked(0); rows],
+            hashes: vec![hash::masked(0); rows].into(),
             hashed: 0,
             is_told_by_hash: false,
         }
@@ -88,6 +89,11 @@ impl Keys {
     /// The hash of each row.
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The same, shared.
+    pub(crate) fn all_hashes(&self) -> &ScalarBuffer<u64> {
         &self.hashes
     }
 
@@ -144,16 +150,22 @@ impl Keys {
         self.rebuilt(columns, hashes)
     }
 
+    /// Keys whose columns are canonical and whose hashes are known.
+    pub(crate) fn known(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
+        let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        Ok(Self::of(columns, cells, hashes, hashed))
+    }
+
     /// These keys' shape over other columns, which are canonical already, and their hashes.
     pub(crate) fn rebuilt(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, self.hashed))
     }
 
-    fn of(columns: Vec<ArrayRef>, cells: Vec<Cells>, hashes: Vec<u64>, hashed: usize) -> Self {
+    fn of(columns: Vec<ArrayRef>, cells: Vec<Cells>, hashes: impl Into<ScalarBuffer<u64>>, hashed: usize) -> Self {
         let is_told_by_hash =
             hashed == 1 && matches!(cells.as_slice(), [only] if only.are_words()) && !hash::is_masked();
-        Self { columns, cells, hashes, hashed, is_told_by_hash }
+        Self { columns, cells, hashes: hashes.into(), hashed, is_told_by_hash }
     }
 
     /// Whether a row of these keys and one of `other` with the same hash are the same key, whatever their bytes.

@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 use super::due::DueBlocks;
 use super::gather::{copied, gather};
 use super::prefix::PrefixTable;
-use super::{Body, Pick, SortedRun};
+use super::{Body, Pick, RunIndex, SortedRun};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::schema::{MapSchema, time_type};
@@ -65,6 +65,24 @@ impl SortedRun {
 
     /// The run of `columns` ([`MapSchema::columns`]), whose keys are `keys` and ascend strictly.
     pub(crate) fn from_sorted(schema: &Arc<MapSchema>, keys: Keys, columns: Vec<ArrayRef>) -> Result<Self> {
+        let [.., deadline, _] = columns.as_slice() else {
+            return Err(Error::InternalError("a run needs updated_at, deadline and deleted".into()));
+        };
+        let rows = keys.len();
+        let deadlines = deadline.as_primitive::<TimestampMillisecondType>();
+        let due = due_blocks(rows, deadlines.values(), deadlines.nulls());
+        let prefixes = PrefixTable::new(keys.hashes());
+        let index = RunIndex { prefixes, due };
+        Self::from_indexed(schema, keys, columns, index)
+    }
+
+    /// The same, where the index of the rows is known.
+    pub(crate) fn from_indexed(
+        schema: &Arc<MapSchema>,
+        keys: Keys,
+        columns: Vec<ArrayRef>,
+        index: RunIndex,
+    ) -> Result<Self> {
         let [.., updated_at, deadline, deleted] = columns.as_slice() else {
             return Err(Error::InternalError("a run needs updated_at, deadline and deleted".into()));
         };
@@ -73,8 +91,7 @@ impl SortedRun {
         let deadline = deadline.as_primitive::<TimestampMillisecondType>();
         let (deadline, deadline_nulls) = (deadline.values().clone(), deadline.nulls().cloned());
         let deleted = deleted.as_boolean().values().clone();
-        let due = due_blocks(rows, &deadline, deadline_nulls.as_ref());
-        let prefixes = PrefixTable::new(keys.hashes());
+        let RunIndex { prefixes, due } = index;
         let tombstones = deleted.count_set_bits();
         let schema = Arc::clone(schema);
         let body =

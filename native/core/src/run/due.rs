@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use arrow_buffer::ScalarBuffer;
+
 use super::{Body, SortedRun};
 
 /// Rows of a block; blocks of a part of level 1; parts of a level that make one of the next.
@@ -11,7 +13,7 @@ const NEVER: i64 = i64::MAX;
 /// The minima of the parts of each level, blocks first; no level if no row has a deadline.
 #[derive(Debug, Default)]
 pub(super) struct DueBlocks {
-    levels: Vec<Vec<i64>>,
+    levels: Vec<ScalarBuffer<i64>>,
 }
 
 impl DueBlocks {
@@ -21,7 +23,7 @@ impl DueBlocks {
             let end = rows.min((block + 1) * FAN);
             (block * FAN..end).filter_map(&deadline).min().unwrap_or(NEVER)
         };
-        let mut levels: Vec<Vec<i64>> = vec![(0..rows.div_ceil(FAN)).map(least).collect()];
+        let mut levels: Vec<ScalarBuffer<i64>> = vec![(0..rows.div_ceil(FAN)).map(least).collect()];
         while let Some(top) = levels.last().filter(|top| top.len() > FAN) {
             levels.push(top.chunks(FAN).map(|part| part.iter().copied().min().unwrap_or(NEVER)).collect());
         }
@@ -31,6 +33,15 @@ impl DueBlocks {
     /// Bytes that they take.
     pub(super) fn nbytes(&self) -> usize {
         self.levels.iter().map(|level| level.len() * size_of::<i64>()).sum()
+    }
+
+    /// The minima, level by level.
+    pub(super) fn levels(&self) -> &[ScalarBuffer<i64>] {
+        &self.levels
+    }
+
+    pub(super) fn of_levels(levels: Vec<ScalarBuffer<i64>>) -> Self {
+        Self { levels }
     }
 }
 
@@ -67,7 +78,7 @@ impl Body {
     /// deadline of a part that is shown in part is a lower bound.
     fn parts(&self, level: usize, start: usize, end: usize) -> impl Iterator<Item = (i64, DuePart)> + '_ {
         let size = FAN.pow(level as u32 + 1);
-        let minima = self.due.levels.get(level).map_or(&[][..], Vec::as_slice);
+        let minima = self.due.levels.get(level).map_or(&[][..], |level| level);
         let (first, past) = (start / size, if start < end { end.div_ceil(size) } else { start / size });
         let shown = minima.iter().enumerate().take(past).skip(first);
         shown.map(move |(index, &least)| {

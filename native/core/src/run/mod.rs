@@ -53,6 +53,20 @@ struct Body {
     due: DueBlocks,
 }
 
+/// What leads to the rows of a whole run: where hashes and deadlines lie. It follows from the rows.
+#[derive(Debug)]
+pub(crate) struct RunIndex {
+    prefixes: PrefixTable,
+    due: DueBlocks,
+}
+
+impl RunIndex {
+    /// The index of these parts: three numbers and the starts of the prefix table, and the levels of deadlines.
+    pub(crate) fn of_parts(numbers: [u64; 3], starts: ScalarBuffer<u32>, levels: Vec<ScalarBuffer<i64>>) -> Self {
+        Self { prefixes: PrefixTable::of_parts(numbers, starts), due: DueBlocks::of_levels(levels) }
+    }
+}
+
 impl SortedRun {
     /// Rows, tombstones included.
     #[must_use]
@@ -110,6 +124,17 @@ impl SortedRun {
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
         &self.body.keys.hashes()[self.start..self.end]
+    }
+
+    /// The whole run that this one is a part of.
+    pub(crate) fn whole(&self) -> Self {
+        Self { body: Arc::clone(&self.body), start: 0, end: self.body.keys.len() }
+    }
+
+    /// The parts of the index of the whole run.
+    pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &[ScalarBuffer<i64>]) {
+        let (numbers, starts) = self.body.prefixes.parts();
+        (numbers, starts, self.body.due.levels())
     }
 
     pub(crate) fn keys(&self) -> &Keys {

@@ -1,5 +1,7 @@
 //! A table over the leading bits of the hashes of a run: hashes are uniform, so it leads to within a row or two.
 
+use arrow_buffer::ScalarBuffer;
+
 /// Rows a bucket, on average.
 const BUCKET_ROWS: usize = 16;
 
@@ -9,14 +11,14 @@ pub(super) struct PrefixTable {
     first: u64,
     span: u64,
     shift: u32,
-    starts: Vec<u32>,
+    starts: ScalarBuffer<u32>,
 }
 
 impl PrefixTable {
     /// The table of `hashes`, which ascend.
     pub(super) fn new(hashes: &[u64]) -> Self {
         let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else {
-            return Self { first: 0, span: 0, shift: 0, starts: Vec::new() };
+            return Self { first: 0, span: 0, shift: 0, starts: Vec::new().into() };
         };
         let span = last - first;
         let table_bits = (hashes.len() / BUCKET_ROWS).max(1).next_power_of_two().trailing_zeros();
@@ -29,7 +31,16 @@ impl PrefixTable {
             }
         }
         starts.push(hashes.len() as u32);
-        Self { first, span, shift, starts }
+        Self { first, span, shift, starts: starts.into() }
+    }
+
+    /// What `of_parts` makes the same table of.
+    pub(super) fn parts(&self) -> ([u64; 3], &ScalarBuffer<u32>) {
+        ([self.first, self.span, u64::from(self.shift)], &self.starts)
+    }
+
+    pub(super) fn of_parts([first, span, shift]: [u64; 3], starts: ScalarBuffer<u32>) -> Self {
+        Self { first, span, shift: shift as u32, starts }
     }
 
     /// About where `hash` lies, if it lies anywhere: an existing row, mostly one or two from the right one.

@@ -4,6 +4,7 @@
 //! INVARIANT: the same run gives the same bytes; bytes that were not written by `write` never make a run.
 
 mod footer;
+pub mod kept;
 mod read;
 #[cfg(test)]
 mod tests;

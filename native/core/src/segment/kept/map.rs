@@ -1,0 +1,139 @@
+//! Mapping a kept run: nothing is copied, decoded or hashed. What is not looked at is not even read from the disk.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_ipc::root_as_footer;
+use bytes::Bytes;
+use memmap2::Mmap;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{ALIGNMENT, FIXED_WORDS, FORMAT, HASH, MAGIC, TAIL_BYTES};
+use crate::key::Keys;
+use crate::run::{RunIndex, SortedRun};
+use crate::schema::MapSchema;
+
+/// Why a file is not what was kept.
+type Verdict<T> = Result<T, String>;
+
+/// Length of what ends an Arrow IPC file: length of the footer and magic.
+const IPC_TAIL: usize = 10;
+
+/// The run that was kept under `key` in `file`, with every byte checked where `verify` says so; else what is wrong.
+///
+/// Unverified, the file must be as it was when it was verified last: who may write to it can do anything to the process.
+/// It must not be shortened while the run is in use; to unlink it is fine.
+pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Verdict<SortedRun> {
+    #[expect(unsafe_code, reason = "the folder is the user's own: nobody else changes a file that is mapped")]
+    let mapped = unsafe { Mmap::map(file) }.map_err(|error| error.to_string())?;
+    let data = Buffer::from(Bytes::from_owner(mapped));
+    let parts = Parts::of(&data)?;
+    if verify && checksum(&data, key) != parts.checksum {
+        return Err("its bytes do not have its checksum".into());
+    }
+    let batch = columns(data.slice_with_length(0, parts.ipc_bytes))?;
+    let mut expected: Vec<_> = schema.columns().fields().iter().cloned().collect();
+    let Some((hashes, found)) = batch.schema_ref().fields().split_last() else {
+        return Err("it has no columns".into());
+    };
+    if hashes.name() != HASH || found != expected.as_mut_slice() || batch.num_rows() != parts.rows {
+        return Err("it has other columns".into());
+    }
+    let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
+    let hashes = columns.pop().and_then(|hashes| hashes.as_primitive_opt::<UInt64Type>().cloned());
+    let hashes = hashes.ok_or("it has no hashes")?.values().clone();
+    let keys = Keys::known(columns[..schema.key_width()].to_vec(), schema.key.len(), hashes);
+    let keys = keys.map_err(|error| error.to_string())?;
+    let index = parts.index(&data)?;
+    SortedRun::from_indexed(schema, keys, columns, index).map_err(|error| error.to_string())
+}
+
+fn checksum(data: &[u8], key: &str) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(&data[..data.len() - TAIL_BYTES + size_of::<u64>()]);
+    hash.update(key.as_bytes());
+    hash.digest()
+}
+
+/// Where the parts of a file lie.
+struct Parts {
+    rows: usize,
+    ipc_bytes: usize,
+    numbers: [u64; 3],
+    starts: Range<usize>,
+    levels: Vec<Range<usize>>,
+    checksum: u64,
+}
+
+impl Parts {
+    fn of(data: &[u8]) -> Verdict<Self> {
+        let torn = || "it is cut off".to_owned();
+        let (rest, tail) = data.split_last_chunk::<TAIL_BYTES>().ok_or_else(torn)?;
+        if &tail[2 * size_of::<u64>()..] != MAGIC {
+            return Err(torn());
+        }
+        let [count, checksum] = [word(tail, 0), word(tail, 1)];
+        let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<u64>()));
+        let start = bytes.and_then(|bytes| rest.len().checked_sub(bytes)).ok_or_else(torn)?;
+        let words: Vec<u64> = (0..count as usize).map(|at| word(&rest[start..], at)).collect();
+        if words.len() < FIXED_WORDS || words[0] != FORMAT {
+            return Err("it has another format".into());
+        }
+        let size = |at: usize| usize::try_from(words[at]).map_err(|_| torn());
+        let (rows, ipc_bytes) = (size(1)?, size(2)?);
+        let mut end = ipc_bytes;
+        let mut part = |length: usize, width: usize| {
+            let from = end.checked_next_multiple_of(ALIGNMENT);
+            let to = from.zip(length.checked_mul(width)).and_then(|(from, bytes)| from.checked_add(bytes));
+            end = to.filter(|&to| to <= start).ok_or_else(torn)?;
+            Ok::<_, String>(end - length * width..end)
+        };
+        let starts = part(size(6)?, size_of::<u32>())?;
+        let levels = (FIXED_WORDS..words.len()).map(|at| part(size(at)?, size_of::<i64>())).collect::<Verdict<_>>()?;
+        Ok(Self { rows, ipc_bytes, numbers: [words[3], words[4], words[5]], starts, levels, checksum })
+    }
+
+    fn index(&self, data: &Buffer) -> Verdict<RunIndex> {
+        let levels = self.levels.iter().map(|level| numbers(data, level)).collect();
+        Ok(RunIndex::of_parts(self.numbers, numbers(data, &self.starts), levels))
+    }
+}
+
+/// The numbers in a part of a file, which begins at a multiple of their width.
+fn numbers<T: ArrowNativeType>(data: &Buffer, part: &Range<usize>) -> ScalarBuffer<T> {
+    ScalarBuffer::new(data.clone(), part.start / size_of::<T>(), part.len() / size_of::<T>())
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; size_of::<u64>()];
+    word.copy_from_slice(&bytes[at * size_of::<u64>()..(at + 1) * size_of::<u64>()]);
+    u64::from_le_bytes(word)
+}
+
+/// The one batch of an Arrow IPC file, over its bytes.
+fn columns(data: Buffer) -> Verdict<RecordBatch> {
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    let tail = data.split_last_chunk::<IPC_TAIL>().ok_or("it is cut off")?.1;
+    let footer_bytes = read_footer_length(*tail).map_err(|error| said(&error))?;
+    let start = (data.len() - IPC_TAIL).checked_sub(footer_bytes).ok_or("it is cut off")?;
+    let footer = root_as_footer(&data[start..data.len() - IPC_TAIL]).map_err(|error| said(&error))?;
+    let schema = arrow_ipc::convert::try_fb_to_schema(footer.schema().ok_or("it has no schema")?);
+    let decoder = FileDecoder::new(Arc::new(schema.map_err(|error| said(&error))?), footer.version());
+    #[expect(unsafe_code, reason = "the bytes are those that `keep` wrote: a checksum said so once")]
+    let decoder = unsafe { decoder.with_skip_validation(true) };
+    let blocks = footer.recordBatches().filter(|blocks| blocks.len() == 1).ok_or("it has not one batch")?;
+    let block = blocks.get(0);
+    let size = |number: i64| usize::try_from(number).map_err(|error| said(&error));
+    let (from, head) = (size(block.offset())?, size(i64::from(block.metaDataLength()))?);
+    let bytes = head
+        .checked_add(size(block.bodyLength())?)
+        .filter(|&bytes| from.checked_add(bytes).is_some_and(|end| end <= start));
+    let batch = data.slice_with_length(from, bytes.ok_or("it is cut off")?);
+    decoder.read_record_batch(block, &batch).map_err(|error| said(&error))?.ok_or_else(|| "it has no batch".into())
+}

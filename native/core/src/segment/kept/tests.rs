@@ -1,0 +1,118 @@
+//! Kept runs there and back, and files that are not what was kept.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, ListArray, StringArray};
+use arrow_schema::{Field, Fields};
+
+use super::{keep, map};
+use crate::key::Keys;
+use crate::range::KeyRange;
+use crate::run::{SortedRun, Unsorted};
+use crate::schema::MapSchema;
+
+/// A file that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn of(bytes: &[u8], name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidemill-kept-{name}-{}", std::process::id()));
+        File::create(&path).unwrap().write_all(bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).unwrap();
+    }
+}
+
+fn run(rows: usize) -> SortedRun {
+    let key: ArrayRef = Arc::new((0..rows).map(|row| (row > 0).then(|| format!("key {row}"))).collect::<StringArray>());
+    let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let list =
+        ListArray::from_iter_primitive::<Int32Type, _, _>((0..rows).map(|row| Some(vec![Some(row as i32); row % 3])));
+    let values: [ArrayRef; 2] =
+        [Arc::new(Float64Array::from_iter_values((0..rows).map(|row| row as f64))), Arc::new(list)];
+    let fields = |columns: &[(&str, &ArrayRef)]| -> Fields {
+        columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect()
+    };
+    let key_fields = fields(&[("key", &key), ("number", &number)]);
+    let schema =
+        MapSchema::new("test", &key_fields, &Fields::empty(), &fields(&[("x", &values[0]), ("list", &values[1])]));
+    let unsorted = Unsorted {
+        keys: &Keys::new(&[key, number]).unwrap(),
+        values: &values,
+        updated_at: &(0..rows as i64).collect::<Vec<_>>(),
+        deadline: &(0..rows as i64).map(|row| (row % 3 == 0).then_some(row)).collect::<Vec<_>>(),
+        deleted: &(0..rows).map(|row| row % 5 == 4).collect::<Vec<_>>(),
+    };
+    SortedRun::from_unsorted(&Arc::new(schema.unwrap()), &unsorted).unwrap()
+}
+
+fn bytes(run: &SortedRun) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    keep(run, "abc", &mut bytes).unwrap();
+    bytes
+}
+
+fn mapped(run: &SortedRun, bytes: &[u8], name: &str) -> Result<SortedRun, String> {
+    let file = Scratch::of(bytes, name);
+    map(run.schema(), "abc", &File::open(&file.0).unwrap(), true)
+}
+
+#[test]
+fn a_mapped_run_is_the_one_that_was_kept() {
+    for rows in [0, 1, 5000] {
+        let run = run(rows);
+        let found = mapped(&run, &bytes(&run), "same").unwrap();
+        assert_eq!(found.batch().unwrap(), run.batch().unwrap());
+        assert_eq!(found.hashes(), run.hashes());
+        assert_eq!(found.min_deadline(), run.min_deadline());
+        for row in 0..rows {
+            assert_eq!(found.find(run.keys(), row), Some(row));
+        }
+        let due = |run: &SortedRun| {
+            let mut rows = Vec::new();
+            run.for_each_due(rows.len() as i64 + 100, |row| rows.push(row));
+            rows
+        };
+        assert_eq!(due(&found), due(&run));
+    }
+}
+
+#[test]
+fn a_part_of_a_run_is_kept_as_the_whole() {
+    let whole = run(1000);
+    let part = whole.within(KeyRange { lo: whole.hashes()[10], hi: whole.hashes()[20] });
+    assert_eq!(mapped(&whole, &bytes(&part), "part").unwrap().len(), 1000);
+}
+
+#[test]
+fn no_flipped_bit_and_no_cut_goes_unseen() {
+    let run = run(40);
+    let kept = bytes(&run);
+    for at in 0..kept.len() {
+        let mut damaged = kept.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert!(mapped(&run, &damaged, "flip").is_err(), "byte {at} of {}", kept.len());
+    }
+    for length in (0..kept.len()).step_by(7) {
+        assert!(mapped(&run, &kept[..length], "cut").is_err(), "{length} bytes of {}", kept.len());
+    }
+}
+
+#[test]
+fn what_was_kept_under_another_key_or_of_other_columns_is_refused() {
+    let run = run(10);
+    let file = Scratch::of(&bytes(&run), "other");
+    assert!(map(run.schema(), "abd", &File::open(&file.0).unwrap(), true).unwrap_err().contains("checksum"));
+    let schema = MapSchema::new("test", &run.schema().key, &Fields::empty(), &Fields::empty()).unwrap();
+    let refused = map(&Arc::new(schema), "abc", &File::open(&file.0).unwrap(), true);
+    assert_eq!(refused.unwrap_err(), "it has other columns");
+}

@@ -148,11 +148,17 @@ class Settings:
     """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given;
     of four times as much where the pipeline has no function in Python."""
     cache_bytes: int = 1024**3
-    """How much the cache of opened segments may take; 0: no cache."""
+    """How much the cache of opened segments may take in the memory of a process; 0: no cache."""
+    disk_cache_bytes: int = 10 * 1024**3
+    """How much opened segments may take on each machine's own disk; 0: no cache there."""
+    disk_cache_folder: str = ""
+    """Where they lie there; empty: `tidemill` below `$XDG_CACHE_HOME` or `~/.cache`."""
 
     def __post_init__(self) -> None:
         for name in _NAMES:
-            least = 0 if name == "cache_bytes" else 1
+            if name in _TEXTS:
+                continue
+            least = 0 if name in ("cache_bytes", "disk_cache_bytes") else 1
             if getattr(self, name) < least:
                 raise InvalidInput(f"setting `tidemill.{name}` is {getattr(self, name)}, expected at least {least}")
 
@@ -171,18 +177,20 @@ def resolve(
     found = _from_file(Path(folder if folder is not None else os.curdir) / _FILE)
     found |= _from_environment(os.environ if environment is None else environment)
     found |= dict(conf or {})
-    own: dict[str, int] = {}
+    own: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for key, value in found.items():
         if str(key).startswith("spark."):
             spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
-            own[_own_name(str(key))] = _number(key, value)
+            name = _own_name(str(key))
+            own[name] = _text(key, value) if name in _TEXTS else _number(key, value)
     return Settings(**own), spark
 
 
 _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
+_TEXTS = {"disk_cache_folder"}
 
 
 def _own_name(key: str) -> str:
@@ -190,6 +198,12 @@ def _own_name(key: str) -> str:
     if name != key and name in _NAMES:
         return name
     raise unknown("setting", key, [f"tidemill.{known}" for known in _NAMES])
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    raise InvalidInput(f"setting `{key}` is {value!r}: expected a path")
 
 
 def _number(key: str, value: Any) -> int:

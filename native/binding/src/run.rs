@@ -1,11 +1,15 @@
 //! `Run`: an immutable sorted run, read from a segment, merged, or taken from a map's changes.
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use tidemill_core::run::{self, Tombstones};
-use tidemill_core::{KeyRange, SortedRun, segment};
+use tidemill_core::{Error, KeyRange, SortedRun, segment};
 
 use crate::arrow::batch_out;
 use crate::error::{Raise, invalid};
@@ -23,6 +27,22 @@ impl PyRun {
     fn read(py: Python<'_>, schema: &PyMapSchema, data: PyBackedBytes, name: &str) -> PyResult<Self> {
         let run = py.detach(|| segment::read(&schema.schema, Bytes::from_owner(data), name)).raise(py)?;
         Ok(Self { run })
+    }
+
+    #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn map(py: Python<'_>, schema: &PyMapSchema, path: PathBuf, key: &str, verify: bool) -> PyResult<Self> {
+        let mapped = py.detach(|| {
+            let file = File::open(&path)?;
+            Ok::<_, std::io::Error>(segment::kept::map(&schema.schema, key, &file, verify))
+        });
+        let corrupt = |why| Error::CorruptState(format!("map the kept run `{}`: {why}", path.display()));
+        Ok(Self { run: mapped?.map_err(corrupt).raise(py)? })
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+    fn keep(&self, py: Python<'_>, path: PathBuf, key: &str) -> PyResult<()> {
+        Ok(py.detach(|| segment::kept::keep(&self.run, key, BufWriter::new(File::create(path)?)))?)
     }
 
     #[staticmethod]
@@ -53,6 +73,11 @@ impl PyRun {
 
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         batch_out(py, &self.run.batch().raise(py)?)
+    }
+
+    #[getter]
+    fn schema(&self) -> PyMapSchema {
+        PyMapSchema::wrap(self.run.schema().clone())
     }
 
     fn __len__(&self) -> usize {

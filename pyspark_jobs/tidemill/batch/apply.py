@@ -60,7 +60,7 @@ class _Range:
         self.batch, self.level, self.index, self.inbox = batch, level, range_index, inbox
         self.lo, self.hi = batch.bounds[range_index]
         self.store: Store = batch.store()
-        self.cache: RunCache = process_cache(batch.settings.cache_bytes)
+        self.cache: RunCache = process_cache(batch.settings)
         self.stem = names.stem(batch.plan.number, batch.attempt, range_index, task_attempt())
         self.times = self._times()
         self.out = Outbox(batch, level, self.lo)

@@ -51,7 +51,7 @@ class Context:
     @property
     def cache(self) -> RunCache:
         """Opened runs of this process."""
-        return process_cache(self.settings.cache_bytes)
+        return process_cache(self.settings)
 
     def initialised(self) -> Init:
         """What `init` made here; `InvalidInput` where nobody has."""

@@ -1,4 +1,5 @@
-"""Opened runs of this process, by checksum: a run that was just written or read is not read again.
+"""Opened runs of this process, by checksum: a run that was just written or read is not read again. Behind it lies the
+cache on disk, which processes share.
 
 Bounded by bytes, least recently used out first. INVARIANT: an entry is what its checksum says, so it never goes stale.
 """
@@ -9,31 +10,42 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from .._native import Run
+from .._native import MapSchema, Run
+from ..settings import Settings
+from .disk_cache import DiskCache
 
 
 class RunCache:
-    """Runs by checksum, at most `limit_bytes` of them, safe for threads."""
+    """Runs by checksum, at most `limit_bytes` of them, safe for threads; `disk` is asked for what is not here."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, disk: DiskCache | None = None) -> None:
         self.limit_bytes = limit_bytes
+        self._disk = disk
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, checksum: str, load: Callable[[], Run]) -> Run:
-        """The run with this checksum; `load` reads it where it is not here."""
+    def get(self, checksum: str, schema: MapSchema, load: Callable[[], Run]) -> Run:
+        """The run of these columns with this checksum; `load` reads it where it is neither here nor on disk."""
         with self._lock:
             run = self._runs.get(checksum)
             if run is not None:
                 self._runs.move_to_end(checksum)
                 return run
-        run = load()
-        self.put(checksum, run)
+        kept = self._disk.get(checksum, schema) if self._disk is not None else None
+        if kept is None:
+            return self.put(checksum, load())
+        self._remember(checksum, kept)
+        return kept
+
+    def put(self, checksum: str, run: Run) -> Run:
+        """Keeps a run here, unless it alone is larger than the limit, and on disk. Returns it as it is kept."""
+        if self._disk is not None:
+            run = self._disk.put(checksum, run)
+        self._remember(checksum, run)
         return run
 
-    def put(self, checksum: str, run: Run) -> None:
-        """Keeps a run, unless it alone is larger than the limit."""
+    def _remember(self, checksum: str, run: Run) -> None:
         if run.nbytes > self.limit_bytes:
             return
         with self._lock:
@@ -46,9 +58,13 @@ class RunCache:
                 self._bytes -= dropped.nbytes
 
 
-_CACHE: dict[int, RunCache] = {}
+_CACHE: dict[tuple[int, int, str], RunCache] = {}
 
 
-def process_cache(limit_bytes: int) -> RunCache:
-    """The cache of this process for a limit."""
-    return _CACHE.setdefault(limit_bytes, RunCache(limit_bytes))
+def process_cache(settings: Settings) -> RunCache:
+    """The cache of this process for these settings."""
+    limit, disk = settings.disk_cache_bytes, None
+    key = (settings.cache_bytes, limit, settings.disk_cache_folder)
+    if limit and key not in _CACHE:
+        disk = DiskCache(settings.disk_cache_folder, limit)
+    return _CACHE.setdefault(key, RunCache(settings.cache_bytes, disk))

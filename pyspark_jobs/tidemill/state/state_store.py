@@ -19,12 +19,12 @@ from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode, encode
 from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
 from ..schema import is_unnamed, to_arrow
+from ..settings import resolve
 from ..store import ObjectMissing, open_store, probe
 from .cache import RunCache, process_cache
 from .columns import MapColumns
 from .versions import Opened, open_map, persist
 
-_CACHE_BYTES = 1 << 30
 _LAST = 10**10 - 1
 """The greatest version that has a name."""
 
@@ -64,7 +64,7 @@ class StateStore:
         self._schema = columns.engine()
         self._codec = Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
         self._store = open_store(root, storage_options).at(names.store_folder(operator, partition))
-        self._cache: RunCache = process_cache(_CACHE_BYTES)
+        self._cache: RunCache = process_cache(resolve()[0])
         self._probed = False
 
     @property

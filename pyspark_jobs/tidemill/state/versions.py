@@ -104,4 +104,4 @@ def _load(store: Store, cache: RunCache, schema: MapSchema, segment: Segment) ->
     def read() -> Run:
         return Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
 
-    return cache.get(segment.checksum, read)
+    return cache.get(segment.checksum, schema, read)

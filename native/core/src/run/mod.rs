@@ -87,7 +87,9 @@ impl SortedRun {
         if whole == 0 {
             return 0;
         }
-        let columns: usize = self.body.columns.iter().map(Array::get_buffer_memory_size).sum();
+        // Of buffers that lie in one mapped file each would count as all of it.
+        let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+        let columns: usize = self.body.columns.iter().map(bytes).sum();
         let tables = self.body.prefixes.nbytes() + self.body.due.nbytes();
         (columns + whole * size_of::<u64>() + tables) * self.len() / whole
     }

@@ -37,7 +37,7 @@ pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Ver
     if verify && checksum(&data, key) != parts.checksum {
         return Err("its bytes do not have its checksum".into());
     }
-    let batch = columns(data.slice_with_length(0, parts.ipc_bytes))?;
+    let batch = columns(&data.slice_with_length(0, parts.ipc_bytes))?;
     let mut expected: Vec<_> = schema.columns().fields().iter().cloned().collect();
     let Some((hashes, found)) = batch.schema_ref().fields().split_last() else {
         return Err("it has no columns".into());
@@ -117,7 +117,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// The one batch of an Arrow IPC file, over its bytes.
-fn columns(data: Buffer) -> Verdict<RecordBatch> {
+fn columns(data: &Buffer) -> Verdict<RecordBatch> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let tail = data.split_last_chunk::<IPC_TAIL>().ok_or("it is cut off")?.1;
     let footer_bytes = read_footer_length(*tail).map_err(|error| said(&error))?;

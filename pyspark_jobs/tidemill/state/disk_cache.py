@@ -1,0 +1,190 @@
+"""Opened segments on the machine's own disk, mapped by all processes of a user: a copy that may vanish at any time.
+
+A run lies in `<checksum>.run`; `<checksum>.ok` says which file that was when all of its bytes were checked, and its time
+when it was last used. INVARIANT: what goes wrong here is never an error: the segment is read from the store.
+CRASH: a run is written under another name, under a lock that dies with its writer, and renamed when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import stat
+import tempfile
+import uuid
+from pathlib import Path
+
+from .._native import MapSchema, Run
+from ..errors import CorruptState
+
+LOG = logging.getLogger("tidemill")
+
+RESERVED_BYTES = 1 << 30
+"""So much of a disk is left to others."""
+SMALL_BYTES = 1 << 20
+"""A smaller run is decoded as fast as it is found here."""
+_RUN = re.compile(r"[0-9a-f]{32}\.run")
+_UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")
+
+
+class DiskCache:
+    """Runs by checksum in a folder of the user's own, at most `limit_bytes` of them, least recently used out first.
+
+    An empty `folder` means `tidemill` below `$XDG_CACHE_HOME` or `~/.cache`.
+    """
+
+    def __init__(self, folder: str, limit_bytes: int) -> None:
+        self.folder = Path(folder) if folder else _default_folder()
+        self.limit_bytes = limit_bytes
+        self._usable: bool | None = None
+
+    def get(self, checksum: str, schema: MapSchema) -> Run | None:
+        """The run that is kept under a checksum; None where there is none, or none that is whole."""
+        run, ok = self._places(checksum)
+        if not self._is_usable(make=False):
+            return None
+        try:
+            seen = _identity(run)
+            if seen == _read(ok):
+                os.utime(ok)
+                return Run.map(schema, run, checksum, verify=False)
+            found = Run.map(schema, run, checksum, verify=True)
+            if _identity(run) == seen:
+                ok.write_text(seen)
+            return found
+        except CorruptState as error:
+            LOG.warning("the cache on disk: %s; it is deleted, and the segment read from the store", error)
+            self._drop(checksum)
+        except OSError:
+            pass
+        return None
+
+    def put(self, checksum: str, run: Run) -> Run:
+        """Keeps a run, unless it is small or there is no room. Returns it, as mapped memory where it was kept."""
+        if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self._is_usable(make=True):
+            return run
+        try:
+            if not self._places(checksum)[0].exists() and self._has_room(run.nbytes):
+                self._write(checksum, run)
+                self._evict(checksum)
+        except OSError as error:
+            LOG.info("the cache on disk: %s is not kept: %s", checksum, error)
+            return run
+        return self.get(checksum, run.schema) or run
+
+    def _write(self, checksum: str, run: Run) -> None:
+        unfinished = self.folder / f"{uuid.uuid4().hex}.tmp"
+        descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            run.keep(unfinished, checksum)
+            unfinished.rename(self._places(checksum)[0])
+        finally:
+            unfinished.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def _has_room(self, needed: int) -> bool:
+        disk = os.statvfs(self.folder)
+        return disk.f_bavail * disk.f_frsize >= needed + RESERVED_BYTES
+
+    def _evict(self, kept: str) -> None:
+        """Deletes what was used longest ago, down to the limit, and what dead writers left. Foreign files stay."""
+        runs: list[tuple[float, int, str]] = []
+        for entry in os.scandir(self.folder):
+            if _UNFINISHED.fullmatch(entry.name):
+                _delete_unlocked(Path(entry.path))
+            elif _RUN.fullmatch(entry.name):
+                checksum = entry.name.partition(".")[0]
+                try:
+                    used = self._places(checksum)[1].stat().st_mtime
+                except OSError:
+                    used = 0.0
+                runs.append((used, entry.stat(follow_symlinks=False).st_size, checksum))
+        total = sum(size for _, size, _ in runs)
+        for _, size, checksum in sorted(runs):
+            if total > self.limit_bytes and checksum != kept:
+                self._drop(checksum)
+                total -= size
+
+    def _drop(self, checksum: str) -> None:
+        for place in self._places(checksum):
+            try:
+                place.unlink(missing_ok=True)
+            except OSError as error:
+                LOG.info("the cache on disk: %s", error)
+
+    def _places(self, checksum: str) -> tuple[Path, Path]:
+        return self.folder / f"{checksum}.run", self.folder / f"{checksum}.ok"
+
+    def _is_usable(self, make: bool) -> bool:
+        """Whether the folder is the user's alone; looked at once, and told once where it is not."""
+        if self._usable is None:
+            try:
+                if make:
+                    self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                fault = _fault(self.folder)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                fault = str(error)
+            self._usable = fault is None
+            if fault is not None:
+                LOG.warning("the cache on disk is not used: %s: %s", self.folder, fault)
+        return self._usable
+
+
+def _fault(folder: Path) -> str | None:
+    """Why others could have a hand in a folder; None: they cannot."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is no folder"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}, this process to {os.geteuid()}"
+    if found.st_mode & 0o077:
+        return f"its mode is {stat.S_IMODE(found.st_mode):o}, expected 700"
+    return None
+
+
+def _identity(run: Path) -> str:
+    """What changes with the file, whoever changes it: and with every start of the machine, since a crash may tear files."""
+    found = run.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        raise OSError(f"{run} is no file of this user")
+    numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return " ".join((_boot(), *map(str, numbers)))
+
+
+def _boot() -> str:
+    """The running system's id; where there is none, the process's, so that each process checks for itself."""
+    return _read(Path("/proc/sys/kernel/random/boot_id")) or str(os.getpid())
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _delete_unlocked(path: Path) -> None:
+    """Deletes what a writer left that is dead: its lock went with it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        LOG.debug("the cache on disk: %s stays: %s", path, error)
+    finally:
+        os.close(descriptor)
+
+
+def _default_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if not os.path.isabs(base):  # there is no home
+        base = os.path.join(tempfile.gettempdir(), f"tidemill-{os.geteuid()}")
+    return Path(base) / "tidemill"

@@ -1,6 +1,6 @@
 """Opened segments on the machine's own disk, mapped by all processes of a user: a copy that may vanish at any time.
 
-A run lies in `<checksum>.run`; `<checksum>.ok` says which file that was when all of its bytes were checked, and its time
+A run lies in `<checksum>.run`; `<checksum>.ok` says which file that was when all its bytes were checked, and its time
 when it was last used. INVARIANT: what goes wrong here is never an error: the segment is read from the store.
 CRASH: a run is written under another name, under a lock that dies with its writer, and renamed when it is whole.
 """
@@ -148,7 +148,7 @@ def _fault(folder: Path) -> str | None:
 
 
 def _identity(run: Path) -> str:
-    """What changes with the file, whoever changes it: and with every start of the machine, since a crash may tear files."""
+    """What changes with the file, whoever changes it, and with each start of the machine: a crash may tear files."""
     found = run.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
         raise OSError(f"{run} is no file of this user")

@@ -40,7 +40,6 @@ impl PyRun {
         Ok(Self { run: mapped?.map_err(corrupt).raise(py)? })
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn keep(&self, py: Python<'_>, path: PathBuf, key: &str) -> PyResult<()> {
         Ok(py.detach(|| segment::kept::keep(&self.run, key, BufWriter::new(File::create(path)?)))?)
     }

@@ -23,7 +23,7 @@ LOG = logging.getLogger("tidemill")
 
 RESERVED_BYTES = 1 << 30
 """So much of a disk is left to others."""
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 4 << 20
 """A smaller run is decoded as fast as it is found here."""
 _RUN = re.compile(r"[0-9a-f]{32}\.run")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")

@@ -387,6 +387,9 @@ class GroupState:
     @property
     def hasTimedOut(self) -> bool:
         """Whether this call is for the timeout of the key: it has no rows."""
+    @property
+    def oldTimeoutTimestamp(self) -> int:
+        """-1. PySpark's class has this member, and shows a function nothing else in it, whatever was armed before."""
     def update(self, newValue: Any) -> None:
         """Sets the state, also after `remove`. `InvalidInput` where it does not fit the state's schema; `TypeError` for
         None."""

@@ -138,6 +138,16 @@ def _case(
     return Case(named, groups.SCHEMA, batches, spark, tidemill, mode, times_ms=times_ms, triggers=triggers)
 
 
+OLD: Batches = [
+    [row("a:o,g", "o,u1,d1000,t7000,o"), row("b:o,u2,o", "o,d500,t5000,o"), row("c:o", "u1,o")],
+    [row("a:o,g", "o,g", 6), row("c:o", "o,u2,d2000,t9000", 7)],
+    [row("c:o", "o", 8)],
+    [row("z", "o", 14), row("b:o,u2,o", "o", 14)],
+    [row("z", "o,d100,t30000", 20), row("c:o", "o,r,o", 20)],
+    [row("z", "o", 21)],
+]
+
+
 def _cases(kind: str, modes: tuple[str, str, str]) -> list[Case]:
     """The same programs for one operator; `modes`: for each timeout."""
     found = [
@@ -218,4 +228,6 @@ CASES = [
     *_cases("flat-map", ("update", "append", "append")),
     _case("late-update", "flat-map", "update", EVENT, LATE),
     *_cases("pandas", ("append", "update", "append")),
+    _case("old-timeout-idle", "pandas", "update", PROCESSING, OLD, [1000, 1200, 1400, 3000, 3500, 4000]),
+    _case("old-timeout-late", "pandas", "append", EVENT, OLD),
 ]

@@ -55,6 +55,8 @@ def _one(verb: str, number: str, state: Any, in_pandas: bool) -> str:
             return _text(state.exists)
         case "w":
             return str(state.getCurrentWatermarkMs())
+        case "o":
+            return str(state.oldTimeoutTimestamp)
         case "p":
             return str(state.getCurrentProcessingTimeMs())
     return "ok"

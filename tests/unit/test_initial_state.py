@@ -245,7 +245,6 @@ def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
         ([("a", None)], "a key has the state null: leave the key out"),
         ([("a", "x")], "column `state` is bigint"),
         ([("a",)], "pair 0 is ('a',), expected (key, state)"),
-        ({"a": 1}, "is a dict, expected an Arrow table, a list of (key, state) pairs or the path"),
         ("nowhere.parquet", "there is no Parquet file at nowhere.parquet"),
     ],
 )
@@ -255,6 +254,21 @@ def test_what_does_not_fit_is_told_and_nothing_is_written(tmp_path, data, said):
         r.init()
     assert said in str(caught.value) and "operator `count`" in str(caught.value)
     assert not (tmp_path / "root/words/refs").exists()
+
+
+@pytest.mark.parametrize("data", [5, None, {"a": 1}, b"x", iter([("a", 1)])])
+def test_what_can_be_no_initial_state_is_refused_where_it_is_written(data):
+    found = (
+        f"is a {type(data).__name__}, expected an Arrow table, a list of (key, state) pairs or the path of a Parquet"
+    )
+    with pytest.raises(tm.InvalidInput) as caught:
+        SPEC.initialState(data)
+    assert f"StateSpec.initialState: the state {found}" in str(caught.value)
+    if data is not None:
+        grouped = tm.Pipeline("p").read(tm.Rows("k string")).groupBy("k")
+        with pytest.raises(tm.InvalidInput) as caught:
+            grouped.mapGroupsWithState(lambda *call: "", "string", "bigint", initialState=data, name="seeded")
+        assert f"operator `seeded`: mapGroupsWithState: the initial state {found}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

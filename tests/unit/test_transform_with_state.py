@@ -56,6 +56,10 @@ def raised(init: Any, rows: Any, mode: str = "None") -> str:
     ("arguments", "message"),
     [
         ({"processor": 3}, "has no method `init`, expected a StatefulProcessor"),
+        (
+            {"processor": Processor},
+            "transformWithState: the processor is the class `Processor`, expected an object of it",
+        ),
         ({"mode": "eventtimes"}, "unknown timeMode `eventtimes`; did you mean `EventTime`?"),
         ({"outputMode": "complete"}, "unknown outputMode `complete`"),
         ({"mode": "EventTime"}, 'timeMode "EventTime" needs a watermark on the stream, found none'),

@@ -5,6 +5,7 @@
 
 use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 use tidemill_core::Error;
 
 use crate::error::{external, invalid};
@@ -62,23 +63,10 @@ impl Caller {
     /// The error for what the function raised; `is_complaint`: it is one of our own, which says it all.
     pub(crate) fn raised(&self, error: PyErr, at: Place<'_, '_>, is_complaint: bool) -> Error {
         let py = at.key.py();
-        if passes_untouched(py, &error) {
-            return external(error);
+        match is_complaint && !passes_untouched(py, &error) {
+            true => located(error, &self.operator, at),
+            false => raised(&self.described(py), &self.operator, error, at),
         }
-        if is_complaint {
-            return self.located(error, at);
-        }
-        let text = format!(
-            "function `{}` of operator `{}` raised `{}` for key `{}`\n{}",
-            self.function_name(py),
-            self.operator,
-            summary(py, &error),
-            repr(at.key),
-            traceback(py, &error),
-        );
-        let raised = invalid(py, &text);
-        raised.set_cause(py, Some(error));
-        self.located(raised, at)
     }
 
     /// The error for what the function returned.
@@ -91,33 +79,14 @@ impl Caller {
 
     /// The error for what the function returned, and why it cannot be emitted.
     pub(crate) fn unfit(&self, why: &str, at: Place<'_, '_>) -> Error {
-        let py = at.key.py();
-        let text = format!(
-            "cannot emit what function `{}` of operator `{}` returned for key `{}`: {why}",
-            self.function_name(py),
-            self.operator,
-            repr(at.key),
-        );
-        self.located(invalid(py, &text), at)
+        let (py, key) = (at.key.py(), repr(at.key));
+        let text = format!("cannot emit what {} returned for key `{key}`: {why}", self.described(py));
+        located(invalid(py, &text), &self.operator, at)
     }
 
-    /// The error for a cell that Python has no object for.
-    pub(crate) fn unreadable(&self, py: Python<'_>, error: PyErr, chunk: Option<u32>) -> Error {
-        if passes_untouched(py, &error) {
-            return external(error);
-        }
-        let text = format!("operator `{}` cannot show a row to Python: {}", self.operator, error.value(py));
-        self.located(invalid(py, &text), Place { key: py.None().bind(py), chunk })
-    }
-
-    /// `error` with the attributes that say where it arose.
-    fn located(&self, error: PyErr, at: Place<'_, '_>) -> Error {
-        let value = error.value(at.key.py());
-        let located = value
-            .setattr("operator", &self.operator)
-            .and_then(|()| value.setattr("key", repr(at.key)))
-            .and_then(|()| value.setattr("chunk", at.chunk));
-        external(located.err().unwrap_or(error))
+    /// As messages name it.
+    fn described(&self, py: Python<'_>) -> String {
+        format!("function `{}` of operator `{}`", self.function_name(py), self.operator)
     }
 
     fn function_name(&self, py: Python<'_>) -> String {
@@ -125,6 +94,47 @@ impl Caller {
         let name = function.getattr("__name__").and_then(|name| name.extract::<String>());
         name.unwrap_or_else(|_| repr(function))
     }
+}
+
+/// The error for what a user's code, `called` so in messages, raised.
+pub(crate) fn raised(called: &str, operator: &str, error: PyErr, at: Place<'_, '_>) -> Error {
+    let py = at.key.py();
+    if passes_untouched(py, &error) {
+        return external(error);
+    }
+    let (what, trace) = (summary(py, &error), traceback(py, &error));
+    let raised = invalid(py, &format!("{called} raised `{what}` for key `{}`\n{trace}", repr(at.key)));
+    raised.set_cause(py, Some(error));
+    located(raised, operator, at)
+}
+
+/// An iterator over what user code gave, `None` where that is nothing to iterate over; what its own `__iter__` raises is
+/// an error of the user's code.
+pub(crate) fn iterated<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
+    match given.try_iter() {
+        Ok(rows) => Ok(Some(rows)),
+        Err(_) if !given.hasattr("__iter__")? && !given.hasattr("__getitem__")? => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error for a cell that Python has no object for.
+pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Option<u32>) -> Error {
+    if passes_untouched(py, &error) {
+        return external(error);
+    }
+    let text = format!("operator `{operator}` cannot show a row to Python: {}", error.value(py));
+    located(invalid(py, &text), operator, Place { key: py.None().bind(py), chunk })
+}
+
+/// `error` with the attributes that say where it arose.
+pub(crate) fn located(error: PyErr, operator: &str, at: Place<'_, '_>) -> Error {
+    let value = error.value(at.key.py());
+    let located = value
+        .setattr("operator", operator)
+        .and_then(|()| value.setattr("key", repr(at.key)))
+        .and_then(|()| value.setattr("chunk", at.chunk));
+    external(located.err().unwrap_or(error))
 }
 
 /// The first line of an `InvalidInput`; `None` for any other error.
@@ -139,12 +149,12 @@ fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
 
 /// Whether an error of a user's code is no error but an interrupt. `sys.exit` is an error: nothing was committed, and the
 /// process must not end as if all were well.
-pub(crate) fn passes_untouched(py: Python<'_>, error: &PyErr) -> bool {
+fn passes_untouched(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PySystemExit>(py)
 }
 
 /// `ZeroDivisionError: division by zero`: one line.
-pub(crate) fn summary(py: Python<'_>, error: &PyErr) -> String {
+fn summary(py: Python<'_>, error: &PyErr) -> String {
     let name = error.get_type(py).name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
     let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
     match text.lines().next() {
@@ -154,7 +164,7 @@ pub(crate) fn summary(py: Python<'_>, error: &PyErr) -> String {
 }
 
 /// The traceback as Python prints it.
-pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
+fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let lines = || -> PyResult<String> {
         let error = error.clone_ref(py).into_value(py); // takes its traceback along
         let lines = py.import("traceback")?.getattr("format_exception")?.call1((error,))?;

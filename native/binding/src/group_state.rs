@@ -14,6 +14,9 @@ use crate::error::invalid;
 use crate::held::{Current, Held, StateKind};
 use crate::value::{Decoder, Zone};
 
+/// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
+const NO_TIMESTAMP: i64 = -1;
+
 /// What a call that does nothing to its state leaves of a timeout that was armed before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Untouched {
@@ -133,6 +136,12 @@ impl PyGroupState {
     fn has_timed_out(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.check_lent(py)?;
         Ok(self.has_timed_out)
+    }
+
+    #[getter(oldTimeoutTimestamp)]
+    fn old_timeout_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
+        self.held.check_lent(py)?;
+        Ok(NO_TIMESTAMP)
     }
 
     #[pyo3(signature = (newValue))]

@@ -13,7 +13,7 @@ use pyo3::types::{PyInt, PyTuple};
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Visit};
 
-use crate::caller::{Caller, Place};
+use crate::caller::{Caller, Place, unreadable};
 use crate::error::external;
 use crate::growing::Growing;
 use crate::held::{Current, StateKind};
@@ -95,7 +95,7 @@ impl<'a, 'py> Calls<'a, 'py> {
 
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
-        let key = self.key(place).map_err(|error| self.of.caller.unreadable(self.py, error, None))?;
+        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.caller.operator, error, None))?;
         let exists = self.visit.exists[place];
         let current = if exists { Current::Stored(place) } else { Current::Absent };
         let is_timing_out = self.visit.timing_out;
@@ -108,7 +108,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             let chunk = self.visit.rows[row].chunk;
             let (columns, place) = self.values.at(row, &self.of.value)?;
             let value = self.of.value.decode(columns, self.py, place, &self.of.zone);
-            let value = value.map_err(|error| self.of.caller.unreadable(self.py, error, Some(chunk)))?;
+            let value = value.map_err(|error| unreadable(self.py, &self.of.caller.operator, error, Some(chunk)))?;
             self.state.borrow_mut().next_call();
             self.call(number, &key, value, Some(chunk))?;
         }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use crate::caller::{Caller, Place};
+use crate::caller::{Caller, Place, iterated, unreadable};
 use crate::error::external;
 use crate::group_state::{Lent, PyGroupState, Rules, Untouched};
 use crate::growing::Growing;
@@ -96,7 +96,7 @@ impl<'a, 'py> Calls<'a, 'py> {
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
         let chunk = self.visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk);
-        let key = self.key(place).map_err(|error| self.of.caller.unreadable(self.py, error, chunk))?;
+        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.caller.operator, error, chunk))?;
         self.state.lend(&key, place, self.visit);
         let at = Place { key: &key, chunk };
         self.call(number, at, rows).map_err(|error| match error {
@@ -131,7 +131,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::One => self.emit(number, &answer, at),
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
-                let Ok(rows) = answer.try_iter() else {
+                let Some(rows) = iterated(&answer)? else {
                     let why = format!("found a `{}`, expected something to iterate over", answer.get_type());
                     return Err(Complaint::Said(self.of.caller.unfit(&why, at)));
                 };

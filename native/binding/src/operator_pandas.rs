@@ -13,7 +13,7 @@ use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
 use crate::arrow::{batch, batch_in, batch_out};
-use crate::caller::{Caller, OnError, Place};
+use crate::caller::{Caller, OnError, Place, unreadable};
 use crate::error::external;
 use crate::group_state::{Rules, Untouched};
 use crate::growing::Growing;
@@ -73,7 +73,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             let frames = of.frames.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?))?;
             Ok((frames.getattr("call")?, frames.getattr("misfit")?, frames))
         };
-        let (call, misfit, frames) = made().map_err(|error| of.caller.unreadable(py, error, None))?;
+        let (call, misfit, frames) = made().map_err(|error| unreadable(py, &of.caller.operator, error, None))?;
         let on_error = OnError::Fail; // nothing is pending here: the frames of a key are added when its call is over
         let returned = Growing::new(visit.keys.len(), &of.state.shape, &of.output, on_error);
         Ok(Self { py, of, visit, frames, call, misfit, state: LentState::new(py, &of.state, visit, rules)?, returned })

@@ -19,7 +19,7 @@ from ..schema import is_unnamed, to_arrow
 from ..settings import nearest
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
-from .initial import Initial
+from .initial import Initial, check_kind
 
 STATE_MAP = "state"
 EXISTS = pa.field("_exists", pa.bool_())
@@ -82,6 +82,8 @@ class GroupsWithStateOperator(Declared):
     def bind(self, given: Input) -> BoundGroupsWithState:
         """Checks schemas, modes, and that an event-time timeout has an event time."""
         timeout, on_error = self.group.check(given)
+        if self.initial_state is not None:
+            check_kind(self.initial_state, f"operator `{self.name}`: {self.group.method}: the initial state")
         return BoundGroupsWithState(
             name=self.name,
             input=given,

@@ -7,6 +7,7 @@ them as version −1 of the state. INVARIANT: a key is there once, unless the op
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,17 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..schema import array_of, matching
 from .keys import repeated, shown
+
+
+def check_kind(data: Any, what: str) -> None:
+    """`InvalidInput` for what cannot be an initial state; `what` says who is given it."""
+    if isinstance(data, pa.Table | pa.RecordBatch | str | os.PathLike):
+        return
+    if not isinstance(data, Sequence) or isinstance(data, bytes):
+        raise InvalidInput(
+            f"{what} is a {type(data).__name__}, expected an Arrow table, a list of (key, state) pairs or the "
+            "path of a Parquet file"
+        )
 
 
 @dataclass(frozen=True)
@@ -54,11 +66,7 @@ class Initial:
         return matching(table, self.columns, what).combine_chunks()
 
     def _of_pairs(self, pairs: Any, what: str, time_zone: str) -> pa.Table:
-        if not isinstance(pairs, Sequence) or isinstance(pairs, str | bytes):
-            raise InvalidInput(
-                f"{what} is a {type(pairs).__name__}, expected an Arrow table, a list of (key, state) pairs or the "
-                "path of a Parquet file"
-            )
+        check_kind(pairs, what)
         rows = [self._cells(pair, number, what) for number, pair in enumerate(pairs)]
         zone = ZoneInfo(time_zone)
         columns = [array_of([row[i] for row in rows], field, zone, what) for i, field in enumerate(self.columns)]

@@ -21,7 +21,7 @@ from ..schema import is_unnamed, to_arrow
 from ..settings import duration_ms
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
-from .initial import Initial
+from .initial import Initial, check_kind
 
 STATE_MAP = "state"
 
@@ -79,6 +79,7 @@ class StateSpec:
         in the first batch: timeouts count from its time (`clock="event"`: from the watermark, once it has moved); a key
         without data is not called, and nothing is emitted for it. Later runs do not look at `data` again.
         """
+        check_kind(data, "StateSpec.initialState: the state")
         return dataclasses.replace(self, initial=data)
 
     def numPartitions(self, numPartitions: int) -> StateSpec:

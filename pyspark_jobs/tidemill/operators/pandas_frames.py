@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pandas
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..schema.ddl import type_ddl
 
@@ -43,8 +45,8 @@ class Frames:
 
     def __init__(self, calls: FrameFunction, rows: pa.RecordBatch, keys: pa.RecordBatch) -> None:
         self._calls, self._rows = calls, rows
-        self._keys = [_Column(column, calls.time_zone) for column in keys.columns]
-        columns = [_Column(column, calls.time_zone) for column in rows.columns]
+        self._keys = _columns(keys, calls.time_zone)
+        columns = _columns(rows, calls.time_zone)
         self._all = pandas.DataFrame(dict(zip(rows.schema.names, (one.whole for one in columns), strict=True)))
         # What is nested takes its types from the values of all rows converted with it: there each key is by itself.
         self._is_nested = any(pa.types.is_nested(column.type) for column in rows.columns)
@@ -91,6 +93,30 @@ class Frames:
         window = self._all._mgr.get_slice(slice(start, end), axis=1)
         window.axes[1] = index
         return pandas.DataFrame._from_mgr(window, axes=window.axes)
+
+
+def _columns(rows: pa.RecordBatch, time_zone: str) -> list[_Column]:
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        _check_times(name, column)
+    return [_Column(column, time_zone) for column in rows.columns]
+
+
+def _check_times(name: str, column: pa.Array) -> None:
+    """`InvalidInput` for a time that pandas cannot hold, as it counts nanoseconds in 64 bits."""
+    if not pa.types.is_timestamp(column.type) or not len(column):
+        return
+    times = column.cast(pa.timestamp("us"))
+    bounds = pc.min_max(times.cast(pa.int64()))
+    for found in (bounds["min"], bounds["max"]):
+        if found.is_valid and not -_MOST_US <= found.as_py() <= _MOST_US:
+            shown = pa.array([found.as_py()], pa.int64()).cast(pa.timestamp("us")).cast(pa.string())[0]
+            raise InvalidInput(
+                f"column `{name}` has the time {shown} (UTC), which pandas cannot hold: it ends in 1677 and 2262",
+                hint="filter such rows out, or make them null, with .sql before .groupBy",
+            )
+
+
+_MOST_US = (2**63 - 1) // 1000
 
 
 class _Column:

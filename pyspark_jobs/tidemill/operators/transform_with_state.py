@@ -93,6 +93,11 @@ class TransformWithStateOperator(Declared):
         return bound.with_variables()
 
     def _check_processor(self, what: str) -> None:
+        if isinstance(self.processor, type):
+            name = self.processor.__name__
+            raise InvalidInput(
+                f"{what}: the processor is the class `{name}`, expected an object of it", hint=f"give {name}()"
+            )
         for method in ("init", "handleInputRows"):
             if not callable(getattr(self.processor, method, None)):
                 raise InvalidInput(

@@ -25,7 +25,7 @@ use super::rows::{Feed, PyRows, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
-use crate::caller::OnError;
+use crate::caller::{OnError, iterated};
 use crate::error::external;
 use crate::value::{Builder, Decoder, Field, Refused, Shape, Zone};
 
@@ -172,7 +172,7 @@ impl<'a, 'py> Run<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonProcessor, visit: &Visit<'_>) -> Result<Self> {
         let feed = of.feed(visit)?;
         let exchange = match &of.frames {
-            Some(kind) => Exchange::Frames(Frames::open(py, kind, visit, feed.as_ref())?),
+            Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, visit, feed.as_ref())?),
             None => Exchange::Rows {
                 feed: feed.map(|feed| Arc::new(Mutex::new(feed))),
                 outputs: of.output.builders(),
@@ -245,7 +245,8 @@ impl<'a, 'py> Run<'a, 'py> {
         match &mut self.exchange {
             Exchange::Frames(frames) => frames.take(key, answer, place),
             Exchange::Rows { outputs, emitted_by, .. } => {
-                for item in answer.try_iter().map_err(|_| place.not_rows(answer))? {
+                let rows = iterated(answer).map_err(|error| place.raised(error))?;
+                for item in rows.ok_or_else(|| place.not_rows(answer))? {
                     let item = item.map_err(|error| place.raised(error))?;
                     self.of.parse(&item, outputs).map_err(|refused| place.misfit(refused))?;
                     emitted_by.push(key);

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use tidemill_core::Error;
 
-use crate::caller::{passes_untouched, summary, traceback};
-use crate::error::{external, invalid};
+use crate::caller::{self, located};
+use crate::error::invalid;
 use crate::held::repr;
 use crate::value::Refused;
 
@@ -21,21 +21,7 @@ pub(super) struct Place<'a, 'py> {
 impl Place<'_, '_> {
     /// The error for what the method raised.
     pub(super) fn raised(&self, error: PyErr) -> Error {
-        let py = self.key.py();
-        if passes_untouched(py, &error) {
-            return external(error);
-        }
-        let text = format!(
-            "method `{}` of operator `{}` raised `{}` for key `{}`\n{}",
-            self.method,
-            self.operator,
-            summary(py, &error),
-            repr(self.key),
-            traceback(py, &error),
-        );
-        let raised = invalid(py, &text);
-        raised.set_cause(py, Some(error));
-        self.located(raised)
+        caller::raised(&self.described(), self.operator, error, self.at())
     }
 
     /// The error for what the method gave back.
@@ -48,37 +34,31 @@ impl Place<'_, '_> {
 
     /// The error for what the method gave back, and why it cannot be emitted.
     pub(super) fn unfit(&self, why: &str) -> Error {
-        self.complaint(&format!(
-            "cannot emit what method `{}` of operator `{}` gave back for key `{}`: {why}",
-            self.method,
-            self.operator,
-            repr(self.key),
-        ))
+        let key = repr(self.key);
+        self.complaint(&format!("cannot emit what {} gave back for key `{key}`: {why}", self.described()))
     }
 
     /// The error for what is no iterator of rows.
     pub(super) fn not_rows(&self, found: &Bound<'_, PyAny>) -> Error {
         let name = found.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
         self.complaint(&format!(
-            "method `{}` of operator `{}` gave back `{name}` for key `{}`, expected an iterator of rows\n\
+            "{} gave back `{name}` for key `{}`, expected an iterator of rows\n\
              hint: yield each row, or return iter([…])",
-            self.method,
-            self.operator,
+            self.described(),
             repr(self.key),
         ))
     }
 
     fn complaint(&self, text: &str) -> Error {
-        self.located(invalid(self.key.py(), text))
+        located(invalid(self.key.py(), text), self.operator, self.at())
     }
 
-    /// `error` with the attributes that say where it arose.
-    fn located(&self, error: PyErr) -> Error {
-        let value = error.value(self.key.py());
-        let located = value
-            .setattr("operator", self.operator)
-            .and_then(|()| value.setattr("key", repr(self.key)))
-            .and_then(|()| value.setattr("chunk", self.chunk));
-        external(located.err().unwrap_or(error))
+    /// As messages name the method.
+    fn described(&self) -> String {
+        format!("method `{}` of operator `{}`", self.method, self.operator)
+    }
+
+    fn at(&self) -> caller::Place<'_, '_> {
+        caller::Place { key: self.key, chunk: self.chunk }
     }
 }

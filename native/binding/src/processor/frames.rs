@@ -14,6 +14,7 @@ use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
 use super::complaint::Place;
 use super::rows::Feed;
 use crate::arrow::{batch, batch_in, batch_out};
+use crate::caller::unreadable;
 use crate::error::external;
 
 /// How frames are made.
@@ -30,7 +31,13 @@ pub(super) struct Frames<'py>(Bound<'py, PyAny>);
 
 impl<'py> Frames<'py> {
     /// Those of the rows that `visit` has; of timers there are none.
-    pub(super) fn open(py: Python<'py>, kind: &FrameKind, visit: &Visit<'_>, feed: Option<&Feed>) -> Result<Self> {
+    pub(super) fn open(
+        py: Python<'py>,
+        kind: &FrameKind,
+        operator: &str,
+        visit: &Visit<'_>,
+        feed: Option<&Feed>,
+    ) -> Result<Self> {
         let rows = match (visit.calls, feed) {
             (Calls::Rows { rows, .. }, Some(feed)) => batch(Arc::clone(&kind.row), feed.all()?, rows.len())?,
             (Calls::Initial { rows, .. }, _) => {
@@ -40,7 +47,7 @@ impl<'py> Frames<'py> {
         };
         let keys = batch(Arc::clone(&kind.key), visit.keys.columns().to_vec(), visit.keys.len())?;
         let made = || kind.open.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?));
-        Ok(Self(made().map_err(external)?))
+        Ok(Self(made().map_err(|error| unreadable(py, operator, error, None))?))
     }
 
     /// The key as PySpark has it: what a pandas column holds of it.

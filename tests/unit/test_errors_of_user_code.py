@@ -1,0 +1,110 @@
+"""Errors where a function's call has ended, or has not begun: while its rows are taken, or are made into frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill.testing import Tester
+
+SCHEMA = "k string, t timestamp"
+
+
+class FailsAtOnce:
+    """Its `__iter__` raises."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("my own trouble")
+
+
+class NoIterator:
+    """Its `__iter__` gives no iterator."""
+
+    def __iter__(self) -> Any:
+        return 5
+
+
+class FailsLater:
+    """One row, then an error."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield ("a",)
+        raise KeyError("later")
+
+
+class Answering(tm.StatefulProcessor):
+    def __init__(self, answer: Callable[[], Any]) -> None:
+        self.answer = answer
+
+    def init(self, handle: Any) -> None: ...
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        return self.answer()
+
+
+def answering(kind: str, answer: Callable[[], Any]) -> Tester:
+    p = tm.Pipeline("p")
+    grouped = p.read(tm.Rows(SCHEMA)).groupBy("k")
+    if kind == "group":
+        grouped.flatMapGroupsWithState(lambda key, rows, state: answer(), "said string", "bigint", name="op")
+    else:
+        grouped.transformWithState(Answering(answer), "said string", "append", "None", name="op")
+    return Tester(p)
+
+
+@pytest.mark.parametrize("kind", ["group", "processor"])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (FailsAtOnce, "raised `TypeError: my own trouble` for key"),
+        (FailsLater, "raised `KeyError: 'later'` for key"),
+        (NoIterator, "raised `TypeError: "),
+    ],
+)
+def test_what_raises_while_rows_are_taken_is_told_with_its_traceback(
+    kind: str, answer: Callable[[], Any], said: str
+) -> None:
+    with pytest.raises(tm.InvalidInput) as caught:
+        answering(kind, answer).batch([("a", None)])
+    assert said in caught.value.first_line and "of operator `op`" in caught.value.first_line
+    assert answer is NoIterator or "in __iter__" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["group", "processor"])
+def test_what_cannot_be_iterated_over_is_told_as_that(kind: str) -> None:
+    with pytest.raises(tm.InvalidInput, match=r"found a `<class 'int'>`|gave back `int` for key"):
+        answering(kind, lambda: 5).batch([("a", None)])
+
+
+def in_frames(key: Any, frames: Any, state: Any) -> Iterator[Any]:
+    return iter(frames)
+
+
+class InFrames(tm.StatefulProcessor):
+    def init(self, handle: Any) -> None: ...
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+        return rows
+
+
+@pytest.mark.parametrize("kind", ["group", "processor"])
+@pytest.mark.parametrize("year", [1500, 2500])
+def test_a_time_that_pandas_cannot_hold_is_named(kind: str, year: int) -> None:
+    p = tm.Pipeline("p")
+    grouped = p.read(tm.Rows(SCHEMA)).groupBy("k")
+    if kind == "group":
+        grouped.applyInPandasWithState(in_frames, SCHEMA, "n bigint", "append", "NoTimeout", name="op")
+    else:
+        grouped.transformWithStateInPandas(InFrames(), SCHEMA, "append", "None", name="op")
+    t = Tester(p)
+    assert t.batch([("a", datetime(1678, 1, 1, tzinfo=UTC)), ("a", datetime(2262, 1, 1, tzinfo=UTC))]).outputs != []
+    with pytest.raises(tm.InvalidInput) as caught:
+        t.batch([("a", None), ("a", datetime(year, 1, 2, 3, tzinfo=UTC))])
+    assert caught.value.first_line == (
+        f"operator `op` cannot show a row to Python: column `t` has the time {year}-01-02 03:00:00.000000 (UTC), which "
+        "pandas cannot hold: it ends in 1677 and 2262"
+    )

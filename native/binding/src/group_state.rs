@@ -11,7 +11,7 @@ use pyo3::types::{PyDateTime, PyFloat};
 use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
-use crate::held::{Current, Held, StateKind};
+use crate::held::{Current, Held, Lendable, StateKind};
 use crate::value::{Decoder, Zone};
 
 /// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
@@ -79,11 +79,6 @@ impl PyGroupState {
         Self::over(Held::new(kind, stored), rules)
     }
 
-    /// Another one of the same visit.
-    pub(crate) fn successor(&self) -> Self {
-        Self::over(self.held.successor(), Arc::clone(&self.rules))
-    }
-
     fn over(held: Held, rules: Arc<Rules>) -> Self {
         Self { held, rules, has_timed_out: false, removed: false, before: None, armed_ms: None }
     }
@@ -112,6 +107,14 @@ impl PyGroupState {
     /// Whether `error` is the complaint of its last `update`.
     pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.held.is_own_complaint(py, error)
+    }
+}
+
+impl Lendable for PyGroupState {
+    /// Whatever it was lent for has ended.
+    fn retire(&mut self) -> Self {
+        self.take_back();
+        Self::over(self.held.successor(), Arc::clone(&self.rules))
     }
 }
 

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
+use pyo3::{PyClass, ffi};
 
 use crate::error::invalid;
 use crate::value::{Decoder, Refused, Shape, Value, Zone};
@@ -155,4 +157,22 @@ pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
 
 fn ended(py: Python<'_>) -> PyErr {
     invalid(py, "this State belongs to a call that has returned: keep what `get` gives, not the State")
+}
+
+/// An object that is lent to user code for call after call.
+pub(crate) trait Lendable: PyClass<Frozen = False> + Into<PyClassInitializer<Self>> {
+    /// From now on it raises; what is given goes on in its place.
+    fn retire(&mut self) -> Self;
+}
+
+/// Puts another object in the place of one that user code still holds.
+#[expect(unsafe_code, reason = "a reference count is read while the interpreter is held")]
+pub(crate) fn retire_if_kept<T: Lendable>(object: &mut Bound<'_, T>) -> PyResult<()> {
+    // SAFETY: the pointer is that of a live object.
+    if unsafe { ffi::Py_REFCNT(object.as_ptr()) } == 1 {
+        return Ok(());
+    }
+    let successor = object.try_borrow_mut()?.retire();
+    *object = Bound::new(object.py(), successor)?;
+    Ok(())
 }

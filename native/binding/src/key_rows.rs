@@ -1,6 +1,7 @@
 //! The rows of a visit as Python objects, in the order in which keys are visited; and `KeyRows`, the rows of one key.
 //!
-//! INVARIANT: a `KeyRows` that user code kept gives the rows of its own key, and of no other.
+//! INVARIANT: a `KeyRows` that user code kept gives the rows of its own key, and of no other. Nothing of Python runs while
+//! its source is locked, so that no thread ever waits for the lock while it holds the interpreter.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_select::interleave::interleave;
 use pyo3::prelude::*;
-use tidemill_core::operator::{RowAt, Visit};
+use tidemill_core::operator::RowAt;
 use tidemill_core::{Error, Result};
 
 use crate::error::Raise;
@@ -21,36 +22,48 @@ pub(crate) struct Values {
     chunks: Vec<Vec<ArrayRef>>,
     rows: Vec<RowAt>,
     window: Range<usize>,
-    columns: Vec<Decoder>,
+    columns: Arc<Vec<Decoder>>,
 }
 
 impl Values {
     const WINDOW: usize = 8192;
 
-    /// The columns `names` of the rows of a visit.
-    pub(crate) fn new(operator: &str, names: &[String], visit: &Visit<'_>) -> Result<Self> {
+    /// The columns `names` of the rows `rows` of `chunks`.
+    pub(crate) fn new(operator: &str, names: &[String], chunks: &[RecordBatch], rows: &[RowAt]) -> Result<Self> {
         let column = |name: &String, chunk: &RecordBatch| {
             let missing = || Error::InternalError(format!("operator `{operator}` did not send `{name}`"));
             chunk.column_by_name(name).cloned().ok_or_else(missing)
         };
-        let of_chunks = |name| visit.chunks.iter().map(|chunk| column(name, chunk)).collect::<Result<_>>();
+        let of_chunks = |name| chunks.iter().map(|chunk| column(name, chunk)).collect::<Result<_>>();
         let chunks = names.iter().map(of_chunks).collect::<Result<_>>()?;
-        Ok(Self { chunks, rows: visit.rows.to_vec(), window: 0..0, columns: Vec::new() })
+        Ok(Self { chunks, rows: rows.to_vec(), window: 0..0, columns: Arc::default() })
+    }
+
+    /// All columns and rows of a batch.
+    pub(crate) fn of_batch(batch: &RecordBatch) -> Self {
+        let chunks = batch.columns().iter().map(|column| vec![Arc::clone(column)]).collect();
+        let rows = (0u32..).take(batch.num_rows()).map(|row| RowAt { chunk: 0, row }).collect();
+        Self { chunks, rows, window: 0..0, columns: Arc::default() }
     }
 
     /// The columns that hold the row visited as number `row`, and its place there.
     #[inline]
-    pub(crate) fn at(&mut self, row: usize, shape: &Shape) -> Result<(&[Decoder], usize)> {
+    pub(crate) fn at(&mut self, row: usize, shape: &Shape) -> Result<(&Arc<Vec<Decoder>>, usize)> {
         if !self.window.contains(&row) {
             let window = row..self.rows.len().min(row + Self::WINDOW);
-            self.columns = shape.decoders(&self.gather(window.clone())?);
+            self.columns = Arc::new(shape.decoders(&self.gather(window.clone())?));
             self.window = window;
         }
         Ok((&self.columns, row - self.window.start))
     }
 
+    /// The columns of all rows, in the order in which they are visited.
+    pub(crate) fn all(&self) -> Result<Vec<ArrayRef>> {
+        self.gather(0..self.rows.len())
+    }
+
     /// The columns of some rows, in the order in which they are visited.
-    pub(crate) fn gather(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
+    fn gather(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         let picks: Vec<(usize, usize)> =
             self.rows[rows].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
         let column = |chunks: &Vec<ArrayRef>| {
@@ -63,9 +76,23 @@ impl Values {
 
 /// What the rows of all keys of a visit are read from.
 pub(crate) struct RowSource {
-    pub(crate) values: Mutex<Values>,
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) zone: Arc<Zone>,
+    values: Mutex<Values>,
+    shape: Arc<Shape>,
+    zone: Arc<Zone>,
+}
+
+impl RowSource {
+    /// Rows of this shape.
+    pub(crate) fn new(values: Values, shape: &Arc<Shape>, zone: &Arc<Zone>) -> Arc<Self> {
+        Arc::new(Self { values: Mutex::new(values), shape: Arc::clone(shape), zone: Arc::clone(zone) })
+    }
+
+    /// The columns that hold the row visited as number `row`, and its place there.
+    fn at(&self, row: usize) -> Result<(Arc<Vec<Decoder>>, usize)> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let (columns, place) = values.at(row, &self.shape)?;
+        Ok((Arc::clone(columns), place))
+    }
 }
 
 /// The rows of one key, in plan order: an iterator.
@@ -91,9 +118,8 @@ impl PyKeyRows {
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Some(row) = self.rows.next() else { return Ok(None) };
         let source = &self.source;
-        let mut values = source.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let (columns, place) = values.at(row, &source.shape).raise(py)?;
-        source.shape.decode(columns, py, place, &source.zone).map(Some)
+        let (columns, place) = source.at(row).raise(py)?;
+        source.shape.decode(&columns, py, place, &source.zone).map(Some)
     }
 
     fn __length_hint__(&self) -> usize {

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 use tidemill_core::Result;
@@ -16,7 +15,7 @@ use tidemill_core::operator::{KeyedFunction, Returned, Visit};
 use crate::caller::{Caller, Place, unreadable};
 use crate::error::external;
 use crate::growing::Growing;
-use crate::held::{Current, StateKind};
+use crate::held::{Current, StateKind, retire_if_kept};
 use crate::key_rows::Values;
 use crate::state::{Lent, PyState};
 use crate::value::{Decoder, Field, Shape, Zone};
@@ -74,7 +73,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             function: of.caller.function.bind(py),
             batch_time: PyInt::new(py, visit.pass.batch_time_ms),
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
-            values: Values::new(&of.caller.operator, &of.value_columns, visit)?,
+            values: Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?,
             state,
             returned: Growing::new(visit.keys.len(), &of.state.shape, &of.output, of.caller.on_error),
         })
@@ -85,7 +84,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
                 let reason = self.of.caller.on_error.put_aside(self.py, error)?;
-                self.retire_if_kept().map_err(external)?;
+                retire_if_kept(&mut self.state).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
@@ -139,7 +138,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             let is_complaint = self.state.try_borrow().is_ok_and(|state| state.is_own_complaint(self.py, &error));
             self.of.caller.raised(error, at, is_complaint)
         })?;
-        self.retire_if_kept().map_err(external)?;
+        retire_if_kept(&mut self.state).map_err(external)?;
         if answer.is_none() {
             return Ok(());
         }
@@ -153,24 +152,5 @@ impl<'a, 'py> Calls<'a, 'py> {
             Arguments::Four => PyTuple::new(self.py, [self.batch_time.clone().into_any(), key.clone(), value, state]),
             Arguments::Two => PyTuple::new(self.py, [value, state]),
         }
-    }
-
-    /// Puts another object in the place of a `State` that user code still holds.
-    #[expect(unsafe_code, reason = "a reference count is read while the interpreter is held")]
-    fn retire_if_kept(&mut self) -> PyResult<()> {
-        // SAFETY: the pointer is that of a live object.
-        let holders = unsafe { ffi::Py_REFCNT(self.state.as_ptr()) };
-        if holders == 1 {
-            return Ok(());
-        }
-        let (lent, mut successor) = {
-            let mut state = self.state.try_borrow_mut()?;
-            (state.take_back(), state.successor())
-        };
-        if let Some(lent) = lent {
-            successor.lend(lent);
-        }
-        self.state = Bound::new(self.py, successor)?;
-        Ok(())
     }
 }

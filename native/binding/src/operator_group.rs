@@ -2,10 +2,9 @@
 //! `flatMapGroupsWithState`).
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
@@ -14,7 +13,7 @@ use crate::caller::{Caller, Place, iterated, unreadable};
 use crate::error::external;
 use crate::group_state::{Lent, PyGroupState, Rules, Untouched};
 use crate::growing::Growing;
-use crate::held::{Current, StateKind};
+use crate::held::{Current, StateKind, retire_if_kept};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::value::{Decoder, Field, Shape, Zone};
 
@@ -67,14 +66,14 @@ struct Calls<'a, 'py> {
 impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a GroupFunction, visit: &'a Visit<'a>) -> Result<Self> {
         let rules = Rules::of(of.timeout, Untouched::Clears, &of.zone, visit.pass);
-        let values = Mutex::new(Values::new(&of.caller.operator, &of.value_columns, visit)?);
+        let values = Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?;
         Ok(Self {
             py,
             of,
             visit,
             function: of.caller.function.bind(py),
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
-            rows: Arc::new(RowSource { values, shape: Arc::clone(&of.value), zone: Arc::clone(&of.zone) }),
+            rows: RowSource::new(values, &of.value, &of.zone),
             state: LentState::new(py, &of.state, visit, rules)?,
             returned: Growing::new(visit.keys.len(), &of.state.shape, &of.output, of.caller.on_error),
         })
@@ -85,7 +84,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
                 let reason = self.of.caller.on_error.put_aside(self.py, error)?;
-                self.state.retire_if_kept().map_err(external)?;
+                retire_if_kept(&mut self.state.object).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
@@ -107,7 +106,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Complaint::Said(error) => error,
         })?;
         let left = self.state.object.borrow_mut().take_back();
-        self.state.retire_if_kept().map_err(external)?;
+        retire_if_kept(&mut self.state.object).map_err(external)?;
         let shapes = (&self.of.state.shape, &self.of.output);
         let exists = self.visit.exists[place];
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;
@@ -165,7 +164,6 @@ impl From<PyErr> for Complaint {
 
 /// The `GroupState` that is lent to call after call.
 pub(crate) struct LentState<'py> {
-    py: Python<'py>,
     pub(crate) object: Bound<'py, PyGroupState>,
 }
 
@@ -174,7 +172,7 @@ impl<'py> LentState<'py> {
     pub(crate) fn new(py: Python<'py>, kind: &Arc<StateKind>, visit: &Visit<'_>, rules: Rules) -> Result<Self> {
         let stored = Arc::new(kind.shape.decoders(visit.states));
         let state = PyGroupState::new(Arc::clone(kind), stored, Arc::new(rules));
-        Ok(Self { py, object: Bound::new(py, state).map_err(external)? })
+        Ok(Self { object: Bound::new(py, state).map_err(external)? })
     }
 
     /// Lends it to the call for the key at `place`.
@@ -190,22 +188,6 @@ impl<'py> LentState<'py> {
 
     /// Whether `error` is the complaint of its last `update`.
     pub(crate) fn is_own_complaint(&self, error: &PyErr) -> bool {
-        self.object.try_borrow().is_ok_and(|state| state.is_own_complaint(self.py, error))
-    }
-
-    /// Puts another object in the place of one that user code still holds; whatever it was lent for has ended.
-    #[expect(unsafe_code, reason = "a reference count is read while the interpreter is held")]
-    pub(crate) fn retire_if_kept(&mut self) -> PyResult<()> {
-        // SAFETY: the pointer is that of a live object.
-        if unsafe { ffi::Py_REFCNT(self.object.as_ptr()) } == 1 {
-            return Ok(());
-        }
-        let successor = {
-            let mut state = self.object.try_borrow_mut()?;
-            state.take_back();
-            state.successor()
-        };
-        self.object = Bound::new(self.py, successor)?;
-        Ok(())
+        self.object.try_borrow().is_ok_and(|state| state.is_own_complaint(self.object.py(), error))
     }
 }

@@ -17,7 +17,7 @@ use crate::caller::{Caller, OnError, Place, unreadable};
 use crate::error::external;
 use crate::group_state::{Rules, Untouched};
 use crate::growing::Growing;
-use crate::held::StateKind;
+use crate::held::{StateKind, retire_if_kept};
 use crate::key_rows::Values;
 use crate::operator_group::LentState;
 use crate::value::{Shape, Zone};
@@ -61,12 +61,11 @@ struct Calls<'a, 'py> {
 impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PandasFunction, visit: &'a Visit<'a>) -> Result<Self> {
         let rules = Rules::of(of.timeout, Untouched::Keeps, &of.zone, visit.pass);
-        let values = Values::new(&of.caller.operator, &of.value_columns, visit)?;
+        let values = Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?;
         let rows = if visit.rows.is_empty() {
             arrow_array::RecordBatch::new_empty(Arc::clone(&of.value))
         } else {
-            let all = visit.rows.len();
-            batch(Arc::clone(&of.value), values.gather(0..all)?, all)?
+            batch(Arc::clone(&of.value), values.all()?, visit.rows.len())?
         };
         let keys = batch(Arc::clone(&of.key), visit.keys.columns().to_vec(), visit.keys.len())?;
         let made = || -> PyResult<_> {
@@ -84,7 +83,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
                 let reason = self.of.caller.on_error.put_aside(self.py, error)?;
-                self.state.retire_if_kept().map_err(external)?;
+                retire_if_kept(&mut self.state.object).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
@@ -106,7 +105,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         let answer = self.call.call1((number, &key, rows.start, rows.end, &self.state.object));
         answer.map_err(|error| self.complaint(error, &key, self.chunk(&rows)))?;
         let left = self.state.object.borrow_mut().take_back();
-        self.state.retire_if_kept().map_err(external)?;
+        retire_if_kept(&mut self.state.object).map_err(external)?;
         let shapes = (&self.of.state.shape, &self.of.output);
         let exists = self.visit.exists[place];
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;

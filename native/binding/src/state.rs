@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::held::{Current, Held, StateKind};
+use crate::held::{Current, Held, Lendable, StateKind};
 use crate::value::Decoder;
 
 /// The key that a call is about, and what it may do.
@@ -30,11 +30,6 @@ impl PyState {
     /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>) -> Self {
         Self { held: Held::new(kind, stored), is_timing_out: false, removed: false }
-    }
-
-    /// Another one of the same operator.
-    pub(crate) fn successor(&self) -> Self {
-        Self { held: self.held.successor(), is_timing_out: false, removed: false }
     }
 
     /// Lends it to the calls of a key.
@@ -71,6 +66,17 @@ impl PyState {
             return Err(PyValueError::new_err(format!("cannot {verb} the state after it has been removed")));
         }
         Ok(())
+    }
+}
+
+impl Lendable for PyState {
+    /// It goes on with the calls of the key.
+    fn retire(&mut self) -> Self {
+        let mut successor = Self { held: self.held.successor(), is_timing_out: false, removed: false };
+        if let Some(lent) = self.take_back() {
+            successor.lend(lent);
+        }
+        successor
     }
 }
 

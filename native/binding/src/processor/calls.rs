@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -21,12 +21,12 @@ use super::complaint::Place;
 use super::frames::{FrameKind, Frames};
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
-use super::rows::{Feed, PyRows, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
 use crate::caller::{OnError, iterated};
 use crate::error::external;
+use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::value::{Builder, Decoder, Field, Refused, Shape, Zone};
 
 /// A variable of a processor.
@@ -73,6 +73,12 @@ impl Variable {
     }
 }
 
+/// What a row looks like.
+pub(super) struct RowKind {
+    pub(super) shape: Arc<Shape>,
+    pub(super) columns: Vec<String>,
+}
+
 /// A user's processor, and the shapes of what it sees.
 pub(super) struct PythonProcessor {
     pub(super) operator: String,
@@ -80,9 +86,9 @@ pub(super) struct PythonProcessor {
     pub(super) processor: Py<PyAny>,
     pub(super) time_mode: TimeMode,
     pub(super) key: Vec<Field>,
-    pub(super) row: Arc<RowKind>,
+    pub(super) row: RowKind,
     /// Rows of the initial state.
-    pub(super) initial: Arc<RowKind>,
+    pub(super) initial: Arc<Shape>,
     /// How rows are made into pandas frames; `None`: they stay rows.
     pub(super) frames: Option<FrameKind>,
     pub(super) variables: Vec<Variable>,
@@ -112,10 +118,13 @@ impl Processor for PythonProcessor {
 
 impl PythonProcessor {
     /// The rows that a visit has; of timers there are none.
-    fn feed(&self, visit: &Visit<'_>) -> Result<Option<Feed>> {
+    fn source(&self, visit: &Visit<'_>) -> Result<Option<Arc<RowSource>>> {
         match visit.calls {
-            Calls::Rows { chunks, rows, .. } => Feed::new(Arc::clone(&self.row), chunks, rows).map(Some),
-            Calls::Initial { rows, .. } => Ok(Some(Feed::by_place(Arc::clone(&self.initial), rows))),
+            Calls::Rows { chunks, rows, .. } => {
+                let values = Values::new(&self.operator, &self.row.columns, chunks, rows)?;
+                Ok(Some(RowSource::new(values, &self.row.shape, &self.zone)))
+            }
+            Calls::Initial { rows, .. } => Ok(Some(RowSource::new(Values::of_batch(rows), &self.initial, &self.zone))),
             Calls::Timers(_) => Ok(None),
         }
     }
@@ -153,7 +162,7 @@ impl PythonProcessor {
 
 /// How rows get to the processor and back.
 enum Exchange<'py> {
-    Rows { feed: Option<Arc<Mutex<Feed>>>, outputs: Vec<Builder>, emitted_by: Vec<u32> },
+    Rows { source: Option<Arc<RowSource>>, outputs: Vec<Builder>, emitted_by: Vec<u32> },
     Frames(Frames<'py>),
 }
 
@@ -170,14 +179,9 @@ struct Run<'a, 'py> {
 
 impl<'a, 'py> Run<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonProcessor, visit: &Visit<'_>) -> Result<Self> {
-        let feed = of.feed(visit)?;
         let exchange = match &of.frames {
-            Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, visit, feed.as_ref())?),
-            None => Exchange::Rows {
-                feed: feed.map(|feed| Arc::new(Mutex::new(feed))),
-                outputs: of.output.builders(),
-                emitted_by: Vec::new(),
-            },
+            Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, &of.row.columns, visit)?),
+            None => Exchange::Rows { source: of.source(visit)?, outputs: of.output.builders(), emitted_by: Vec::new() },
         };
         Ok(Self {
             py,
@@ -224,11 +228,11 @@ impl<'a, 'py> Run<'a, 'py> {
 
     fn given(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
         match &self.exchange {
-            Exchange::Rows { feed: Some(feed), .. } => {
-                let rows = Bound::new(self.py, PyRows { feed: Arc::clone(feed), rows }).map_err(external)?;
+            Exchange::Rows { source: Some(source), .. } => {
+                let rows = Bound::new(self.py, PyKeyRows::new(Arc::clone(source), rows)).map_err(external)?;
                 Ok(rows.into_any())
             }
-            Exchange::Rows { feed: None, .. } => Ok(PyList::empty(self.py).into_any()),
+            Exchange::Rows { source: None, .. } => Ok(PyList::empty(self.py).into_any()),
             Exchange::Frames(frames) => frames.rows(rows),
         }
     }

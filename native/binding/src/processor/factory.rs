@@ -8,11 +8,10 @@ use tidemill_core::Result;
 use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variable as MapOf};
 
 use super::at::At;
-use super::calls::{PythonProcessor, Variable};
+use super::calls::{PythonProcessor, RowKind, Variable};
 use super::frames::FrameKind;
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
-use super::rows::RowKind;
 use super::timers::PyTimers;
 use super::value_state::PyValueState;
 use crate::arrow::schema_in;
@@ -122,16 +121,8 @@ pub(crate) fn transform_with_state(
         frames,
         time_mode: spec.time_mode,
         key: fields(py, &key)?,
-        row: Arc::new(RowKind {
-            shape: Shape::record(py, row.fields(), None)?,
-            columns: shown,
-            zone: Arc::clone(&zone),
-        }),
-        initial: Arc::new(RowKind {
-            shape: Shape::record(py, given.fields(), None)?,
-            columns: Vec::new(),
-            zone: Arc::clone(&zone),
-        }),
+        row: RowKind { shape: Arc::new(Shape::record(py, row.fields(), None)?), columns: shown },
+        initial: Arc::new(Shape::record(py, given.fields(), None)?),
         variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,
         timers: timers.clone().unbind(),
         at: at.clone(),

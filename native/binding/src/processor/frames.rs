@@ -12,10 +12,10 @@ use tidemill_core::Result;
 use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
 
 use super::complaint::Place;
-use super::rows::Feed;
 use crate::arrow::{batch, batch_in, batch_out};
 use crate::caller::unreadable;
 use crate::error::external;
+use crate::key_rows::Values;
 
 /// How frames are made.
 pub(super) struct FrameKind {
@@ -35,15 +35,15 @@ impl<'py> Frames<'py> {
         py: Python<'py>,
         kind: &FrameKind,
         operator: &str,
+        columns: &[String],
         visit: &Visit<'_>,
-        feed: Option<&Feed>,
     ) -> Result<Self> {
-        let rows = match (visit.calls, feed) {
-            (Calls::Rows { rows, .. }, Some(feed)) => batch(Arc::clone(&kind.row), feed.all()?, rows.len())?,
-            (Calls::Initial { rows, .. }, _) => {
-                batch(Arc::clone(&kind.initial), rows.columns().to_vec(), rows.num_rows())?
+        let rows = match visit.calls {
+            Calls::Rows { chunks, rows, .. } => {
+                batch(Arc::clone(&kind.row), Values::new(operator, columns, chunks, rows)?.all()?, rows.len())?
             }
-            _ => RecordBatch::new_empty(Arc::new(Schema::empty())),
+            Calls::Initial { rows, .. } => batch(Arc::clone(&kind.initial), rows.columns().to_vec(), rows.num_rows())?,
+            Calls::Timers(_) => RecordBatch::new_empty(Arc::new(Schema::empty())),
         };
         let keys = batch(Arc::clone(&kind.key), visit.keys.columns().to_vec(), visit.keys.len())?;
         let made = || kind.open.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?));

@@ -13,7 +13,6 @@ mod kind;
 mod list_state;
 mod map_state;
 mod ordered;
-mod rows;
 mod timers;
 mod times;
 mod value_state;

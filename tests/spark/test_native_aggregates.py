@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.golden import segments
 from tests.unit.native_operators import batch, data, opened
 from tidemill._native import aggregate
 from tidemill.errors import InvalidInput
@@ -115,3 +116,16 @@ def test_what_overflows_in_spark_overflows_here(spark_session: Any, ddl: str, fu
     operator = opened(aggregate("a", [], schema, [("out", function, "v")]))
     with pytest.raises(InvalidInput, match="overflows"):
         operator.apply([operator.prepare(batch(schema, *((v,) for v in values)), data()).rows], data())
+
+
+@pytest.mark.parametrize("name", segments.GOOD)
+def test_spark_reads_a_segment(spark_session: Any, name: str) -> None:
+    expected = segments.GOOD[name]()[1].rows()
+    spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+    found = spark_session.read.parquet(str(segments.FOLDER / f"{name}.parquet")).toArrow()
+    assert found.column_names == expected.schema.names
+    for column in found.column_names:
+        cells = found[column].to_pylist(), expected.column(column).to_pylist()
+        assert [segments.comparable(cell) for cell in cells[0]] == [segments.comparable(cell) for cell in cells[1]], (
+            column
+        )

@@ -65,6 +65,7 @@ fn properties(batch: &RecordBatch) -> std::result::Result<WriterProperties, Parq
     Ok(properties.build())
 }
 
+/// What every reader knows as byte streams: DuckDB and Polars refuse fixed-length byte arrays (long decimals) in them.
 fn is_number(physical: Type) -> bool {
-    matches!(physical, Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY)
+    matches!(physical, Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE)
 }

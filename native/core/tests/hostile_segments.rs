@@ -1,0 +1,169 @@
+//! Segments that somebody forged: bytes are changed at random, and the checksums made right again, so that the decoder
+//! sees them. It may refuse or read them, and takes memory in proportion to the file.
+//!
+//! `TIDEMILL_FUZZ_CASES` and `TIDEMILL_FUZZ_SEED` make it longer, and other.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, ListArray, StringArray};
+use arrow_schema::{Field, Fields};
+use bytes::Bytes;
+use tidemill_core::{Changes, Error, KeyRange, MapSchema, SortedRun, StateMap, segment};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// More than this, for files of some kilobytes, is out of proportion.
+const MOST_BYTES: usize = 96 << 20;
+
+/// Counts what is taken from the system's allocator.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(unsafe_code, reason = "an allocator is unsafe; this one hands everything on")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        PEAK.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A seeded row of numbers.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
+
+fn run(rows: usize) -> SortedRun {
+    let some = |row: usize| row % 7 != 0;
+    let key: ArrayRef = Arc::new((0..rows).map(|row| some(row).then(|| format!("key {row}"))).collect::<StringArray>());
+    let number: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
+    let lists = (0..rows).map(|row| some(row).then(|| vec![Some(row as i32); row % 4]));
+    let values: Vec<ArrayRef> = vec![
+        Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
+        Arc::new((0..rows).map(|row| some(row).then_some(row as f64)).collect::<Float64Array>()),
+        Arc::new((0..rows).map(|row| Some(row % 2 == 0)).collect::<BooleanArray>()),
+        Arc::new(Decimal128Array::from_iter_values((0..rows as i128).map(|row| row << 70))),
+    ];
+    let fields = |names: &[&str], columns: &[ArrayRef]| -> Fields {
+        names.iter().zip(columns).map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect()
+    };
+    let (key_fields, value_fields) =
+        (fields(&["key"], std::slice::from_ref(&key)), fields(&["list", "x", "flag", "amount"], &values));
+    let sub_key = fields(&["number"], std::slice::from_ref(&number));
+    let schema = Arc::new(MapSchema::new("test", &key_fields, &sub_key, &value_fields).unwrap());
+    let mut map = StateMap::open(schema, &[], KeyRange::ALL).unwrap();
+    let changes = Changes {
+        keys: vec![key],
+        sub_keys: vec![number],
+        values,
+        updated_at: vec![1; rows],
+        deadline: (0..rows).map(|row| some(row).then_some(row as i64)).collect(),
+        deleted: (0..rows).map(|row| row % 5 == 4).collect(),
+    };
+    map.change(&changes).unwrap();
+    map.delta().unwrap().unwrap()
+}
+
+/// Changes some bytes, often to what is an extreme of a length or a number.
+fn spoil(data: &mut [u8], from: usize, to: usize, dice: &mut Dice) {
+    for _ in 0..=dice.below(3) {
+        let at = from + dice.below(to - from);
+        match dice.below(5) {
+            0 => data[at] ^= 1 << dice.below(8),
+            1 => data[at] = dice.below(256) as u8,
+            2 => data[at..to.min(at + 1 + dice.below(9))].fill(0xff),
+            3 => data[at..to.min(at + 1 + dice.below(9))].fill([0, 0x7f, 0x80][dice.below(3)]),
+            _ => {
+                let other = from + dice.below(to - from);
+                let length = (1 + dice.below(16)).min(to - at).min(to - other);
+                data.copy_within(other..other + length, at);
+            }
+        }
+    }
+}
+
+/// Where the one row group ends, and where its checksum stands.
+fn places(data: &[u8]) -> (usize, usize) {
+    let sum = |end: usize| format!("{:016x}", xxh3_64(&data[4..end]));
+    let name = b"tidemill.row_groups";
+    let footer = data.windows(name.len()).rposition(|window| window == name).unwrap();
+    (5..footer)
+        .find_map(|end| {
+            let sum = sum(end);
+            let at = data[footer..].windows(16).position(|window| window == sum.as_bytes())?;
+            Some((end, footer + at))
+        })
+        .unwrap()
+}
+
+#[test]
+fn forged_segments_are_read_or_refused_within_bounds() {
+    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let (cases, seed) = (number("TIDEMILL_FUZZ_CASES", 3000), number("TIDEMILL_FUZZ_SEED", 20_261_121));
+    std::panic::set_hook(Box::new(|info| {
+        if !info.location().is_some_and(|place| place.file().contains("/parquet-") || place.file().contains("/arrow-"))
+        {
+            eprintln!("{info}");
+        }
+    }));
+    let runs = [run(60), run(3000)];
+    let good: Vec<(Vec<u8>, usize, usize)> = runs
+        .iter()
+        .map(|run| {
+            let data = segment::write(run).unwrap();
+            let (end, checksum) = places(&data);
+            (data, end, checksum)
+        })
+        .collect();
+    let (mut dice, mut read, mut greatest) = (Dice(seed), 0, 0);
+    for case in 0..cases {
+        let which = dice.below(runs.len());
+        let (mut data, end, checksum) = good[which].clone();
+        let length = data.len();
+        match dice.below(4) {
+            0 => spoil(&mut data, end, length, &mut dice),
+            1 => {
+                spoil(&mut data, end, length, &mut dice);
+                spoil(&mut data, 4, end, &mut dice);
+            }
+            _ => spoil(&mut data, 4, end, &mut dice),
+        }
+        if dice.below(10) > 0 {
+            let sum = format!("{:016x}", xxh3_64(&data[4..end]));
+            data[checksum..checksum + 16].copy_from_slice(sum.as_bytes());
+        }
+        let before = NOW.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        match segment::read(runs[which].schema(), Bytes::from(data), "s") {
+            Ok(found) => {
+                assert!(found.hashes().is_sorted(), "case {case} of seed {seed}");
+                found.batch().unwrap();
+                read += 1;
+            }
+            Err(error) => assert!(matches!(error, Error::CorruptState(_)), "case {case} of seed {seed}: {error}"),
+        }
+        let taken = PEAK.load(Relaxed).saturating_sub(before);
+        assert!(taken < MOST_BYTES, "case {case} of seed {seed} took {taken} bytes");
+        greatest = greatest.max(taken);
+    }
+    assert!(read > 0 && greatest > 0);
+    println!("{cases} cases, {read} read, at most {greatest} bytes");
+}

@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tests.unit.processors import Processor, declared, once, raised, value
 from tidemill.errors import CallRefused, InvalidInput
 from tidemill.names import map_name, variable_name
 from tidemill.testing import Tester
-
-
-class Processor(tm.StatefulProcessor):
-    """One variable of each kind; what happens is what the test gives."""
-
-    def __init__(self, init=None, rows=None, timer=None):
-        self.steps = init, rows, timer
-
-    def init(self, handle: Any) -> None:
-        self.handle = handle
-        if self.steps[0] is not None:
-            self.steps[0](self, handle)
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
-        return iter([]) if self.steps[1] is None else self.steps[1](self, key, rows)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:
-        return self.steps[2](self, key, expiredTimerInfo.getExpiryTimeInMs())
-
-
-def declared(processor: Any, mode: str = "None", output: Any = "text string", watermark: bool = False, **more: Any):
-    p = tm.Pipeline("p")
-    rows = p.read(tm.Rows("k string, id int, ts timestamp"))
-    rows = rows.withWatermark("ts", "1 second") if watermark else rows
-    rows.groupBy("k").transformWithState(processor, output, more.pop("outputMode", "update"), mode, **more)
-    return p
-
-
-def once(init: Any, rows: Any, mode: str = "None") -> Any:
-    """The outputs of one row of key `a`."""
-    return Tester(declared(Processor(init, rows), mode)).batch([("a", 1, None)], batch_time_ms=5).outputs
-
-
-def raised(init: Any, rows: Any, mode: str = "None") -> str:
-    with pytest.raises(InvalidInput) as caught:
-        once(init, rows, mode)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +71,6 @@ def test_a_variable_that_cannot_be_is_refused_when_the_pipeline_is_built(init, m
 def test_a_time_to_live_is_whole_milliseconds(ttl_ms):
     with pytest.raises(InvalidInput, match="expected whole milliseconds, more than zero"):
         declared(Processor(lambda s, h: h.getListState("a", "n int", ttl_ms)), "ProcessingTime")
-
-
-def value(self, handle):
-    self.value = handle.getValueState("count", "n int, s string")
 
 
 def test_a_call_that_may_not_be_made_now_raises_an_error_that_spark_code_expects_too():
@@ -344,114 +302,3 @@ def test_state_is_read_by_variable():
     ]
     with pytest.raises(InvalidInput, match="unknown variable of the state `item`; did you mean `items`?"):
         t.repository.state(variable="item")
-
-
-class Seeded(Processor):
-    """Tells what `handleInitialState` was given."""
-
-    def init(self, handle):
-        super().init(handle)
-        self.list = handle.getListState("seeds", "text string")
-
-    def handleInitialState(self, key, initialState, timerValues):
-        self.list.appendValue((repr((key, initialState)),))
-
-    def handleInputRows(self, key, rows, timerValues):
-        return list(self.list.get())
-
-
-def seeded(**columns):
-    return declared(Seeded(), initialState=pa.table(columns))
-
-
-def test_the_initial_state_is_handed_over_in_the_first_batch_in_the_order_it_was_given():
-    many = {"k": ["a"] * 300 + ["b"], "row": list(range(301))}
-    t = Tester(seeded(**many))
-    assert len(t.batch([("c", 1, None)]).outputs) == 0
-    assert t.repository.state(variable="initial").num_rows == 0
-    t.restart()
-    found = t.batch([("a", 1, None), ("b", 1, None)]).outputs
-    assert found[:2] == [(f"(('a',), Row(k='a', row={n}))",) for n in (0, 1)] or found[0][0].startswith("(('b',)")
-    assert sorted(found) == sorted((f"(('{k}',), Row(k='{k}', row={n}))",) for k, n in zip(*many.values(), strict=True))
-    assert [row for row in found if "'a'" in row[0]] == [(f"(('a',), Row(k='a', row={n}))",) for n in range(300)]
-
-
-def test_an_initial_state_may_be_given_to_init_instead():
-    t = Tester(seeded(k=["a"], row=[1]))
-    t.repository.init(initial_state={"transform-with-state": pa.table({"k": ["b"], "row": [2]})})
-    t.batch([])
-    assert set(t.batch([("a", 1, None), ("b", 1, None)]).outputs) == {("(('b',), Row(k='b', row=2))",)}
-
-
-def test_what_handle_initial_state_raises_is_told():
-    class Failing(Seeded):
-        def handleInitialState(self, key, initialState, timerValues):
-            raise ValueError("no")
-
-    t = Tester(declared(Failing(), initialState=pa.table({"k": ["a"], "n": [1]})))
-    with pytest.raises(InvalidInput, match="method `handleInitialState` of operator `transform-with-state` raised"):
-        t.batch([])
-
-
-def in_frames(rows: Any, output: Any = "k string, n bigint") -> Tester:
-    p = tm.Pipeline("p")
-    stream = p.read(tm.Rows("k string, n int, ts timestamp, flag boolean"))
-    stream.groupBy("k").transformWithStateInPandas(Processor(rows=rows), output, "update", "None")
-    return Tester(p)
-
-
-def test_frames_have_the_types_that_pyspark_gives_them():
-    def rows(self, key, frames):
-        for frame in frames:
-            told = [f"{name} {kind}" for name, kind in frame.dtypes.items()]
-            yield pd.DataFrame({"k": [f"{key} {len(frame)} {frame.index.tolist()} {told}"], "n": [1]})
-
-    t = in_frames(rows)
-    at = datetime(2026, 1, 1, tzinfo=UTC)
-    found = t.batch([("a", 1, at, True), ("b", 1, None, None), ("a", None, None, None), ("b", 2, at, False)]).outputs
-    assert sorted(text for text, _ in found) == [
-        "('a',) 2 [0, 1] ['k object', 'n float64', 'ts datetime64[ns]', 'flag object']",
-        "('b',) 2 [0, 1] ['k object', 'n int64', 'ts datetime64[ns]', 'flag object']",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (lambda *_: pd.DataFrame(), "found a `DataFrame`, expected an iterator of pandas.DataFrame"),
-        (lambda *_: None, "found a `NoneType`, expected an iterator of pandas.DataFrame"),
-        (lambda *_: iter([3]), "found an iterator of `int`, expected an iterator of pandas.DataFrame"),
-        (lambda *_: iter([pd.DataFrame({"k": ["a"]})]), "columns (k object), expected (k string, n bigint)"),
-        (lambda *_: iter([pd.DataFrame({"k": ["a"], "n": ["x"]})]), "column `n` is `object`, expected `bigint`"),
-    ],
-)
-def test_frames_that_do_not_fit_are_told_with_method_operator_and_key(answer, message):
-    with pytest.raises(InvalidInput) as caught:
-        in_frames(answer).batch([("a", 1, None, None)])
-    text = str(caught.value)
-    assert text.startswith(
-        "cannot emit what method `handleInputRows` of operator `transform-with-state-in-pandas` gave back for key "
-        "`('a',)`: "
-    )
-    assert message in text
-
-
-def test_frames_are_cut_at_so_many_rows_and_an_initial_state_is_one_frame():
-    class Lengths(Processor):
-        def init(self, handle):
-            self.seed = handle.getValueState("seed", "n bigint")
-
-        def handleInitialState(self, key, initialState, timerValues):
-            self.seed.update((int(initialState["v"].sum()),))
-
-        def handleInputRows(self, key, rows, timerValues):
-            yield pd.DataFrame({"k": key, "n": [self.seed.get()[0]]})
-            for frame in rows:
-                yield pd.DataFrame({"k": key, "n": [len(frame)]})
-
-    p = tm.Pipeline("p")
-    initial = pa.table({"k": ["a", "a"], "v": [3, 4]})
-    p.read(tm.Rows("k string")).groupBy("k").transformWithStateInPandas(
-        Lengths(), "k string, n bigint", "update", "None", initialState=initial
-    )
-    assert [n for _, n in Tester(p).batch([("a",)] * 10_001).outputs] == [7, 10_000, 1]

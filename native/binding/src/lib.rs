@@ -6,22 +6,17 @@ pub(crate) mod arrow;
 mod caller;
 mod codec;
 pub(crate) mod error;
+mod function;
 mod functions;
-mod group_state;
-mod growing;
 mod held;
 mod key_rows;
 pub(crate) mod map;
 pub(crate) mod map_schema;
 mod operator;
 mod operator_factory;
-mod operator_function;
-mod operator_group;
-mod operator_pandas;
 mod processor;
 pub(crate) mod run;
 mod single_keys;
-mod state;
 mod value;
 
 /// The Rust engine.
@@ -41,14 +36,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operator::PyPass>()?;
     module.add_class::<operator::PyPrepared>()?;
     module.add_class::<operator::PyOperator>()?;
-    module.add_class::<state::PyState>()?;
-    module.add_class::<group_state::PyGroupState>()?;
     module.add_class::<key_rows::PyKeyRows>()?;
     module.add_function(wrap_pyfunction!(operator_factory::aggregate, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::sessions, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::deduplicate, module)?)?;
-    module.add_function(wrap_pyfunction!(operator_factory::map_with_state, module)?)?;
-    module.add_function(wrap_pyfunction!(operator_factory::groups_with_state, module)?)?;
-    module.add_function(wrap_pyfunction!(operator_factory::pandas_with_state, module)?)?;
+    function::register(module)?;
     processor::register(module)
 }

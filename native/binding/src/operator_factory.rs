@@ -1,27 +1,19 @@
-//! The functions that make operators: `aggregate`, `sessions`, `deduplicate`, `map_with_state`.
+//! The functions that make operators without user code: `aggregate`, `sessions`, `deduplicate`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_schema::Schema;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{
     AggregateOperator, AggregateSpec, Call, Cut, DeduplicateOperator, DeduplicateSpec, Ends, Forget, KeyTimeSpec,
-    KeyedFunctionOperator, KeyedFunctionSpec, LateRows, SessionOperator, SessionSpec, Timeout, WindowSpec,
+    SessionOperator, SessionSpec, WindowSpec,
 };
 
 use crate::arrow::schema_in;
-use crate::caller::{Caller, OnError};
 use crate::error::{Raise, invalid};
-use crate::held::StateKind;
 use crate::operator::PyOperator;
-use crate::operator_function::{Arguments, PythonFunction};
-use crate::operator_group::{Emits, GroupFunction};
-use crate::operator_pandas::PandasFunction;
-use crate::value::{Field, Shape, Zone};
 
 /// Windows as Python declares them; times are milliseconds, None where the column holds windows.
 #[derive(FromPyObject)]
@@ -167,209 +159,4 @@ pub(crate) fn deduplicate(
     let input = Arc::new(schema_in(input_schema)?);
     let spec = DeduplicateSpec { name: name.to_owned(), key, input, event_time, forget };
     Ok(PyOperator::new(name.to_owned(), DeduplicateOperator::new(spec).raise(py)?))
-}
-
-/// `mapWithState` over a Python function.
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
-pub(crate) fn map_with_state(
-    py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
-    value: Option<String>,
-    function: Py<PyAny>,
-    arguments: u8,
-    state_schema: &Bound<'_, PyAny>,
-    state_unnamed: bool,
-    state_type: Option<&Bound<'_, PyType>>,
-    output_schema: &Bound<'_, PyAny>,
-    output_unnamed: bool,
-    timeout_ms: Option<i64>,
-    clock: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
-) -> PyResult<PyOperator> {
-    let is_one_column = value.is_some();
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: value.map(|column| vec![column]),
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: timeout(py, timeout_ms, clock)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
-    let function = PythonFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
-        arguments: called_with(py, arguments)?,
-        key: key_fields(py, &spec)?,
-        value: Shape::new(py, &columns(&spec, &value_columns).raise(py)?, is_one_column, None)?,
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::new(py, &output, output_unnamed, None)?,
-        output_schema: output,
-        zone,
-    };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
-}
-
-/// `mapGroupsWithState` and `flatMapGroupsWithState` over a Python function.
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
-pub(crate) fn groups_with_state(
-    py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
-    function: Py<PyAny>,
-    emits: &str,
-    state_schema: &Bound<'_, PyAny>,
-    state_unnamed: bool,
-    state_type: Option<&Bound<'_, PyType>>,
-    output_schema: &Bound<'_, PyAny>,
-    output_unnamed: bool,
-    timeout: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
-) -> PyResult<PyOperator> {
-    let emits = match emits {
-        "one" => Emits::One,
-        "many" => Emits::Many,
-        other => return Err(invalid(py, &format!("a call emits \"one\" row or \"many\", found {other:?}"))),
-    };
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: None,
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: group_timeout(py, timeout)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
-    let function = GroupFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
-        emits,
-        timeout: spec.timeout,
-        key: key_fields(py, &spec)?,
-        value: Arc::new(Shape::new(py, &columns(&spec, &value_columns).raise(py)?, false, None)?),
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::new(py, &output, output_unnamed, None)?,
-        output_schema: output,
-        zone,
-    };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
-}
-
-/// `applyInPandasWithState`: `frames` makes the frames and calls the function (`tidemill.operators.pandas_frames`).
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
-pub(crate) fn pandas_with_state(
-    py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
-    function: Py<PyAny>,
-    frames: Py<PyAny>,
-    state_schema: &Bound<'_, PyAny>,
-    output_schema: &Bound<'_, PyAny>,
-    timeout: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
-) -> PyResult<PyOperator> {
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: None,
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: group_timeout(py, timeout)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::tuple(py, state.fields())?;
-    let function = PandasFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
-        frames,
-        timeout: spec.timeout,
-        key: Arc::new(columns(&spec, &spec.key).raise(py)?),
-        value: Arc::new(columns(&spec, &value_columns).raise(py)?),
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::record(py, output.fields(), None)?,
-        zone,
-    };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
-}
-
-/// The key columns, as functions see them.
-fn key_fields(py: Python<'_>, spec: &KeyedFunctionSpec) -> PyResult<Vec<Field>> {
-    columns(spec, &spec.key).raise(py)?.fields().iter().map(|field| Field::new(py, field)).collect()
-}
-
-fn group_timeout(py: Python<'_>, timeout: &str) -> PyResult<Timeout> {
-    match timeout {
-        "NoTimeout" => Ok(Timeout::Never),
-        "ProcessingTimeTimeout" => Ok(Timeout::ArmedByBatchTime),
-        "EventTimeTimeout" => Ok(Timeout::ArmedByEventTime),
-        other => Err(invalid(py, &format!("a group times out by one of Spark's three modes, found {other:?}"))),
-    }
-}
-
-/// The columns `names` of the operator's input.
-fn columns(spec: &KeyedFunctionSpec, names: &[String]) -> Result<Schema> {
-    let fields = names.iter().map(|name| spec.column(name));
-    Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
-}
-
-fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Timeout> {
-    match (timeout_ms, clock) {
-        (None, "batch" | "event") => Ok(Timeout::Never),
-        (Some(ms), "batch") => Ok(Timeout::BatchTime(ms)),
-        (Some(ms), "event") => Ok(Timeout::EventTime(ms)),
-        (_, other) => Err(invalid(py, &format!("a timeout goes by the clock \"batch\" or \"event\", found {other:?}"))),
-    }
-}
-
-/// What is done with late rows, as Python declares it.
-pub(crate) fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
-    match late {
-        "drop" | "quarantine" => Ok(LateRows::TakeOut),
-        "keep" => Ok(LateRows::Keep),
-        other => {
-            let text = format!("late rows are for \"drop\", \"quarantine\" or \"keep\", found {other:?}");
-            Err(invalid(py, &text))
-        }
-    }
-}
-
-fn called_with(py: Python<'_>, arguments: u8) -> PyResult<Arguments> {
-    match arguments {
-        4 => Ok(Arguments::Four),
-        2 => Ok(Arguments::Two),
-        other => Err(invalid(py, &format!("a function is called with 4 arguments or with 2, found {other}"))),
-    }
 }

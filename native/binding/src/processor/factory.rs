@@ -17,8 +17,8 @@ use super::value_state::PyValueState;
 use crate::arrow::schema_in;
 use crate::caller::OnError;
 use crate::error::{Raise, invalid};
+use crate::function::late_rows;
 use crate::operator::PyOperator;
-use crate::operator_factory::late_rows;
 use crate::value::{Field, Shape, Zone};
 
 /// A variable as Python declares it.

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
 
-use super::calls::{Accumulators, Aggregates, Call, joined, one_by_one};
+use super::aggregates::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};

@@ -4,7 +4,7 @@
 //! stand outside. INVARIANT: what it does depends on the rows and their order, never on how a batch was cut over tasks.
 
 mod aggregate;
-mod calls;
+mod aggregates;
 mod columns;
 mod deduplicate;
 mod event_time;
@@ -13,6 +13,7 @@ mod key_time;
 mod keyed_function;
 mod output;
 mod processor;
+mod sent;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
 pub use aggregate::{AggregateOperator, AggregateSpec};
-pub use calls::Call;
+pub use aggregates::Call;
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use key_time::KeyTimeSpec;

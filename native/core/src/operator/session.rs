@@ -13,7 +13,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
 
-use super::calls::{Accumulators, Aggregates, Call, joined, one_by_one};
+use super::aggregates::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_in, only_map};
 use super::event_time::{expiry_ms, time_column, times_us};
 use super::touching::{Piece, Touching};

@@ -13,17 +13,15 @@ mod settle;
 mod spec;
 mod visit;
 
-use std::sync::Arc;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{Fields, SchemaRef};
 
-use arrow_array::{Array, RecordBatch, RecordBatchOptions};
-use arrow_schema::{Fields, Schema, SchemaRef};
-
-pub(super) use spec::is_hidden;
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
 use super::columns::{InputColumn, chunk_keys, map_of, only_map};
-use super::event_time::{event_times_ms, without_late};
+use super::event_time::event_times_ms;
+use super::sent::Sent;
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt};
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -41,12 +39,10 @@ pub struct KeyedFunctionOperator<F> {
     name: String,
     function: F,
     key: Vec<InputColumn>,
-    sent: Vec<InputColumn>,
-    event_time: Option<usize>,
+    sent: Sent,
     timeout: Timeout,
     late: LateRows,
     maps: [MapSchema; 1],
-    prepared: SchemaRef,
     output: SchemaRef,
     metrics: Metrics,
 }
@@ -66,21 +62,17 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
     pub fn new(spec: KeyedFunctionSpec, function: F) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
-        let sent = spec.sent_columns()?;
-        let event_time = spec.event_time_column()?;
-        let event_time = event_time.and_then(|column| sent.iter().position(|other| other.name == column.name));
-        let prepared = Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>()));
+        let (event_time, values) = (spec.event_time_column()?, spec.value_columns());
+        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let map = map_of(&spec.name, MAP, &key_fields, &spec.map_columns())?;
         Ok(Self {
             name: spec.name,
             function,
             key,
             sent,
-            event_time,
             timeout: spec.timeout,
             late: spec.late,
             maps: [map],
-            prepared,
             output: spec.output,
             metrics: Metrics::default(),
         })
@@ -215,7 +207,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
 
     fn latest_event_times(&self, groups: &Groups, chunks: &[RecordBatch]) -> Result<Vec<Option<i64>>> {
         let mut latest = vec![None; groups.len()];
-        let Some(column) = self.event_time else { return Ok(latest) };
+        let Some(column) = self.sent.event_time else { return Ok(latest) };
         for (chunk, numbers) in chunks.iter().zip(&groups.of) {
             for (&group, time_ms) in numbers.iter().zip(&event_times_ms(chunk.column(column).as_ref())?) {
                 // None is less than any time.
@@ -252,17 +244,13 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.prepared.clone()
+        self.sent.schema.clone()
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
-        let late_ms = if self.late == LateRows::TakeOut { pass.late_ms } else { None };
-        let (rows, late) = without_late(sent, self.event_time, late_ms)?;
-        self.metrics.rows += rows.num_rows() as u64;
-        Ok(Prepared { rows, late })
+        let prepared = self.sent.prepare(&self.name, rows, pass)?;
+        self.metrics.rows += prepared.rows.num_rows() as u64;
+        Ok(prepared)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
@@ -270,7 +258,7 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
         if pass.begins && pass.kind == PassKind::Data {
             initial::begin(map, self.timeout, pass)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key.len(), chunks)?)?;
         if pass.begins && pass.kind == PassKind::Data && self.function.is_called_for_initial_states() {
             self.call_initial(&groups.keys, map, pass, out)?;
         }

@@ -1,15 +1,12 @@
-//! A keyed function as declared, and what follows from it: which columns are sent through the exchange.
+//! A keyed function as declared, and what follows from it.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operator::columns::InputColumn;
-use crate::operator::event_time::event_time_column;
-
-/// Columns that travel along hidden and are not shown to functions.
-const HIDDEN: [&str; 2] = ["_row", "_metadata"];
+use crate::operator::sent::{needed_event_time, shown_columns};
 
 /// The column that tells a state from a deadline without one.
 const EXISTS: &str = "_exists";
@@ -79,8 +76,7 @@ impl KeyedFunctionSpec {
     /// The columns that the function is given: the declared ones, else all but hidden ones.
     #[must_use]
     pub fn value_columns(&self) -> Vec<String> {
-        let all = || self.input.fields().iter().map(|field| field.name().clone());
-        self.values.clone().unwrap_or_else(|| all().filter(|name| !is_hidden(name)).collect())
+        self.values.clone().unwrap_or_else(|| shown_columns(&self.input))
     }
 
     /// The column `name` of its input, as it is sent; `InvalidInput` where there is none.
@@ -93,14 +89,7 @@ impl KeyedFunctionSpec {
         if !self.timeout.is_by_event_time() {
             return Ok(None);
         }
-        let Some(name) = &self.event_time else {
-            return Err(Error::InvalidInput(format!(
-                "operator `{}` times out by event time, its input has no event time column\n\
-                 hint: call `.withWatermark(column, delay)` before `.groupBy`",
-                self.name
-            )));
-        };
-        event_time_column(&self.name, &self.input, name).map(Some)
+        needed_event_time(&self.name, &self.input, self.event_time.as_deref(), "times out by").map(Some)
     }
 
     /// The columns of the map: those of the state, and where deadlines are armed, whether there is a state.
@@ -108,21 +97,4 @@ impl KeyedFunctionSpec {
         let marker = self.timeout.is_armed().then(|| Arc::new(Field::new(EXISTS, DataType::Boolean, true)));
         self.state.iter().cloned().chain(marker).collect()
     }
-
-    /// What is sent: key columns, then the event time, then the columns that the function is given, each once.
-    pub(super) fn sent_columns(&self) -> Result<Vec<InputColumn>> {
-        let event_time = self.event_time_column()?.map(|column| column.name);
-        let mut sent: Vec<InputColumn> = Vec::new();
-        for name in self.key.iter().cloned().chain(event_time).chain(self.value_columns()) {
-            if sent.iter().all(|column| column.name != name) {
-                sent.push(InputColumn::find(&self.name, &self.input, &name)?);
-            }
-        }
-        Ok(sent)
-    }
-}
-
-/// Whether a column travels along without being shown to functions.
-pub(in crate::operator) fn is_hidden(name: &str) -> bool {
-    HIDDEN.contains(&name)
 }

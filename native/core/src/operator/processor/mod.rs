@@ -14,20 +14,19 @@ mod store;
 mod tests;
 mod visit;
 
-use std::sync::Arc;
-
 use arrow_array::cast::AsArray;
-use arrow_array::{Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_schema::{Fields, Schema, SchemaRef};
+use arrow_array::{Int64Array, RecordBatch, UInt32Array};
+use arrow_schema::{Fields, SchemaRef};
 use arrow_select::take::take;
 
 pub use spec::{ProcessorSpec, TimeMode, Variable};
 pub use visit::{Answer, Calls, Processor, Stored, Visit, Written};
 
 use super::columns::{InputColumn, chunk_keys, keys_of};
-use super::event_time::{expiry_ms, without_late};
+use super::event_time::expiry_ms;
 use super::groups::places_without;
-use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, PassKind, Prepared};
+use super::sent::Sent;
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
@@ -40,15 +39,12 @@ pub struct ProcessorOperator<P> {
     name: String,
     processor: P,
     key: Vec<InputColumn>,
-    sent: Vec<InputColumn>,
-    event_time: Option<usize>,
+    sent: Sent,
     time_mode: TimeMode,
-    late: LateRows,
     /// Of each variable.
     ttl_ms: Vec<Option<i64>>,
     /// One for each variable, then the timers', then, where there is one, that of the initial state.
     maps: Vec<MapSchema>,
-    prepared: SchemaRef,
     output: SchemaRef,
     output_event_time: Option<usize>,
     metrics: Metrics,
@@ -60,21 +56,17 @@ impl<P: Processor> ProcessorOperator<P> {
     pub fn new(spec: ProcessorSpec, processor: P) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
-        let sent = spec.sent_columns()?;
-        let event_time = spec.event_time_column()?;
-        let event_time = event_time.and_then(|column| sent.iter().position(|other| other.name == column.name));
+        let (event_time, values) = (spec.event_time_column()?, spec.value_columns());
+        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let output_event_time = spec.output_event_time.as_ref().map(|name| spec.output.index_of(name));
         Ok(Self {
             maps: spec.maps(&key_fields)?,
-            prepared: Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>())),
             output_event_time: output_event_time.transpose()?,
             name: spec.name,
             processor,
             key,
             sent,
-            event_time,
             time_mode: spec.time_mode,
-            late: spec.late,
             ttl_ms: spec.variables.iter().map(|variable| variable.ttl_ms).collect(),
             output: spec.output,
             metrics: Metrics::default(),
@@ -218,17 +210,13 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.prepared.clone()
+        self.sent.schema.clone()
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
-        let late_ms = if self.late == LateRows::TakeOut { pass.late_ms } else { None };
-        let (rows, late) = without_late(sent, self.event_time, late_ms)?;
-        self.metrics.rows += rows.num_rows() as u64;
-        Ok(Prepared { rows, late })
+        let prepared = self.sent.prepare(&self.name, rows, pass)?;
+        self.metrics.rows += prepared.rows.num_rows() as u64;
+        Ok(prepared)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
@@ -240,7 +228,7 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
         if let ([initial], true, PassKind::Data) = (rest, pass.begins, pass.kind) {
             self.call_initial(maps, initial, pass, out)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key.len(), chunks)?)?;
         let failed = match groups.is_empty() {
             true => groups.keys,
             false => self.call_with_rows(&groups, chunks, maps, pass, out)?,

@@ -1,12 +1,11 @@
-//! A processor as declared: its variables, its clock, and which columns are sent through the exchange.
+//! A processor as declared: its variables, its clock, and its maps.
 
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::{Error, Result};
 use crate::operator::LateRows;
 use crate::operator::columns::InputColumn;
-use crate::operator::event_time::event_time_column;
-use crate::operator::keyed_function::is_hidden;
+use crate::operator::sent::{needed_event_time, shown_columns};
 use crate::schema::MapSchema;
 
 /// The name of the map of timers.
@@ -71,7 +70,7 @@ impl ProcessorSpec {
     /// The columns of the rows that the processor is given: all but hidden ones.
     #[must_use]
     pub fn value_columns(&self) -> Vec<String> {
-        self.input.fields().iter().map(|field| field.name().clone()).filter(|name| !is_hidden(name)).collect()
+        shown_columns(&self.input)
     }
 
     /// The column `name` of its input; `InvalidInput` where there is none.
@@ -95,26 +94,9 @@ impl ProcessorSpec {
 
     /// The event time column, where timers go by it.
     pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
-        match (self.time_mode, &self.event_time) {
-            (TimeMode::EventTime, Some(name)) => event_time_column(&self.name, &self.input, name).map(Some),
-            (TimeMode::EventTime, None) => Err(Error::InvalidInput(format!(
-                "operator `{}` has timers of event time, its input has no event time column\n\
-                 hint: call `.withWatermark(column, delay)` before `.groupBy`",
-                self.name
-            ))),
-            _ => Ok(None),
+        if self.time_mode != TimeMode::EventTime {
+            return Ok(None);
         }
-    }
-
-    /// What is sent: key columns, then the event time, then the columns that the processor is given, each once.
-    pub(super) fn sent_columns(&self) -> Result<Vec<InputColumn>> {
-        let event_time = self.event_time_column()?.map(|column| column.name);
-        let mut sent: Vec<InputColumn> = Vec::new();
-        for name in self.key.iter().cloned().chain(event_time).chain(self.value_columns()) {
-            if sent.iter().all(|column| column.name != name) {
-                sent.push(InputColumn::find(&self.name, &self.input, &name)?);
-            }
-        }
-        Ok(sent)
+        needed_event_time(&self.name, &self.input, self.event_time.as_deref(), "has timers of").map(Some)
     }
 }

@@ -6,15 +6,19 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
 
-use crate::caller::{Caller, Place, iterated, unreadable};
-use crate::error::external;
-use crate::group_state::{Lent, PyGroupState, Rules, Untouched};
-use crate::growing::Growing;
+use super::declared::{columns, group_timeout, key_fields, late_rows};
+use super::group_state::{Lent, PyGroupState, Rules, Untouched};
+use super::growing::Growing;
+use crate::arrow::schema_in;
+use crate::caller::{Caller, OnError, Place, iterated, unreadable};
+use crate::error::{Raise, external, invalid};
 use crate::held::{Current, StateKind, retire_if_kept};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
+use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape, Zone};
 
 /// What a call returns.
@@ -190,4 +194,60 @@ impl<'py> LentState<'py> {
     pub(crate) fn is_own_complaint(&self, error: &PyErr) -> bool {
         self.object.try_borrow().is_ok_and(|state| state.is_own_complaint(self.object.py(), error))
     }
+}
+
+/// `mapGroupsWithState` and `flatMapGroupsWithState` over a Python function.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn groups_with_state(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    function: Py<PyAny>,
+    emits: &str,
+    state_schema: &Bound<'_, PyAny>,
+    state_unnamed: bool,
+    state_type: Option<&Bound<'_, PyType>>,
+    output_schema: &Bound<'_, PyAny>,
+    output_unnamed: bool,
+    timeout: &str,
+    event_time: Option<String>,
+    late: &str,
+    time_zone: &str,
+    on_error: &str,
+) -> PyResult<PyOperator> {
+    let emits = match emits {
+        "one" => Emits::One,
+        "many" => Emits::Many,
+        other => return Err(invalid(py, &format!("a call emits \"one\" row or \"many\", found {other:?}"))),
+    };
+    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
+    let spec = KeyedFunctionSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        values: None,
+        state: state.fields().clone(),
+        output: Arc::clone(&output),
+        timeout: group_timeout(py, timeout)?,
+        event_time,
+        late: late_rows(py, late)?,
+    };
+    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let value_columns = spec.value_columns();
+    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
+    let function = GroupFunction {
+        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
+        emits,
+        timeout: spec.timeout,
+        key: key_fields(py, &spec)?,
+        value: Arc::new(Shape::new(py, &columns(&spec, &value_columns).raise(py)?, false, None)?),
+        value_columns,
+        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
+        output: Shape::new(py, &output, output_unnamed, None)?,
+        output_schema: output,
+        zone,
+    };
+    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
 }

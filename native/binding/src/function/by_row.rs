@@ -8,16 +8,19 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::{PyInt, PyTuple, PyType};
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, Returned, Visit};
+use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
 
-use crate::caller::{Caller, Place, unreadable};
-use crate::error::external;
-use crate::growing::Growing;
+use super::declared::{columns, key_fields, late_rows};
+use super::growing::Growing;
+use super::state::{Lent, PyState};
+use crate::arrow::schema_in;
+use crate::caller::{Caller, OnError, Place, unreadable};
+use crate::error::{Raise, external, invalid};
 use crate::held::{Current, StateKind, retire_if_kept};
 use crate::key_rows::Values;
-use crate::state::{Lent, PyState};
+use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape, Zone};
 
 /// How the function is called.
@@ -152,5 +155,75 @@ impl<'a, 'py> Calls<'a, 'py> {
             Arguments::Four => PyTuple::new(self.py, [self.batch_time.clone().into_any(), key.clone(), value, state]),
             Arguments::Two => PyTuple::new(self.py, [value, state]),
         }
+    }
+}
+
+/// `mapWithState` over a Python function.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn map_with_state(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    value: Option<String>,
+    function: Py<PyAny>,
+    arguments: u8,
+    state_schema: &Bound<'_, PyAny>,
+    state_unnamed: bool,
+    state_type: Option<&Bound<'_, PyType>>,
+    output_schema: &Bound<'_, PyAny>,
+    output_unnamed: bool,
+    timeout_ms: Option<i64>,
+    clock: &str,
+    event_time: Option<String>,
+    late: &str,
+    time_zone: &str,
+    on_error: &str,
+) -> PyResult<PyOperator> {
+    let is_one_column = value.is_some();
+    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
+    let spec = KeyedFunctionSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        values: value.map(|column| vec![column]),
+        state: state.fields().clone(),
+        output: Arc::clone(&output),
+        timeout: timeout(py, timeout_ms, clock)?,
+        event_time,
+        late: late_rows(py, late)?,
+    };
+    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let value_columns = spec.value_columns();
+    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
+    let function = PythonFunction {
+        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
+        arguments: called_with(py, arguments)?,
+        key: key_fields(py, &spec)?,
+        value: Shape::new(py, &columns(&spec, &value_columns).raise(py)?, is_one_column, None)?,
+        value_columns,
+        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
+        output: Shape::new(py, &output, output_unnamed, None)?,
+        output_schema: output,
+        zone,
+    };
+    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+}
+
+fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Timeout> {
+    match (timeout_ms, clock) {
+        (None, "batch" | "event") => Ok(Timeout::Never),
+        (Some(ms), "batch") => Ok(Timeout::BatchTime(ms)),
+        (Some(ms), "event") => Ok(Timeout::EventTime(ms)),
+        (_, other) => Err(invalid(py, &format!("a timeout goes by the clock \"batch\" or \"event\", found {other:?}"))),
+    }
+}
+
+fn called_with(py: Python<'_>, arguments: u8) -> PyResult<Arguments> {
+    match arguments {
+        4 => Ok(Arguments::Four),
+        2 => Ok(Arguments::Two),
+        other => Err(invalid(py, &format!("a function is called with 4 arguments or with 2, found {other}"))),
     }
 }

@@ -10,16 +10,18 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
 
-use crate::arrow::{batch, batch_in, batch_out};
+use super::by_key::LentState;
+use super::declared::{columns, group_timeout, late_rows};
+use super::group_state::{Rules, Untouched};
+use super::growing::Growing;
+use crate::arrow::{batch, batch_in, batch_out, schema_in};
 use crate::caller::{Caller, OnError, Place, unreadable};
-use crate::error::external;
-use crate::group_state::{Rules, Untouched};
-use crate::growing::Growing;
+use crate::error::{Raise, external};
 use crate::held::{StateKind, retire_if_kept};
 use crate::key_rows::Values;
-use crate::operator_group::LentState;
+use crate::operator::PyOperator;
 use crate::value::{Shape, Zone};
 
 /// A user's function over frames.
@@ -141,4 +143,51 @@ impl<'a, 'py> Calls<'a, 'py> {
             Err(error) => external(error),
         }
     }
+}
+
+/// `applyInPandasWithState`: `frames` makes the frames and calls the function (`tidemill.operators.pandas_frames`).
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
+pub(crate) fn pandas_with_state(
+    py: Python<'_>,
+    name: &str,
+    key: Vec<String>,
+    input_schema: &Bound<'_, PyAny>,
+    function: Py<PyAny>,
+    frames: Py<PyAny>,
+    state_schema: &Bound<'_, PyAny>,
+    output_schema: &Bound<'_, PyAny>,
+    timeout: &str,
+    event_time: Option<String>,
+    late: &str,
+    time_zone: &str,
+    on_error: &str,
+) -> PyResult<PyOperator> {
+    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
+    let spec = KeyedFunctionSpec {
+        name: name.to_owned(),
+        key,
+        input: Arc::new(schema_in(input_schema)?),
+        values: None,
+        state: state.fields().clone(),
+        output: Arc::clone(&output),
+        timeout: group_timeout(py, timeout)?,
+        event_time,
+        late: late_rows(py, late)?,
+    };
+    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let value_columns = spec.value_columns();
+    let state_shape = Shape::tuple(py, state.fields())?;
+    let function = PandasFunction {
+        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
+        frames,
+        timeout: spec.timeout,
+        key: Arc::new(columns(&spec, &spec.key).raise(py)?),
+        value: Arc::new(columns(&spec, &value_columns).raise(py)?),
+        value_columns,
+        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
+        output: Shape::record(py, output.fields(), None)?,
+        zone,
+    };
+    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
 }

@@ -9,7 +9,7 @@ import random
 import pytest
 
 import tidemill as tm
-from tidemill.protocol.records import Commit
+from tidemill.protocol.records import Commit, Segment
 from tidemill.testing import Tester
 
 ROWS = 20_000
@@ -37,6 +37,24 @@ def test_a_small_batch_after_a_large_one_writes_little_whatever_the_tasks(large:
     assert len(result.state) == ROWS
     assert result.state[7].n == 2
     assert written_bytes(tester.repository.head) < 1500 < all_of_it / 20
+
+
+def live_segments(commit: Commit) -> list[Segment]:
+    """The segments of operators that make a version."""
+    return [s for maps in commit.state.values() for segments in maps.values() for s in segments]
+
+
+def test_a_hundred_batches_without_maintenance_leave_few_segments_and_write_each_row_a_few_times() -> None:
+    tester, users = Tester(counts(), tasks=1), 2000
+    tester.batch([(user,) for user in range(users)])
+    written, live = [], []
+    for number in range(100):
+        result = tester.batch([((number * 31 + user * 97) % users,) for user in range(3)])
+        written.append(written_bytes(tester.repository.head))
+        live.append(len(live_segments(tester.repository.head)))
+    assert max(live) <= 8
+    assert sum(written) < 1.5 * 100 * written[0]
+    assert sum(row.n for row in result.state.values()) == users + 100 * 3
 
 
 def keep(batch_time, user, amount, state):

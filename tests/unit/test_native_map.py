@@ -325,7 +325,7 @@ def test_time_bounds_of_what_is_no_time_are_refused() -> None:
 
 
 def test_small_runs_are_merged_before_large_ones() -> None:
-    assert [merge_count(rows) for rows in ([5], [1000, 5], [1000, 10, 5], [10, 9, 8])] == [1, 1, 2, 3]
+    assert [merge_count(rows) for rows in ([5], [10] * 8, [10] * 9, [1000, *[10] * 8])] == [1, 1, 9, 8]
 
 
 def test_sliced_and_misaligned_arrays_are_read_as_they_are() -> None:

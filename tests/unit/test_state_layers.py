@@ -31,17 +31,24 @@ def test_disjoint_segments_are_one_layer_that_a_small_batch_leaves_alone() -> No
     assert to_merge(tiles(200, 12_500), 1) == []
 
 
-def test_a_layer_is_merged_as_a_whole_once_the_changes_have_grown_to_a_third_of_it() -> None:
-    assert to_merge(tiles(8, 12_500), 33_000) == []
-    assert to_merge(tiles(8, 12_500), 34_000) == list(range(8))
+def everywhere(layers: int, rows: int) -> list[Span]:
+    """That many layers of one segment each."""
+    return [Span(0, HASH_END, rows)] * layers
+
+
+def test_a_layer_is_merged_as_a_whole_once_there_is_one_too_many_and_the_changes_have_outgrown_it() -> None:
+    spans = [*tiles(8, 12_500), *everywhere(7, 10)]
+    assert to_merge(spans[:-1], 200_000) == []
+    assert to_merge(spans, 90_000) == list(range(8, 15))
+    assert to_merge(spans, 91_000) == list(range(15))
 
 
 def test_layers_above_are_merged_and_those_below_are_kept() -> None:
-    spans = [*tiles(4, 250_000), *tiles(2, 5000), Span(0, HASH_END, 100)]
-    assert layered(spans) == [[0, 1, 2, 3], [4, 5], [6]]
-    assert to_merge(spans, 1) == []
-    assert to_merge(spans, 100) == [6]
-    assert to_merge(spans, 2000) == [4, 5, 6]
+    spans = [*tiles(4, 250_000), *tiles(2, 5000), *everywhere(6, 100)]
+    assert layered(spans) == [[0, 1, 2, 3], [4, 5], *([number] for number in range(6, 12))]
+    assert to_merge(spans[:-1], 1) == []
+    assert to_merge(spans, 100) == list(range(6, 12))
+    assert to_merge(spans, 20_000) == list(range(4, 12))
 
 
 def test_a_segment_that_crosses_a_bound_lies_above_all_that_it_meets() -> None:

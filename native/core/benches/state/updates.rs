@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Float64Array, Int64Array};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Float64Array, Int64Array};
 use tidemill_core::operator::Groups;
-use tidemill_core::{Changes, Keys, SortedRun, StateMap};
+use tidemill_core::{Keys, SortedRun, StateMap};
 
 use crate::chance::key_of;
 use crate::peer::{self, Totals};
@@ -35,31 +35,25 @@ impl<K: Key> Updates<K> {
 pub(crate) fn update(map: &StateMap, batch: &Batch, at_ms: i64) -> (StateMap, SortedRun) {
     let mut next = map.copy();
     let Groups { keys, of } = Groups::new(&[Keys::new(std::slice::from_ref(&batch.keys)).unwrap()]).unwrap();
-    let found = next.get(&keys).unwrap();
-    let mut counts = or_zero(found.values[0].as_primitive::<Int64Type>());
-    let mut sums = or_zero(found.values[1].as_primitive::<Float64Type>());
+    let mut found = next.values(&keys).unwrap();
+    let (mut counts, mut sums) = (or_zero::<Int64Type>(found.remove(0)), or_zero::<Float64Type>(found.remove(0)));
     for (&group, &amount) in of[0].iter().zip(batch.amounts.as_primitive::<Float64Type>().values()) {
         counts[group as usize] += 1;
         sums[group as usize] += amount;
     }
-    let rows = keys.len();
-    next.change(&Changes {
-        keys: keys.columns().to_vec(),
-        sub_keys: Vec::new(),
-        values: vec![Arc::new(Int64Array::from(counts)), Arc::new(Float64Array::from(sums))],
-        updated_at: vec![at_ms; rows],
-        deadline: vec![None; rows],
-        deleted: vec![false; rows],
-    })
-    .unwrap();
+    let values: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(counts)), Arc::new(Float64Array::from(sums))];
+    next.put(keys, values, at_ms, Vec::new()).unwrap();
     let delta = next.delta().unwrap().unwrap();
     (next, delta)
 }
 
-fn or_zero<T: arrow_array::ArrowPrimitiveType>(column: &arrow_array::PrimitiveArray<T>) -> Vec<T::Native> {
-    match arrow_array::Array::nulls(column) {
-        None => column.values().to_vec(),
-        Some(_) => column.iter().map(Option::unwrap_or_default).collect(),
+/// The numbers of a column that is nobody else's, 0 for null.
+fn or_zero<T: ArrowPrimitiveType>(column: ArrayRef) -> Vec<T::Native> {
+    let numbers = column.as_primitive::<T>().clone();
+    drop(column);
+    match numbers.nulls() {
+        None => numbers.into_parts().1.into_inner().into_vec().unwrap(),
+        Some(_) => numbers.iter().map(Option::unwrap_or_default).collect(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Changing a map: one call makes one run on top, and small runs on top are merged as they gather.
 
+use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
 
 use super::{Changes, StateMap, merge_count};
@@ -28,6 +29,32 @@ impl StateMap {
         self.stack(SortedRun::from_unsorted(&self.schema, &unsorted)?)
     }
 
+    /// Puts a row of each of `keys`, all of them at one time; `deadline` has one for each key, or is empty for none.
+    ///
+    /// Like `change`, but where keys are in order and distinct, as those of groups are, the columns become part of the
+    /// map as they are: they must be nobody else's.
+    pub fn put(
+        &mut self,
+        keys: Keys,
+        values: Vec<ArrayRef>,
+        updated_at: i64,
+        mut deadline: Vec<Option<i64>>,
+    ) -> Result<()> {
+        let rows = keys.len();
+        if rows == 0 || !keys.hashes().is_sorted_by(|a, b| a < b) {
+            deadline.resize(rows, None);
+            let (updated_at, deleted) = (vec![updated_at; rows], vec![false; rows]);
+            let (hashed, sub_keys) = keys.columns().split_at(keys.hashed_columns());
+            let (keys, sub_keys) = (hashed.to_vec(), sub_keys.to_vec());
+            return self.change(&Changes { keys, sub_keys, values, updated_at, deadline, deleted });
+        }
+        let deadlines = if deadline.is_empty() { rows } else { deadline.len() };
+        self.check_columns(rows, &[deadlines], &[], &values)?;
+        self.check_keys(&keys)?;
+        self.check_range(&keys)?;
+        self.stack(SortedRun::from_ordered(&self.schema, keys, values, updated_at, deadline)?)
+    }
+
     /// Puts a run on top, merged with those of the newest changes that it has outgrown.
     fn stack(&mut self, newest: SortedRun) -> Result<()> {
         let mut changes: Vec<SortedRun> = self.runs[self.opened..].to_vec();
@@ -41,18 +68,22 @@ impl StateMap {
     }
 
     fn check_changes(&self, changes: &Changes) -> Result<()> {
-        let rows = changes.updated_at.len();
         let lengths = [changes.deadline.len(), changes.deleted.len()];
-        let columns = changes.keys.iter().chain(&changes.sub_keys).chain(&changes.values);
-        if let Some(odd) = columns.map(|column| column.len()).chain(lengths).find(|&length| length != rows) {
+        let keys: Vec<ArrayRef> = changes.keys.iter().chain(&changes.sub_keys).cloned().collect();
+        self.check_columns(changes.updated_at.len(), &lengths, &keys, &changes.values)
+    }
+
+    fn check_columns(&self, rows: usize, lengths: &[usize], keys: &[ArrayRef], values: &[ArrayRef]) -> Result<()> {
+        let columns = keys.iter().chain(values).map(|column| column.len());
+        if let Some(odd) = columns.chain(lengths.iter().copied()).find(|&length| length != rows) {
             return Err(self.refused(&format!("has columns of {rows} and of {odd} rows")));
         }
-        if changes.values.len() != self.schema.value.len() {
-            let (found, expected) = (changes.values.len(), self.schema.value.len());
+        if values.len() != self.schema.value.len() {
+            let (found, expected) = (values.len(), self.schema.value.len());
             return Err(self.refused(&format!("has {found} value columns, expected {expected}")));
         }
-        let differs = |(column, field): &(&arrow_array::ArrayRef, &FieldRef)| column.data_type() != field.data_type();
-        match changes.values.iter().zip(&self.schema.value).find(differs) {
+        let differs = |(column, field): &(&ArrayRef, &FieldRef)| column.data_type() != field.data_type();
+        match values.iter().zip(&self.schema.value).find(differs) {
             None => Ok(()),
             Some((column, field)) => Err(self.refused(&format!(
                 "has {} in `{}`, expected {}",

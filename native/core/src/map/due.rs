@@ -18,9 +18,11 @@ impl StateMap {
                 }
             });
         }
-        picks.sort_unstable_by(|a, b| {
-            self.runs[a.source()].keys().cmp_at(a.row(), self.runs[b.source()].keys(), b.row())
-        });
+        if picks.iter().any(|pick| pick.source() != picks[0].source()) {
+            picks.sort_unstable_by(|a, b| {
+                self.runs[a.source()].keys().cmp_at(a.row(), self.runs[b.source()].keys(), b.row())
+            });
+        }
         self.rows(&picks)
     }
 

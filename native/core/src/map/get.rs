@@ -29,6 +29,12 @@ impl StateMap {
         Some((run.columns()[self.schema.key_width()..][..self.schema.value.len()].to_vec(), row))
     }
 
+    /// The value columns of each of `keys`, null where nothing was found: [`StateMap::get`] for those who need no times.
+    pub fn values(&self, keys: &Keys) -> Result<Vec<ArrayRef>> {
+        self.check_keys(keys)?;
+        self.values_at(&self.locate(keys))
+    }
+
     /// Where the newest row of each key lies, if it is there and no tombstone.
     fn locate(&self, keys: &Keys) -> Vec<Pick> {
         let mut picks = vec![Pick::NOWHERE; keys.len()];

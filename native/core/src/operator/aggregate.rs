@@ -117,12 +117,12 @@ impl AggregateOperator {
         self.key_time.as_ref().map_or(by_window, KeyTime::ends)
     }
 
-    /// The first ms of the watermark at which each key is over.
+    /// The first ms of the watermark at which each key is over; empty where none ever is.
     fn deadlines(&self, keys: &Keys) -> Result<Vec<Option<i64>>> {
         match (&self.key_time, &self.windows) {
             (Some(time), _) => time.deadlines(keys),
             (None, Some(windows)) => windows.deadlines(&keys.columns()[self.window_keys(windows)], keys.len()),
-            (None, None) => Ok(vec![None; keys.len()]),
+            (None, None) => Ok(Vec::new()),
         }
     }
 
@@ -144,14 +144,7 @@ impl AggregateOperator {
         let rows = groups.len();
         let deadline = self.deadlines(&groups.keys)?;
         let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
-        map.change(&Changes {
-            keys: groups.keys.columns().to_vec(),
-            sub_keys: Vec::new(),
-            values: partials.concat(),
-            updated_at: vec![at_ms; rows],
-            deadline,
-            deleted: vec![false; rows],
-        })?;
+        map.put(groups.keys.clone(), partials.concat(), at_ms, deadline)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += rows as u64;
         Ok(Folded { keys: groups.keys, accumulators })
@@ -177,8 +170,8 @@ impl AggregateOperator {
     /// State first, then the chunks.
     fn fold(&self, groups: &Groups, chunks: &[RecordBatch], map: &StateMap) -> Result<Accumulators> {
         let mut accumulators = self.aggregates.accumulators(groups.len())?;
-        let state = map.get(&groups.keys)?;
-        self.aggregates.merge(&mut accumulators, &state.values, &one_by_one(groups.len()))?;
+        let state = map.values(&groups.keys)?;
+        self.aggregates.merge(&mut accumulators, &state, &one_by_one(groups.len()))?;
         for (chunk, numbers) in chunks.iter().zip(&groups.of) {
             self.aggregates.merge(&mut accumulators, &chunk.columns()[self.key_width()..], numbers)?;
         }

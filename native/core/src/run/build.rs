@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_
 use arrow_buffer::BooleanBuffer;
 
 use super::due::DueBlocks;
-use super::gather::{copied, gather};
+use super::gather::gather;
 use super::prefix::PrefixTable;
 use super::{Body, Pick, RunIndex, SortedRun};
 use crate::error::{Error, Result};
@@ -27,10 +27,6 @@ pub(crate) struct Unsorted<'a> {
 impl SortedRun {
     /// The run of `rows`, checked to be of `schema`; of equal keys the last one holds. It shares nothing with them.
     pub(crate) fn from_unsorted(schema: &Arc<MapSchema>, rows: &Unsorted<'_>) -> Result<Self> {
-        let is_in_order = rows.keys.hashes().is_sorted_by(|a, b| a < b);
-        if is_in_order && !rows.deleted.contains(&true) {
-            return Self::from_ordered(schema, rows);
-        }
         let order = last_of_each(rows.keys);
         let keys = rows.keys.take(&order)?;
         let kept = |row: u32| (!rows.deleted[row as usize]).then_some(row);
@@ -48,18 +44,21 @@ impl SortedRun {
         Self::from_sorted(schema, keys, columns)
     }
 
-    /// The run of `rows`, none of them deleted, whose hashes ascend strictly.
-    fn from_ordered(schema: &Arc<MapSchema>, rows: &Unsorted<'_>) -> Result<Self> {
-        let copies = |columns: &[ArrayRef]| columns.iter().map(copied).collect::<Result<Vec<_>>>();
-        let keys = rows.keys.rebuilt(copies(rows.keys.columns())?, rows.keys.hashes().to_vec())?;
+    /// The run of rows that were all updated at once, which has `keys` and `values` as they are: hashes ascend strictly.
+    pub(crate) fn from_ordered(
+        schema: &Arc<MapSchema>,
+        keys: Keys,
+        values: Vec<ArrayRef>,
+        updated_at: i64,
+        deadline: Vec<Option<i64>>,
+    ) -> Result<Self> {
+        let rows = keys.len();
         let mut columns = keys.columns().to_vec();
-        columns.extend(copies(rows.values)?);
-        columns.push(times(rows.updated_at.to_vec()));
-        columns.push(match rows.deadline.iter().all(Option::is_none) {
-            true => new_null_array(&time_type(), keys.len()),
-            false => times(rows.deadline.to_vec()),
-        });
-        columns.push(Arc::new(BooleanArray::new(BooleanBuffer::new_unset(keys.len()), None)));
+        columns.extend(values);
+        columns.push(times(vec![updated_at; rows]));
+        let has_deadlines = deadline.iter().any(Option::is_some);
+        columns.push(if has_deadlines { times(deadline) } else { new_null_array(&time_type(), rows) });
+        columns.push(Arc::new(BooleanArray::new(BooleanBuffer::new_unset(rows), None)));
         Self::from_sorted(schema, keys, columns)
     }
 

@@ -100,7 +100,15 @@ impl SortedRun {
                 self.visit_due(self.body.parts(part.level - 1, part.start, part.end), now_ms, visit);
                 continue;
             };
-            rows.filter(|&row| self.deadline(row).is_some_and(|due| due <= now_ms)).for_each(&mut *visit);
+            match &self.body.deadline_nulls {
+                Some(_) => {
+                    rows.filter(|&row| self.deadline(row).is_some_and(|due| due <= now_ms)).for_each(&mut *visit);
+                }
+                None => {
+                    let deadlines = rows.clone().zip(&self.body.deadline[rows]);
+                    deadlines.filter(|&(_, &due)| due <= now_ms).for_each(|(row, _)| visit(row));
+                }
+            }
         }
     }
 

@@ -56,19 +56,6 @@ pub(crate) fn gather(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick
     }
 }
 
-/// `column` in memory of its own.
-pub(crate) fn copied(column: &ArrayRef) -> Result<ArrayRef> {
-    let Some(width) = column.data_type().primitive_width() else {
-        let rows: Vec<Pick> = (0..column.len()).map(|row| Pick::new(0, row)).collect();
-        return other(column.data_type(), &[column.as_ref()], &rows);
-    };
-    let data = column.to_data();
-    let (start, end) = (data.offset() * width, (data.offset() + data.len()) * width);
-    let copy = Buffer::from(&data.buffers()[0].as_slice()[start..end]);
-    let built = ArrayData::builder(column.data_type().clone()).len(data.len()).add_buffer(copy);
-    Ok(make_array(built.nulls(data.nulls().cloned()).build()?))
-}
-
 /// Values of one width, whatever they mean.
 fn fixed<T: ArrowNativeType>(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
     let data: Vec<ArrayData> = sources.iter().map(|source| source.to_data()).collect();

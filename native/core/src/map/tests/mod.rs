@@ -213,27 +213,35 @@ fn absent_values_are_null() {
 }
 
 #[test]
-fn tiers_of_three_merge_like_a_carry() {
+fn runs_are_merged_where_there_is_one_too_many() {
     assert_eq!(merge_count(&[]), 0);
     assert_eq!(merge_count(&[100]), 1);
-    assert_eq!(merge_count(&[300, 100]), 1);
-    assert_eq!(merge_count(&[299, 100]), 2);
-    assert_eq!(merge_count(&[900, 299, 100]), 3);
-    assert_eq!(merge_count(&[1200, 299, 100]), 2);
-    assert_eq!(merge_count(&[0, 0]), 2);
+    assert_eq!(merge_count(&[10; 8]), 1);
+    assert_eq!(merge_count(&[10; 9]), 9);
+    assert_eq!(merge_count(&[1000, 10, 10, 10, 10, 10, 10, 10, 10]), 8);
+    assert_eq!(merge_count(&[1000, 100, 10, 10, 10, 10, 10, 10, 10]), 7);
+    assert_eq!(merge_count(&[9000, 8000, 7000, 6000, 5000, 4000, 3000, 2000, 1]), 2);
+}
+
+/// The most runs that there were, and the rows written for each row changed, in batches of ten rows over a base.
+fn many_batches(base: u64, batches: u64) -> (usize, u64) {
+    let (mut runs, mut most, mut written) = (vec![base], 1, 0);
+    for _ in 0..batches {
+        runs.push(10);
+        let merged: u64 = runs.split_off(runs.len() - merge_count(&runs)).iter().sum();
+        written += merged;
+        runs.push(merged);
+        most = most.max(runs.len());
+    }
+    (most, written / (10 * batches))
 }
 
 #[test]
 fn the_number_of_runs_is_bounded_and_little_is_written() {
-    for base in [0u64, 10, 1_000_000, 10_000_000_000] {
-        let (mut runs, mut written, batches) = (vec![base], 0, 20_000);
-        for _ in 0..batches {
-            runs.push(10);
-            let merged: u64 = runs.split_off(runs.len() - merge_count(&runs)).iter().sum();
-            written += if merged >= base { 10 } else { merged };
-            runs.push(merged);
-            assert!(runs.len() <= 8, "{} runs above a base of {base}", runs.len());
-        }
-        assert!(written / batches < 10 * 1000, "{} rows written a batch of 10 above {base}", written / batches);
+    for base in [0, 10, 10_000, 1_000_000, 10_000_000_000] {
+        let (runs, amplification) = many_batches(base, 10_000);
+        assert!(runs <= 8, "{runs} runs above a base of {base}");
+        assert!(amplification < 16, "a row is written {amplification} times above a base of {base}");
     }
+    assert!(many_batches(10_000, 200).1 < 4, "two hundred batches of a thousandth of the base");
 }

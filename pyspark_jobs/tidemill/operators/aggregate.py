@@ -16,9 +16,9 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
-from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from ..state.columns import MapColumns
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
-from .functions import Aggregate, told
+from .functions import Aggregate, shapes, told
 from .session_window import SessionWindow
 from .sessions import BoundSessions
 from .window import END, START, WINDOW, GivenWindow, Window
@@ -165,13 +165,9 @@ class BoundAggregate(Defaults):
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
-        handle: Any = self.open()
-        (partials,) = handle.map_schemas()
-        columns = list(partials.columns)
         window = self.input.window
-        width = len(self.input.key) + (0 if window is None else 2 if isinstance(window[0], GivenWindow) else 1)
-        key, value = pa.schema(columns[:width]), pa.schema(columns[width : -len(SYSTEM_COLUMNS)])
-        return handle.output_schema(), (MapColumns(partials.name, key, pa.schema([]), value),)
+        of_window = 0 if window is None else 2 if isinstance(window[0], GivenWindow) else 1
+        return shapes(self.open(), len(self.input.key) + of_window)
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from ..errors import InvalidInput
+from ..state.columns import SYSTEM_COLUMNS, MapColumns
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,13 @@ def told(calls: Iterable[tuple[str, Aggregate]]) -> tuple[list[tuple[str, str, s
     by = {output: one.by for output, one in named if one.by is not None}
     parameters = {output: one.parameter for output, one in named if one.parameter is not None}
     return [(output, one.function, one.column) for output, one in named], {"by": by, "parameters": parameters}
+
+
+def shapes(handle: Any, key: int, sub_key: int = 0) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
+    """The columns that leave an engine's operator of aggregates, and its one map, which has so many key and sub-key
+    columns."""
+    (kept,) = handle.map_schemas()
+    columns = list(kept.columns)
+    value = columns[key + sub_key : -len(SYSTEM_COLUMNS)]
+    parts = (pa.schema(part) for part in (columns[:key], columns[key : key + sub_key], value))
+    return handle.output_schema(), (MapColumns(kept.name, *parts),)

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
-from ..state.columns import SYSTEM_COLUMNS, MapColumns
+from ..state.columns import MapColumns
 from .contract import Clock, Defaults, Handle, Input
-from .functions import Aggregate, told
+from .functions import Aggregate, shapes, told
 from .session_window import SESSION_COLUMNS, SessionWindow
 
 _IN_TIME = {"first": "earliest", "last": "max_by"}
@@ -94,12 +93,7 @@ class BoundSessions(Defaults):
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
-        handle: Any = self.open()
-        (sessions,) = handle.map_schemas()
-        columns, width = list(sessions.columns), len(self.input.key)
-        key, start = pa.schema(columns[:width]), pa.schema(columns[width : width + 1])
-        value = pa.schema(columns[width + 1 : -len(SYSTEM_COLUMNS)])
-        return handle.output_schema(), (MapColumns(sessions.name, key, start, value),)
+        return shapes(self.open(), len(self.input.key), sub_key=1)
 
     @property
     def output_schema(self) -> pa.Schema:

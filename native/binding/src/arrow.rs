@@ -3,7 +3,8 @@
 //! What comes in may be anything that speaks the interface; what goes out is a `pyarrow` object.
 //! INVARIANT: a capsule's struct is moved out of it, so exactly one side releases it.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
@@ -23,6 +24,12 @@ pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let capsule = call(object, "__arrow_c_schema__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    if is_released(pointer.cast(), SCHEMA_RELEASE) {
+        return Err(invalid(
+            object.py(),
+            "cannot take an Arrow schema from a capsule that somebody else has taken it from",
+        ));
+    }
     #[expect(unsafe_code, reason = "the capsule's name says that it holds an ArrowSchema, which lives as long as it")]
     let schema = unsafe { pointer.as_ref() };
     Schema::try_from(schema).map_err(|error| refused(object.py(), &error))
@@ -76,15 +83,31 @@ pub(crate) fn batch(schema: Arc<Schema>, columns: Vec<ArrayRef>, rows: usize) ->
 }
 
 fn data_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
+    let py = object.py();
     let pair = call(object, "__arrow_c_array__")?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.cast::<PyTuple>()?.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    if is_released(schema.cast(), SCHEMA_RELEASE) || is_released(array.cast(), ARRAY_RELEASE) {
+        return Err(invalid(py, "cannot take Arrow data from capsules that somebody else has taken it from"));
+    }
     #[expect(unsafe_code, reason = "the capsules' names say what they hold; `from_raw` takes the array out of its own")]
     let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
     let mut data = data.map_err(|error| refused(object.py(), &error))?;
     data.align_buffers(); // other producers align 128-bit numbers to 8 bytes only
     Ok(data)
+}
+
+/// Words before `release` in the structs of the Arrow C interface.
+const SCHEMA_RELEASE: usize = 7;
+const ARRAY_RELEASE: usize = 8;
+
+/// Whether the struct was moved out of its capsule: its `release` is null then, and nothing else in it means anything.
+fn is_released(structure: NonNull<*const c_void>, release: usize) -> bool {
+    const { assert!(size_of::<usize>() == size_of::<i64>()) };
+    #[expect(unsafe_code, reason = "the capsule's name says which struct it holds, all of whose fields are words")]
+    let release = unsafe { structure.add(release).read() };
+    release.is_null()
 }
 
 fn call<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {

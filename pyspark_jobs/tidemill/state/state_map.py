@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..schema import is_unnamed, to_arrow
+from ..schema import conform, is_unnamed, normalise, to_arrow
 from .columns import SYSTEM_COLUMNS
 
 _HASHES = (0, 2**64 - 1)
@@ -122,7 +122,9 @@ class StateMap:
     def get_many(self, keys: Any) -> pa.Table:
         """A row for each of `keys`, in their order: state columns, `updated_at`, `deadline`; null where there is none.
 
-        `keys`: a `pyarrow.RecordBatch` or `Table` of the key columns, or an array where the key is one column.
+        `keys`: the key columns as a table, or an array where the key is one column: of pyarrow, or of anything else
+        that speaks the Arrow PyCapsule interface (Polars, DuckDB, nanoarrow …). What has the canonical types
+        (docs/format.md) is not copied. The same holds for all whole-array forms.
         """
         _, rows = self._map.get_many(self._batch(keys, self._key, "keys"))
         return pa.Table.from_batches([rows])
@@ -133,7 +135,7 @@ class StateMap:
         states = self._batch(states, self._state, "states")
         if _has_null_row(states):
             raise InvalidInput("StateMap.put_many: a state is null in all its columns", hint="remove those keys")
-        deadlines = None if deadlines_ms is None else pa.array(deadlines_ms, pa.int64())
+        deadlines = None if deadlines_ms is None else _numbers(deadlines_ms)
         self._map.put_many(self._batch(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
 
     def remove_many(self, keys: Any) -> None:
@@ -233,6 +235,7 @@ class StateMap:
             raise InvalidInput(f"StateMap: {self._refuses}")
 
     def _batch(self, columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
+        columns = _from_others(columns, what)
         if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
             columns = pa.table([columns], names=schema.names)
         if isinstance(columns, pa.RecordBatch):
@@ -240,6 +243,10 @@ class StateMap:
         if not isinstance(columns, pa.Table):
             raise InvalidInput(f"StateMap: expected {what} as Arrow data, found {type(columns).__name__}")
         found, expected = columns.schema.remove_metadata(), schema.remove_metadata()
+        if found.types != expected.types and found.names == expected.names and _canonical(found) == expected.types:
+            wanted = pa.schema([field.with_nullable(True) for field in expected])
+            columns = conform(columns, wanted, f"StateMap: {what}")
+            found = columns.schema
         if found.names != expected.names or found.types != expected.types:
             raise InvalidInput(f"StateMap: expected {what} of ({_listed(expected)}), found ({_listed(found)})")
         (batch,) = columns.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], found)]
@@ -251,6 +258,40 @@ class StateMap:
 
 def _without_deadline(rows: list[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:
     return ((key, state, updated) for key, state, updated, _ in rows)
+
+
+def _from_others(columns: Any, what: str) -> Any:
+    """A pyarrow object for what others export by the PyCapsule interface."""
+    if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
+        return columns
+    ways: tuple[Any, ...] = ()
+    if hasattr(columns, "__arrow_c_stream__"):
+        ways = (pa.table, pa.chunked_array)
+    elif hasattr(columns, "__arrow_c_array__"):
+        ways = (pa.record_batch, pa.array)
+    refused: Exception | None = None
+    for way in ways:  # what is no table is an array
+        try:
+            return way(columns)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            refused = error
+    if refused is not None:
+        raise InvalidInput(f"StateMap: {what}: {type(columns).__name__} exports no Arrow data: {refused}") from refused
+    return columns
+
+
+def _canonical(found: pa.Schema) -> list[pa.DataType] | None:
+    try:
+        return list(normalise(found).types)
+    except InvalidInput:
+        return None
+
+
+def _numbers(deadlines: Any) -> pa.Array:
+    try:
+        return pa.array(deadlines, pa.int64())
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
 
 
 def _has_null_row(rows: pa.RecordBatch) -> bool:

@@ -1,0 +1,184 @@
+"""What a caller may hand to a state map, none of which ends the process, poisons the map or changes it halfway."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+
+import tidemill as tm
+from tidemill.errors import InvalidInput
+
+
+@pytest.fixture
+def states() -> tm.StateMap:
+    made = tm.StateMap("string", "n bigint, tags array<string>")
+    made.put("ann", (1, ["a"]), 1)
+    return made
+
+
+class Raising(Exception):
+    pass
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    raise Raising
+
+
+HOSTILE = {
+    name: type("Hostile", (base,), dict.fromkeys(methods, raising))
+    for name, base, methods in [
+        ("an object", object, ["__str__", "__repr__", "__hash__", "__eq__"]),
+        ("an object with a dtype", object, ["tolist", "__repr__"]),
+        ("a tuple", tuple, ["__iter__", "__len__", "__getitem__", "__repr__"]),
+        ("a list", list, ["__iter__", "__len__", "__getitem__", "__repr__"]),
+        ("a dict", dict, ["__iter__", "__len__", "__getitem__", "keys", "items", "__repr__"]),
+        ("a buffer", bytes, ["__buffer__", "__repr__", "__bytes__"]),
+        ("a number", int, ["__int__", "__index__", "__repr__", "__hash__", "__eq__"]),
+    ]
+}
+HOSTILE["an object with a dtype"].dtype = "O"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_objects_whose_methods_raise(states: tm.StateMap, name: str) -> None:
+    hostile = HOSTILE[name]({"zzz": 1}) if name == "a dict" else HOSTILE[name]()
+    for call in (
+        lambda: states.get(hostile),
+        lambda: states.put(hostile, (1, []), 1),
+        lambda: states.remove(hostile),
+        lambda: hostile in states,
+        lambda: states.put("bob", hostile, 1),
+        lambda: states.put("bob", (1, [hostile]), 1),
+        lambda: states.put("bob", (hostile, None, None), 1),
+        lambda: states.get_many(hostile),
+        lambda: states.put_many(hostile, hostile, 1),
+    ):
+        with pytest.raises((InvalidInput, Raising)):
+            call()
+    assert list(states.get_all()) == [("ann", (1, ["a"]), 1)]
+
+
+def test_an_object_that_changes_the_map_while_it_is_looked_at(states: tm.StateMap) -> None:
+    class Meddling:
+        dtype = "O"
+
+        def tolist(self) -> str:
+            states.put("meddler", (2, []), 2)
+            states.copy()
+            list(states.get_all())
+            return "bob"
+
+    meddler: Any = Meddling()
+    assert states.get(meddler) is None
+    states.put(meddler, (3, []), 3)
+    states.remove(meddler)
+    assert sorted(key for key, _, _ in states.get_all()) == ["ann", "meddler"]
+
+
+def test_subclasses_are_what_they_stand_for_and_what_does_not_fit_is_refused() -> None:
+    class Text(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            raise Raising
+
+        def __eq__(self, other: object) -> bool:
+            raise Raising
+
+    class Number(int):
+        pass
+
+    texts, numbers = tm.StateMap("string", "int"), tm.StateMap("bigint", "int")
+    texts.put(Text("a"), Number(1), 1)
+    ((key, state, _),) = texts.get_all()
+    assert (texts.get("a"), type(key), type(state)) == (1, str, int)
+    for huge in (2**63, -(2**63) - 1, 10**5000, True, 1.0, "1", "\ud800"):
+        with pytest.raises(InvalidInput):
+            numbers.put(huge, 1, 1)
+    with pytest.raises(InvalidInput, match="cannot take"):
+        texts.put("\ud800", 1, 1)
+    with pytest.raises(InvalidInput, match="updated_ms"):
+        numbers.put(1, 1, 2**63)
+    with pytest.raises(InvalidInput, match="cannot keep None as a state"):
+        numbers.put(1, None, 1)
+    assert len(numbers) == 0
+
+
+def test_whole_arrays_of_other_libraries(states: tm.StateMap) -> None:
+    numbers = tm.StateMap("k bigint", "name string")
+    keys, names = polars.DataFrame({"k": [1, 2]}), polars.DataFrame({"name": ["a", "b"]})
+    numbers.put_many(keys, names, 1, polars.Series([10, None]))
+    assert numbers.get_many(duckdb.sql("SELECT 2::BIGINT AS k"))["name"].to_pylist() == ["b"]
+    assert numbers.get_many(polars.Series([1]))["name"].to_pylist() == ["a"]
+    assert [row[3] for row in numbers.get_due(10)] == [10]
+    numbers.remove_many(keys.head(1))
+    assert numbers.get_many(keys)["name"].to_pylist() == [None, "b"]
+    with pytest.raises(InvalidInput, match=r"expected keys of \(k int64\), found \(k double\)"):
+        numbers.get_many(polars.DataFrame({"k": [1.5]}))
+    with pytest.raises(InvalidInput, match="deadlines_ms are no whole ms"):
+        numbers.put_many(keys, names, 1, ["soon", "late"])
+    with pytest.raises(InvalidInput):
+        numbers.put_many(keys, names, 1, [1])
+    with pytest.raises(InvalidInput):
+        numbers.put_many(keys, names.head(1), 1)
+    assert len(numbers) == 1
+
+
+def test_capsules_that_are_none_or_are_used_up(states: tm.StateMap) -> None:
+    class Exports:
+        def __init__(self, capsules: Any) -> None:
+            self.capsules = capsules
+
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+            return self.capsules
+
+    keys = pa.record_batch([pa.array(["ann"])], names=["key"])
+    used = keys.__arrow_c_array__()
+    assert states.get_many(Exports(used))["n"].to_pylist() == [1]
+    for capsules in (used, (used[1], used[0]), used[:1], (1, 2), None, keys.schema.__arrow_c_schema__()):
+        with pytest.raises(InvalidInput, match="exports no Arrow data"):
+            states.get_many(Exports(capsules))
+        with pytest.raises((InvalidInput, TypeError, ValueError, AttributeError)):
+            states._map.get_many(Exports(capsules))  # type: ignore[arg-type]
+    assert states.get("ann") == (1, ["a"])
+
+
+def test_threads_may_put_get_and_copy_at_once() -> None:
+    states = tm.StateMap("bigint", "bigint")
+    faults: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for step in range(3000):
+                states.put(number * 10_000 + step, step, 1)
+                assert states.get(number * 10_000 + step) == step
+                if step % 500 == 0:
+                    states.copy().put(-1, 1, 1)
+                    many = pa.array(range(number * 10_000, number * 10_000 + 10), pa.int64())
+                    states.put_many(many, pa.array(range(10), pa.int64()), 1)
+                    len(states)
+        except (AssertionError, tm.TidemillError, RuntimeError) as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(states) == 18_000
+    assert states.get(-1) is None
+
+
+def test_more_keys_than_wait_at_once_are_all_there() -> None:
+    states = tm.StateMap("string", "bigint")
+    for number in range(40_000):
+        states.put(str(number % 25_000), number, number)
+    states.remove("7")
+    assert len(states) == 24_999
+    assert (states.get("24999"), states.get("14999"), states.get("7")) == (24_999, 39_999, None)

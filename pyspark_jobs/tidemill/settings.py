@@ -152,7 +152,7 @@ class Settings:
     disk_cache_bytes: int = 10 * 1024**3
     """How much opened segments may take on each machine's own disk; 0: no cache there."""
     disk_cache_folder: str = ""
-    """Where they lie there; empty: `tidemill` below `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Where they lie there; empty: `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`."""
 
     def __post_init__(self) -> None:
         for name in _NAMES:

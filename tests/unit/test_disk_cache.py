@@ -244,7 +244,7 @@ def test_settings_place_it_and_turn_it_off(tmp_path: Path, monkeypatch: pytest.M
     assert process_cache(placed) is process_cache(placed)
     assert process_cache(placed) is not process_cache(Settings(disk_cache_folder=str(tmp_path), disk_cache_bytes=0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert DiskCache("", 1).folder == tmp_path / "tidemill"
+    assert DiskCache("", 1).folder == tmp_path / "tidemill" / "segments"
 
     monkeypatch.setenv("TIDEMILL_DISK_CACHE_FOLDER", str(tmp_path / "here"))
     counts = tm.StateStore(str(tmp_path / "root"), "counts", 0, key="bigint", state="string")

@@ -32,7 +32,7 @@ _UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")
 class DiskCache:
     """Runs by checksum in a folder of the user's own, at most `limit_bytes` of them, least recently used out first.
 
-    An empty `folder` means `tidemill` below `$XDG_CACHE_HOME` or `~/.cache`.
+    An empty `folder` means `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`.
     """
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
@@ -187,4 +187,4 @@ def _default_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(base):  # there is no home
         base = os.path.join(tempfile.gettempdir(), f"tidemill-{os.geteuid()}")
-    return Path(base) / "tidemill"
+    return Path(base) / "tidemill" / "segments"

@@ -16,6 +16,9 @@ import pyarrow as pa
 
 __version__: str
 
+def key_order(columns: pa.RecordBatch) -> pa.UInt32Array:
+    """The row numbers in the order of (hash, key bytes); rows of one key keep the order they had."""
+
 def key_hashes(columns: pa.RecordBatch) -> pa.UInt64Array:
     """XXH3-64 of the canonical bytes of each row, columns chained by seed (docs/format.md)."""
 
@@ -53,12 +56,6 @@ class Codec:
     One unnamed column is a scalar, else keys and states are `Row`s (tuples are taken too).
     """
     def __new__(cls, schema: MapSchema, key_unnamed: bool, state_unnamed: bool, time_zone: str) -> Self: ...
-    def keys(self, objects: list[Any]) -> pa.RecordBatch:
-        """A row a key; `InvalidInput` for one that does not fit."""
-    def states(self, objects: list[Any]) -> pa.RecordBatch:
-        """A row a state; `InvalidInput` for one that does not fit, and for None."""
-    def found(self, rows: pa.RecordBatch) -> list[Any]:
-        """The state of each row of `StateMap.get_many`, whatever was found."""
     def rows(self, rows: pa.RecordBatch) -> list[tuple[Any, Any, int, int | None]]:
         """(key, state, updated_ms, deadline_ms) of each row of `StateMap.scan` and its like."""
 
@@ -107,6 +104,8 @@ class StateMap:
         """A version over this one: what was changed so far is one run of it, and no change."""
     def base(self) -> Run:
         """All live rows in one run, without tombstones."""
+    def compact(self) -> None:
+        """Makes one base of its runs, in place; what it holds does not change."""
     def runs(self) -> list[Run]:
         """Its runs, oldest first."""
     def deltas(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
@@ -108,3 +108,38 @@ def test_a_time_that_pandas_cannot_hold_is_named(kind: str, year: int) -> None:
         f"operator `op` cannot show a row to Python: column `t` has the time {year}-01-02 03:00:00.000000 (UTC), which "
         "pandas cannot hold: it ends in 1677 and 2262"
     )
+
+
+class Lost(tzinfo):
+    """A zone that raises when it is asked."""
+
+    def utcoffset(self, moment: datetime | None) -> Any:
+        raise RuntimeError("my zone is lost")
+
+
+@pytest.mark.parametrize("kind", ["map", "group"])
+@pytest.mark.parametrize("on_error", ["fail", "quarantine"])
+def test_what_a_state_raises_while_it_is_read_is_the_users_error(kind: str, on_error: str) -> None:
+    def mapped(batch_time: int, key: str, row: Any, state: Any) -> None:
+        state.update(datetime(2024, 1, 1, tzinfo=Lost() if key == "bad" else UTC))
+
+    def grouped(key: str, rows: Any, state: Any) -> Iterator[Any]:
+        mapped(0, key, None, state)
+        yield (key,)
+
+    p = tm.Pipeline("p")
+    by_key = p.read(tm.Rows(SCHEMA)).groupBy("k")
+    if kind == "map":
+        spec = tm.StateSpec.function(mapped)
+        by_key.mapWithState(spec, "timestamp", "string", name="op", on_error=on_error)
+    else:
+        by_key.flatMapGroupsWithState(grouped, "k string", "timestamp", name="op", on_error=on_error)
+    tester = Tester(p)
+    if on_error == "fail":
+        with pytest.raises(tm.InvalidInput, match="my zone is lost") as failed:
+            tester.batch([("bad", None)])
+        assert "Traceback" in str(failed.value) and "`op`" in str(failed.value)
+        return
+    result = tester.batch([("bad", None), ("good", None)])
+    assert list(result.state) == ["good"]
+    assert tester.repository.quarantine(0).num_rows == 1

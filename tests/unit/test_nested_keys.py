@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -67,3 +68,47 @@ def test_what_spark_does_not_do_with_maps_is_refused() -> None:
     stream(p).groupBy("n").agg(all=tm.collect_set("s", 3))
     result = tm.testing.Tester(p).batch([(("a", 0.0), None, None, 1), (("a", -0.0), None, None, 1)])
     assert result.outputs == [(1, [{"name": "a", "x": 0.0}])]
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "values"),
+    [
+        ("tags", "array<string>", [["b"], ["a"], ["b"], None, []]),
+        ("m", "map<string, int>", [[("p", 1)], [("q", 2)], [("p", 1)], None, []]),
+        ("s", "struct<name: string, x: double>", [("a", -0.0), ("b", 1.0), ("a", 0.0), None, (None, None)]),
+    ],
+)
+def test_apply_batch_by_nested_keys(key: str, kind: str, values: list[Any]) -> None:
+    def step(rows: Any, state: Any, context: Any) -> Any:
+        counts: dict[str, Any] = {repr(row[key]): row for row in state.to_pylist()}
+        for row in rows.to_pylist():
+            of = repr(row[key]).replace("-0.0", "0.0")
+            counts[of] = {key: row[key], "c": counts.get(of, {"c": 0})["c"] + 1}
+        made = pa.Table.from_pylist(list(counts.values()), schema=state.schema)
+        return made, made
+
+    p = tm.Pipeline("nested")
+    p.read(tm.Rows(f"{key} {kind}")).groupBy(key).apply_batch(step, "c long", f"{key} {kind}, c long")
+    one, three = tm.testing.Tester(p), tm.testing.Tester(p, tasks=3)
+    for _ in range(2):
+        rows = [(value,) for value in values]
+        assert one.batch(rows).outputs == three.batch(rows).outputs
+    assert sorted(c for _, c in three.batch([(values[0],)]).outputs) == [5]
+
+
+@pytest.mark.parametrize("twice", [[("a", -0.0), ("a", 0.0)], [("a", math.nan), ("a", math.nan)]])
+def test_a_nested_key_that_comes_twice_is_named(twice: list[Any]) -> None:
+    p = tm.Pipeline("nested")
+    spec = tm.StateSpec.function(count).initialState([(key, 1) for key in [("b", None), *twice]])
+    stream(p).groupBy("s").mapWithState(spec, stateSchema="bigint", outputSchema="key string, n long", name="op")
+    with pytest.raises(InvalidInput, match=r"initial state of operator `op` has the key .*'name': 'a'.* in 2 rows"):
+        tm.testing.Tester(p).batch([])
+
+
+def test_an_initial_state_by_a_struct() -> None:
+    p = tm.Pipeline("nested")
+    spec = tm.StateSpec.function(count).initialState([(("a", 0.0), 5), (tm.Row(name="b", x=None), 6), (None, 7)])
+    stream(p).groupBy("s").mapWithState(spec, stateSchema="bigint", outputSchema="key string, n long")
+    result = tm.testing.Tester(p).batch([((name, x), None, None, 10) for name, x in (("a", -0.0), ("b", None))])
+    assert sorted(n for _, n in result.outputs) == [15, 16]
+    assert sorted(result.state.values()) == [7, 15, 16]

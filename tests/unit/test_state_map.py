@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -291,3 +292,27 @@ def test_files_that_are_no_segments(tmp_path: Path) -> None:
         tm.StateMap.read(tmp_path / "full.parquet")
     with pytest.raises(tm.StoreUnavailable, match="no-such-folder"):
         full.write_base(tmp_path / "no-such-folder" / "x.parquet")
+
+
+def test_threads_may_share_a_map_also_while_it_is_compacted() -> None:
+    shared = tm.StateMap("bigint", "bigint")
+    done = threading.Event()
+
+    def compacting() -> None:
+        while not done.is_set():
+            shared.compact()
+
+    thread = threading.Thread(target=compacting)
+    thread.start()
+    try:
+        for number in range(20_000):
+            shared.put(number, number, 1)
+        keys = pa.array(range(20_000, 20_100), pa.int64())
+        for step in range(50):
+            shared.put_many(keys, pa.array([step] * 100, pa.int64()), 2)
+            assert shared.get(20_050) == step
+    finally:
+        done.set()
+        thread.join()
+    assert len(shared) == 20_100
+    assert all(shared.get(number) == number for number in range(20_000))

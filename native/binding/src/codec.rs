@@ -1,17 +1,17 @@
-//! `Codec`: Python objects as the keys and states of a map, and rows of a map as Python objects.
+//! `Codec`: Python objects as keys and states of a map, and rows of a map as Python objects.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::{Fields, Schema};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 use tidemill_core::MapSchema;
 
-use crate::arrow::{batch, batch_in, batch_out};
-use crate::error::{Raise, invalid};
+use crate::arrow::batch_in;
+use crate::error::invalid;
 use crate::held::repr;
 use crate::map_schema::PyMapSchema;
 use crate::value::{Refused, Shape, Value, Zone};
@@ -41,17 +41,6 @@ impl PyCodec {
         Ok(Self { key, state, schema, zone: Zone::named(py, time_zone)? })
     }
 
-    fn keys<'py>(&self, py: Python<'py>, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
-        self.parsed(py, objects, &self.key, &self.schema.key, "key")
-    }
-
-    fn states<'py>(&self, py: Python<'py>, objects: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(place) = objects.iter().position(|object| object.is_none()) {
-            return Err(self.no_state(py, &format!(" (number {place})")));
-        }
-        self.parsed(py, objects, &self.state, &self.schema.value, "state")
-    }
-
     /// (key, state, `updated_ms`, `deadline_ms` or None) of each row of `StateMap.scan` and its like.
     fn rows<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let rows = batch_in(rows)?;
@@ -79,14 +68,6 @@ impl PyCodec {
         }
         Ok(made)
     }
-
-    /// The state of each row of the second batch of `StateMap.get_many`, whatever was found.
-    fn found<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let rows = batch_in(rows)?;
-        let states = self.state.decoders(&rows.columns()[..self.schema.value.len()]);
-        let decoded = (0..rows.num_rows()).map(|row| self.state.decode(&states, py, row, &self.zone));
-        PyList::new(py, decoded.collect::<PyResult<Vec<_>>>()?)
-    }
 }
 
 impl PyCodec {
@@ -98,14 +79,10 @@ impl PyCodec {
     /// The state that an object is; `InvalidInput` for None.
     pub(crate) fn parsed_state(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         if object.is_none() {
-            return Err(self.no_state(object.py(), ""));
+            let text = format!("state map `{}` cannot keep None as a state", self.schema.name);
+            return Err(invalid(object.py(), &format!("{text}\nhint: remove the key instead")));
         }
         self.state.parse(object, &self.zone).map_err(|refused| self.refused(object, "state", refused))
-    }
-
-    fn no_state(&self, py: Python<'_>, place: &str) -> PyErr {
-        let text = format!("state map `{}` cannot keep None as a state{place}", self.schema.name);
-        invalid(py, &format!("{text}\nhint: remove the key instead"))
     }
 
     fn refused(&self, object: &Bound<'_, PyAny>, what: &str, refused: Refused) -> PyErr {
@@ -116,25 +93,6 @@ impl PyCodec {
             }
             Refused::Raised(error) => error,
         }
-    }
-
-    fn parsed<'py>(
-        &self,
-        py: Python<'py>,
-        objects: &Bound<'py, PyList>,
-        shape: &Shape,
-        fields: &Fields,
-        what: &str,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let mut columns = shape.builders();
-        for object in objects.iter() {
-            let parsed = shape.parse_into(&object, &self.zone, &mut columns);
-            parsed.map_err(|refused| self.refused(&object, what, refused))?;
-        }
-        let columns = columns.into_iter().map(|builder| Ok(builder.finish()?));
-        let columns: Vec<ArrayRef> = columns.collect::<tidemill_core::Result<_>>().raise(py)?;
-        let made: RecordBatch = batch(Arc::new(Schema::new(fields.clone())), columns, objects.len()).raise(py)?;
-        batch_out(py, &made)
     }
 }
 

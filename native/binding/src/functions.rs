@@ -15,6 +15,14 @@ pub(crate) fn key_hashes<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> P
     array_out(py, &arrow_array::UInt64Array::from(keys.hashes().to_vec()))
 }
 
+/// The row numbers in the order of (hash, key bytes); rows of one key keep the order they had.
+#[pyfunction]
+pub(crate) fn key_order<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let batch = batch_in(columns)?;
+    let order = py.detach(|| Ok(Keys::with_sub_keys(batch.columns(), &[], batch.num_rows())?.order())).raise(py)?;
+    array_out(py, &arrow_array::UInt32Array::from(order))
+}
+
 /// The key hash of one string.
 #[pyfunction]
 pub(crate) fn text_hash(text: &str) -> u64 {

@@ -123,10 +123,10 @@ impl Held {
         Arc::clone(&self.kind)
     }
 
-    /// The complaint about what `update` was given.
+    /// The complaint about what `update` was given; what user code raised while it was read stays the user's error.
     pub(crate) fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
         let error = match (refused, &self.lent) {
-            (Refused::Raised(error), _) => error,
+            (Refused::Raised(error), _) => return error,
             (Refused::Misfit(_), None) => ended(py),
             (Refused::Misfit(misfit), Some((key, _))) => {
                 let (key, operator) = (repr(key.bind(py)), &self.kind.operator);

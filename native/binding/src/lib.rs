@@ -24,6 +24,7 @@ mod value;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(functions::key_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::key_order, module)?)?;
     module.add_function(wrap_pyfunction!(functions::text_hash, module)?)?;
     module.add_function(wrap_pyfunction!(functions::partition, module)?)?;
     module.add_function(wrap_pyfunction!(functions::time_bounds_ms, module)?)?;

@@ -72,6 +72,16 @@ impl PyStateMap {
         Ok(PyRun { run: py.detach(|| self.fork().base()).raise(py)? })
     }
 
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let mut map = self.lock();
+            let base = map.base()?;
+            *map = StateMap::open(Arc::clone(map.schema()), &[base], map.range())?;
+            Ok(())
+        })
+        .raise(py)
+    }
+
     fn runs(&self, py: Python<'_>) -> Vec<PyRun> {
         self.lock_attached(py).runs().iter().map(|run| PyRun { run: run.clone() }).collect()
     }

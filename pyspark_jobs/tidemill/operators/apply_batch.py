@@ -21,7 +21,7 @@ from ..schema import is_unnamed, matching, to_arrow
 from ..state.columns import MapColumns
 from .contract import Declared, Defaults, Input, OnError, check_on_error, key_schema
 from .initial import Initial
-from .keys import KeySet, KeyTexts, batch_of, in_hash_order, repeated, shown
+from .keys import KeySet, KeyValues, batch_of, in_hash_order, repeated, shown
 
 STATE_MAP = "state"
 
@@ -191,7 +191,7 @@ class ApplyBatch:
             return
         keys, why = zip(*failed, strict=True)
         self._counts["failed"] += len(failed)
-        reasons = KeyTexts(batch_of(pa.Table.from_batches(keys)), list(why))
+        reasons = KeyValues(batch_of(pa.Table.from_batches(keys)), pa.array(why, pa.string()))
         for number, chunk in enumerate(chunks):
             of_rows = reasons.of(chunk.select(self._key))
             rows = chunk.filter(of_rows.is_valid())

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..schema import array_of, matching
-from .keys import repeated, shown
+from .keys import cells, repeated, shown
 
 
 def check_kind(data: Any, what: str) -> None:
@@ -76,7 +76,7 @@ class Initial:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidInput(f"{what}: pair {number} is {pair!r}, expected (key, state)")
         key, state = pair
-        keys = list(key) if isinstance(key, tuple) else [key]
+        keys = cells(key, self.key)
         if len(keys) != len(self.key):
             raise InvalidInput(
                 f"{what}: pair {number} has the key {key!r}, expected {len(self.key)} values "

@@ -5,8 +5,6 @@ For what works on whole tables in Python. INVARIANT: two keys are one here exact
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,51 +39,45 @@ class KeySet:
         return self._map.get_many(keys)[0]
 
 
-class KeyTexts:
-    """A text for each of some distinct keys."""
+class KeyValues:
+    """A value for each of some distinct keys."""
 
-    def __init__(self, keys: pa.RecordBatch, texts: list[str]) -> None:
-        name = "text"
+    def __init__(self, keys: pa.RecordBatch, values: pa.Array) -> None:
+        name = "value"
         while name in keys.schema.names:
             name += "_"
-        values = pa.schema([pa.field(name, pa.string())])
-        self._map = _native.StateMap.open(_native.MapSchema("texts", keys.schema, pa.schema([]), values), [], 0, _END)
-        self._map.put_many(keys, pa.record_batch([pa.array(texts, pa.string())], schema=values), 0)
+        schema = pa.schema([pa.field(name, values.type)])
+        self._map = _native.StateMap.open(_native.MapSchema("values", keys.schema, pa.schema([]), schema), [], 0, _END)
+        self._map.put_many(keys, pa.record_batch([values], schema=schema), 0)
 
     def of(self, keys: pa.RecordBatch) -> pa.Array:
-        """The text of each of `keys`; null where it has none."""
+        """The value of each of `keys`; null where it has none."""
         found, values = self._map.get_many(keys)
         return pc.if_else(found, values.column(0), None)
 
 
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Each key that comes more than once, and how often."""
-    if keys.num_rows < 2:
+    distinct = KeySet(keys).keys
+    if distinct.num_rows == keys.num_rows:
         return
-    hashes = _native.key_hashes(batch_of(keys))
-    counted = pa.table(pc.value_counts(hashes).flatten(), names=["hash", "count"])
-    for hash_ in counted.filter(pc.greater(counted.column("count"), 1)).column("hash"):
-        rows = keys.filter(pc.equal(hashes, hash_)).to_pylist()
-        for key, count in Counter(tuple(_canonical(value) for value in row.values()) for row in rows).items():
-            if count > 1:
-                yield key, count
+    number = KeyValues(distinct, pa.array(range(distinct.num_rows), pa.int64())).of(batch_of(keys))
+    counted = pa.table(pc.value_counts(number).flatten(), names=["number", "count"])
+    for row in counted.filter(pc.greater(counted.column("count"), 1)).to_pylist():
+        yield tuple(distinct.slice(row["number"], 1).to_pylist()[0].values()), row["count"]
 
 
 def in_hash_order(rows: pa.Table, key: list[str]) -> pa.Table:
-    """The rows in the order of their keys' hashes, those of one key in the order they had."""
-    hashes = _native.key_hashes(batch_of(rows.select(key)))
-    names = ["hash", *(f"k{i}" for i in range(len(key)))]
-    keyed = pa.table([hashes, *(rows.column(name) for name in key)], names=names)
-    return rows.take(pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in names]))
+    """The rows in the order of (hash, key bytes), those of one key in the order they had."""
+    return rows.take(_native.key_order(batch_of(rows.select(key))))
+
+
+def cells(key: Any, columns: pa.Schema) -> tuple[Any, ...]:
+    """A key as a user writes it: a tuple for several columns, else its one value, which for a struct may be a tuple."""
+    only_struct = len(columns) == 1 and pa.types.is_struct(columns.field(0).type)
+    return key if isinstance(key, tuple) and not only_struct else (key,)
 
 
 def shown(key: tuple[Any, ...]) -> str:
     """A key for a message."""
     return repr(key[0] if len(key) == 1 else key)
-
-
-def _canonical(value: Any) -> Any:
-    """Equal values as one object."""
-    if isinstance(value, float):
-        return math.nan if math.isnan(value) else value + 0.0
-    return value

@@ -36,7 +36,7 @@ class DiskCache:
     """
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
-        self.folder = Path(folder) if folder else _default_folder()
+        self.folder = Path(folder).expanduser() if folder else _default_folder()
         self.limit_bytes = limit_bytes
         self._usable: bool | None = None
 
@@ -51,8 +51,7 @@ class DiskCache:
                 os.utime(ok)
                 return Run.map(schema, run, checksum, verify=False)
             found = Run.map(schema, run, checksum, verify=True)
-            if _identity(run) == seen:
-                ok.write_text(seen)
+            self._mark(run, seen, ok)
             return found
         except CorruptState as error:
             LOG.warning("the cache on disk: %s; it is deleted, and the segment read from the store", error)
@@ -60,6 +59,14 @@ class DiskCache:
         except OSError:
             pass
         return None
+
+    def _mark(self, run: Path, seen: str, ok: Path) -> None:
+        """Notes which file was checked, where there is room to; else it is checked again at the next opening."""
+        try:
+            if _identity(run) == seen:
+                ok.write_text(seen)
+        except OSError as error:
+            LOG.info("the cache on disk: %s: %s", ok, error)
 
     def put(self, checksum: str, run: Run) -> Run:
         """Keeps a run, unless it is small or there is no room. Returns it, as mapped memory where it was kept."""
@@ -101,7 +108,10 @@ class DiskCache:
                     used = self._places(checksum)[1].stat().st_mtime
                 except OSError:
                     used = 0.0
-                runs.append((used, entry.stat(follow_symlinks=False).st_size, checksum))
+                try:
+                    runs.append((used, entry.stat(follow_symlinks=False).st_size, checksum))
+                except FileNotFoundError:  # another process was faster
+                    continue
         total = sum(size for _, size, _ in runs)
         for _, size, checksum in sorted(runs):
             if total > self.limit_bytes and checksum != kept:

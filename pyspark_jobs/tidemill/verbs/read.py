@@ -11,6 +11,7 @@ import pyarrow as pa
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import map_name, variable_name
+from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
 from ..settings import time_ms, unknown
@@ -111,8 +112,7 @@ def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
 
 def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
     """Which rows have one of `keys`: scalars for one key column, tuples for several; a struct is a tuple or a dict."""
-    only_struct = len(key) == 1 and pa.types.is_struct(key.field(0).type)
-    rows = [value if isinstance(value, tuple) and not only_struct else (value,) for value in keys]
+    rows = [cells(value, key) for value in keys]
     for row in rows:
         if len(row) != len(key):
             raise InvalidInput(f"state: a key has {len(key)} columns ({', '.join(key.names)}), found {row!r}")

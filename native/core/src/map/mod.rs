@@ -107,7 +107,7 @@ impl StateMap {
         Ok(Rows { keys, sub_keys, values, updated_at, deadline })
     }
 
-    /// `InternalError` unless `keys` are of the types of this map's key and sub-key.
+    /// `InvalidInput` unless `keys` are of the types of this map's key and sub-key.
     fn check_keys(&self, keys: &Keys) -> Result<()> {
         let fields = self.schema.key.iter().chain(&self.schema.sub_key);
         let fit = keys.columns().len() == self.schema.key_width()

@@ -1,4 +1,5 @@
-//! Mapping a kept run: nothing is copied, decoded or hashed. What is not looked at is not even read from the disk.
+//! Mapping a kept run: nothing is copied, decoded or hashed, but for keys that are structs, lists or maps. What is not
+//! looked at is not even read from the disk.
 
 use std::fs::File;
 use std::ops::Range;

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,8 @@ def test_settings_place_it_and_turn_it_off(tmp_path: Path, monkeypatch: pytest.M
     assert process_cache(placed) is not process_cache(Settings(disk_cache_folder=str(tmp_path), disk_cache_bytes=0))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert DiskCache("", 1).folder == tmp_path / "tidemill" / "segments"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert DiskCache("~/runs", 1).folder == tmp_path / "runs"
 
     monkeypatch.setenv("TIDEMILL_DISK_CACHE_FOLDER", str(tmp_path / "here"))
     counts = tm.StateStore(str(tmp_path / "root"), "counts", 0, key="bigint", state="string")
@@ -253,3 +256,9 @@ def test_settings_place_it_and_turn_it_off(tmp_path: Path, monkeypatch: pytest.M
     store.commit()
     (kept,) = (tmp_path / "here").glob("*.run")
     assert len(kept.stem) == 32
+
+
+def test_without_a_home_it_lies_in_the_folder_for_temporary_files_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert DiskCache("", 1).folder == Path(tempfile.gettempdir()) / f"tidemill-{os.geteuid()}"

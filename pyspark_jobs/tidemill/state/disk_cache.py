@@ -195,6 +195,7 @@ def _delete_unlocked(path: Path) -> None:
 
 def _default_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if not os.path.isabs(base):  # there is no home
-        base = os.path.join(tempfile.gettempdir(), f"tidemill-{os.geteuid()}")
-    return Path(base) / "tidemill" / "segments"
+    if os.path.isabs(base):
+        return Path(base) / "tidemill" / "segments"
+    # There is no home. Only the last folder is looked at, so it lies where others can neither rename nor delete it.
+    return Path(tempfile.gettempdir()) / f"tidemill-{os.geteuid()}"

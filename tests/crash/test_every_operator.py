@@ -12,13 +12,12 @@ import uuid
 import pytest
 
 import tidemill as tm
-from tests.crash.test_matrix import EFFECTS
+from tests.crash.test_matrix import EFFECTS, TASKS, drain
 from tests.model.every_operator import OPERATORS, make_files, pipeline, results
-from tidemill.sinks import files as publishing
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
-FILES, ROWS, TASKS, SHARES = 2, 14, 2, 2
+FILES, ROWS, SHARES = 2, 14, 2
 
 
 @pytest.fixture
@@ -26,18 +25,9 @@ def folder(tmp_path):
     return make_files(tmp_path / "data", FILES, ROWS)
 
 
-def drain(folder, store, monkeypatch):
-    """One run with root and sink inside `store`."""
-    monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
-    repository = tm.open(pipeline(folder), root=store.at("root").uri)
-    repository.init()
-    repository.run(engine="local", tasks=TASKS)
-    return repository
-
-
 def seen(folder, store, monkeypatch):
     """What a user sees after one more run, which mends what is missing."""
-    repository = drain(folder, store, monkeypatch)
+    repository = drain(folder, store, monkeypatch, pipeline)
     published = store.at("published")
     files = {entry.name.rpartition("-")[0]: published.get(entry.name) for entry in published.list("")}
     return results(repository) | {"version": repository.head.version, "published": files}
@@ -51,7 +41,7 @@ def fresh():
 def test_recovery_equals_an_undisturbed_run(folder, monkeypatch, share):
     undisturbed = fresh()
     store = FaultStore(undisturbed)
-    drain(folder, store, monkeypatch)
+    drain(folder, store, monkeypatch, pipeline)
     writes, expected = store.writes, seen(folder, undisturbed, monkeypatch)
     assert expected["version"] == FILES - 1 and len(expected["published"]) >= FILES
     written = "\n".join(write.name for write in writes)
@@ -61,7 +51,7 @@ def test_recovery_equals_an_undisturbed_run(folder, monkeypatch, share):
         inner = fresh()
         store = FaultStore(inner, [Fault(at, effect)])
         try:
-            drain(folder, store, monkeypatch)
+            drain(folder, store, monkeypatch, pipeline)
         except (Crash, tm.StoreUnavailable):
             pass
         else:

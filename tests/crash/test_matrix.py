@@ -51,10 +51,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def drain(folder, store, monkeypatch):
-    """One run with root and sink inside `store`."""
+def drain(folder, store, monkeypatch, made=pipeline):
+    """One run of what `made` makes, with root and sink inside `store`."""
     monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
-    repository = tm.open(pipeline(folder), root=store.at("root").uri)
+    repository = tm.open(made(folder), root=store.at("root").uri)
     repository.init()
     repository.run(engine="local", tasks=TASKS)
     return repository

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 
@@ -9,6 +10,14 @@ import pytest
 
 import tidemill as tm
 from tests.unit.bad_input import counting, refused
+
+
+def counting_as(folder, tmp_path, *names):
+    """A repository whose code counts rows by key, once for each of these operators."""
+    p, grouped = counting(folder)
+    for name in names:
+        grouped.agg(n=tm.count(), name=name)
+    return tm.open(p, root=str(tmp_path / "root"))
 
 
 def test_run_before_init_is_refused_and_makes_nothing(folder, tmp_path):
@@ -74,12 +83,7 @@ def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folde
 
 
 def test_an_operator_that_the_code_lacks_ends_only_where_it_is_named(folder, tmp_path):
-    def opened(*names):
-        p, grouped = counting(folder)
-        for name in names:
-            grouped.agg(n=tm.count(), name=name)
-        return tm.open(p, root=str(tmp_path / "root"))
-
+    opened = functools.partial(counting_as, folder, tmp_path)
     opened("one", "two").init()
     opened("one", "two").run(engine="local")
     refused(lambda: opened("one").init(), "lacks the operator `two`", "--drop two")
@@ -227,12 +231,7 @@ def test_changed_aggregates_and_clocks_do_not_continue_foreign_state(folder, tmp
 
 
 def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp_path):
-    def repository(*operators):
-        p, grouped = counting(folder)
-        for name in operators:
-            grouped.agg(n=tm.count(), name=name)
-        return tm.open(p, root=str(tmp_path / "root"))
-
+    repository = functools.partial(counting_as, folder, tmp_path)
     repository("a", "b").init()
     repository("a", "b").run(engine="local")
     refused(lambda: repository("a").run(engine="local"), "`b`", "miss")

@@ -58,10 +58,11 @@ class KeyValues:
 
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Each key that comes more than once, and how often."""
-    distinct = KeySet(keys).keys
-    if distinct.num_rows == keys.num_rows:
+    rows = batch_of(keys)
+    if pc.count_distinct(_native.key_hashes(rows)).as_py() == rows.num_rows:
         return
-    number = KeyValues(distinct, pa.array(range(distinct.num_rows), pa.int64())).of(batch_of(keys))
+    distinct = KeySet(keys).keys
+    number = KeyValues(distinct, pa.array(range(distinct.num_rows), pa.int64())).of(rows)
     counted = pa.table(pc.value_counts(number).flatten(), names=["number", "count"])
     for row in counted.filter(pc.greater(counted.column("count"), 1)).to_pylist():
         yield tuple(distinct.slice(row["number"], 1).to_pylist()[0].values()), row["count"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from os import PathLike
 from typing import Any, Literal, Self, final
 
 import pyarrow as pa
@@ -67,12 +66,13 @@ class Run:
         """The run that a segment's bytes hold; `CorruptState` naming `name` for anything else (bad Parquet, other
         columns, a checksum or order that does not hold)."""
     @staticmethod
-    def map(schema: MapSchema, path: PathLike[str], key: str, verify: bool) -> Run:
+    def map(schema: MapSchema, descriptor: int, key: str, verify: bool) -> Run:
         """The run that `keep` wrote, mapped: nothing is read that is not looked at. `verify` checks every byte;
-        without it the file must be as it was when it was checked. `CorruptState` for anything else, `OSError`."""
-    def keep(self, path: PathLike[str], key: str) -> None:
-        """Writes the whole run, uncompressed and with its index, for `map`; `key` is its segment's checksum. `OSError`
-        leaves a part of the file."""
+        without it the file must be as it was when it was checked. `CorruptState` for anything else, `OSError`.
+        The descriptor stays the caller's, who may close it."""
+    def keep(self, descriptor: int, key: str) -> None:
+        """Writes the run, uncompressed and with its index, for `map`, to an open file; `key` is its segment's checksum.
+        `OSError` leaves a part of the file."""
     @staticmethod
     def merge(runs: Sequence[Run], lo: int, hi: int, drop: str) -> Run:
         """One run of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.

@@ -102,6 +102,36 @@ def test_a_checked_file_that_was_touched_is_checked_again_and_one_of_another_nam
     assert cache.get(OTHER, SCHEMA) is None
 
 
+def test_the_file_that_was_checked_is_the_one_that_is_mapped(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, read, path = run_of(), disk_cache._read, cache.folder / f"{KEY}.run"
+    cache.put(KEY, run)
+    data = path.read_bytes()
+
+    def another_takes_the_name(ok: Path) -> str | None:
+        other = path.with_name("other")
+        other.write_bytes(data.replace(b"999", b"111"))
+        other.rename(path)
+        return read(ok)
+
+    monkeypatch.setattr(disk_cache, "_read", another_takes_the_name)
+    assert same(cache.get(KEY, SCHEMA), run)
+    monkeypatch.undo()
+    assert cache.get(KEY, SCHEMA) is None
+
+
+def test_descriptors_stay_the_callers_and_bad_ones_are_an_error(tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w+b") as file:
+        run_of().keep(file.fileno(), KEY)
+        assert same(Run.map(SCHEMA, file.fileno(), KEY, verify=True), run_of())
+        assert same(Run.map(SCHEMA, file.fileno(), KEY, verify=True), run_of())
+    with pytest.raises(OSError, match="a descriptor is never negative"):
+        Run.map(SCHEMA, -1, KEY, verify=True)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        run_of().keep(10**6, KEY)
+    with (tmp_path / "empty").open("w+b") as file, pytest.raises(tm.CorruptState, match=f"map the run kept as `{KEY}`"):
+        Run.map(SCHEMA, file.fileno(), KEY, verify=True)
+
+
 def test_another_schema_is_no_hit(cache: DiskCache) -> None:
     cache.put(KEY, run_of())
     other = MapSchema("m", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("w", pa.string())]))
@@ -223,6 +253,23 @@ def test_a_folder_that_others_have_a_hand_in_is_not_used_and_told_once(tmp_path:
             assert cache.put(KEY, run) is run
             assert cache.get(KEY, SCHEMA) is None
     assert caplog.text.count("the cache on disk is not used") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_belongs_to_another_user_is_not_used(cache: DiskCache, caplog: Any) -> None:
+    run, path = run_of(), cache.folder / f"{KEY}.run"
+    cache.put(KEY, run)
+    os.chown(path, 4711, 4711)
+    with caplog.at_level(logging.INFO):
+        assert cache.get(KEY, SCHEMA) is None
+        assert f"{path} is not used: it belongs to user 4711, this process to 0" in caplog.text
+        os.chown(path, 0, 0)
+        assert same(cache.get(KEY, SCHEMA), run)
+        os.chown(cache.folder, 4711, 4711)  # after it was used
+        assert cache.get(KEY, SCHEMA) is None
+        assert cache.put(OTHER, run) is run
+    assert caplog.text.count(f"not used: {cache.folder}: it belongs to user 4711, this process to 0") == 1
+    assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
 
 
 def test_a_run_is_loaded_once_for_all_processes(cache: DiskCache) -> None:

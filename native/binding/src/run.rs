@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
@@ -30,18 +30,16 @@ impl PyRun {
     }
 
     #[staticmethod]
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
-    fn map(py: Python<'_>, schema: &PyMapSchema, path: PathBuf, key: &str, verify: bool) -> PyResult<Self> {
-        let mapped = py.detach(|| {
-            let file = File::open(&path)?;
-            Ok::<_, std::io::Error>(segment::kept::map(&schema.schema, key, &file, verify))
-        });
-        let corrupt = |why| Error::CorruptState(format!("map the kept run `{}`: {why}", path.display()));
-        Ok(Self { run: mapped?.map_err(corrupt).raise(py)? })
+    fn map(py: Python<'_>, schema: &PyMapSchema, descriptor: RawFd, key: &str, verify: bool) -> PyResult<Self> {
+        let file = file_of(descriptor)?;
+        let mapped = py.detach(|| segment::kept::map(&schema.schema, key, &file, verify));
+        let corrupt = |why| Error::CorruptState(format!("map the run kept as `{key}`: {why}"));
+        Ok(Self { run: mapped.map_err(corrupt).raise(py)? })
     }
 
-    fn keep(&self, py: Python<'_>, path: PathBuf, key: &str) -> PyResult<()> {
-        Ok(py.detach(|| segment::kept::keep(&self.run, key, BufWriter::new(File::create(path)?)))?)
+    fn keep(&self, py: Python<'_>, descriptor: RawFd, key: &str) -> PyResult<()> {
+        let file = file_of(descriptor)?;
+        Ok(py.detach(|| segment::kept::keep(&self.run, key, BufWriter::new(file)))?)
     }
 
     #[staticmethod]
@@ -92,4 +90,14 @@ impl PyRun {
     fn min_deadline_ms(&self) -> Option<i64> {
         self.run.min_deadline()
     }
+}
+
+/// The file of an open descriptor, which stays the caller's.
+fn file_of(descriptor: RawFd) -> std::io::Result<File> {
+    if descriptor < 0 {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a descriptor is never negative"));
+    }
+    #[expect(unsafe_code, reason = "it is only duplicated, which fails where it is closed, while the caller waits")]
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    Ok(File::from(borrowed.try_clone_to_owned()?))
 }

@@ -14,6 +14,8 @@ import re
 import stat
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .._native import MapSchema, Run
@@ -38,7 +40,7 @@ class DiskCache:
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self.folder = Path(folder).expanduser() if folder else _default_folder()
         self.limit_bytes = limit_bytes
-        self._usable: bool | None = None
+        self._told = False
 
     def get(self, checksum: str, schema: MapSchema) -> Run | None:
         """The run that is kept under a checksum; None where there is none, or none that is whole."""
@@ -46,27 +48,22 @@ class DiskCache:
         if not self._is_usable(make=False):
             return None
         try:
-            seen = _identity(run)
-            if seen == _read(ok):
-                os.utime(ok)
-                return Run.map(schema, run, checksum, verify=False)
-            found = Run.map(schema, run, checksum, verify=True)
-            self._mark(run, seen, ok)
-            return found
+            # INVARIANT: the file that is mapped is the one that was checked: the name may get another at any time.
+            with _opened(run) as descriptor:
+                seen = _identity(descriptor)
+                is_checked = seen == _read(ok)
+                found = Run.map(schema, descriptor, checksum, verify=not is_checked)
+                if is_checked or _identity(descriptor) == seen:
+                    _mark(ok, None if is_checked else seen)
+                return found
         except CorruptState as error:
             LOG.warning("the cache on disk: %s; it is deleted, and the segment read from the store", error)
             self._drop(checksum)
-        except OSError:
+        except FileNotFoundError:
             pass
-        return None
-
-    def _mark(self, run: Path, seen: str, ok: Path) -> None:
-        """Notes which file was checked, where there is room to; else it is checked again at the next opening."""
-        try:
-            if _identity(run) == seen:
-                ok.write_text(seen)
         except OSError as error:
-            LOG.info("the cache on disk: %s: %s", ok, error)
+            LOG.info("the cache on disk: %s is not used: %s", run, error)
+        return None
 
     def put(self, checksum: str, run: Run) -> Run:
         """Keeps a run, unless it is small or there is no room. Returns it, as mapped memory where it was kept."""
@@ -86,7 +83,7 @@ class DiskCache:
         descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            run.keep(unfinished, checksum)
+            run.keep(descriptor, checksum)
             unfinished.rename(self._places(checksum)[0])
         finally:
             unfinished.unlink(missing_ok=True)
@@ -129,20 +126,19 @@ class DiskCache:
         return self.folder / f"{checksum}.run", self.folder / f"{checksum}.ok"
 
     def _is_usable(self, make: bool) -> bool:
-        """Whether the folder is the user's alone; looked at once, and told once where it is not."""
-        if self._usable is None:
-            try:
-                if make:
-                    self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                fault = _fault(self.folder)
-            except FileNotFoundError:
-                return False
-            except OSError as error:
-                fault = str(error)
-            self._usable = fault is None
-            if fault is not None:
-                LOG.warning("the cache on disk is not used: %s: %s", self.folder, fault)
-        return self._usable
+        """Whether the folder is the user's alone: looked at every time, and told once where it is not."""
+        try:
+            if make:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fault = _fault(self.folder)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            fault = str(error)
+        if fault is not None and not self._told:
+            self._told = True
+            LOG.warning("the cache on disk is not used: %s: %s", self.folder, fault)
+        return fault is None
 
 
 def _fault(folder: Path) -> str | None:
@@ -157,11 +153,33 @@ def _fault(folder: Path) -> str | None:
     return None
 
 
-def _identity(run: Path) -> str:
+@contextmanager
+def _opened(run: Path) -> Iterator[int]:
+    descriptor = os.open(run, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _mark(ok: Path, seen: str | None) -> None:
+    """Notes when a file was used, or which one was just checked; where it cannot, that is checked again next time."""
+    try:
+        if seen is not None:
+            ok.write_text(seen)
+        else:
+            os.utime(ok)
+    except OSError as error:
+        LOG.info("the cache on disk: %s: %s", ok, error)
+
+
+def _identity(descriptor: int) -> str:
     """What changes with the file, whoever changes it, and with each start of the machine: a crash may tear files."""
-    found = run.lstat()
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        raise OSError(f"{run} is no file of this user")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("it is no file")
+    if found.st_uid != os.geteuid():
+        raise OSError(f"it belongs to user {found.st_uid}, this process to {os.geteuid()}")
     numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return " ".join((_boot(), *map(str, numbers)))
 

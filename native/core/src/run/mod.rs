@@ -12,6 +12,7 @@ mod prefix;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
@@ -64,6 +65,21 @@ impl RunIndex {
     /// The index of these parts: three numbers and the starts of the prefix table, and the levels of deadlines.
     pub(crate) fn of_parts(numbers: [u64; 3], starts: ScalarBuffer<u32>, levels: Vec<ScalarBuffer<i64>>) -> Self {
         Self { prefixes: PrefixTable::of_parts(numbers, starts), due: DueBlocks::of_levels(levels) }
+    }
+}
+
+/// A run that is no part of another: its columns, hashes and index are those of its rows.
+pub(crate) struct Whole<'a>(Cow<'a, SortedRun>);
+
+impl Whole<'_> {
+    pub(crate) fn run(&self) -> &SortedRun {
+        &self.0
+    }
+
+    /// What `RunIndex::of_parts` makes the same index of.
+    pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &[ScalarBuffer<i64>]) {
+        let (numbers, starts) = self.0.body.prefixes.parts();
+        (numbers, starts, self.0.body.due.levels())
     }
 }
 
@@ -128,15 +144,16 @@ impl SortedRun {
         &self.body.keys.hashes()[self.start..self.end]
     }
 
-    /// The whole run that this one is a part of.
-    pub(crate) fn whole(&self) -> Self {
-        Self { body: Arc::clone(&self.body), start: 0, end: self.body.keys.len() }
-    }
-
-    /// The parts of the index of the whole run.
-    pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &[ScalarBuffer<i64>]) {
-        let (numbers, starts) = self.body.prefixes.parts();
-        (numbers, starts, self.body.due.levels())
+    /// All that there is of a run which has the rows that this one shows, and no others.
+    pub(crate) fn whole(&self) -> Result<Whole<'_>> {
+        if self.len() == self.body.keys.len() {
+            return Ok(Whole(Cow::Borrowed(self)));
+        }
+        let columns = self.body.columns.iter().map(|column| column.slice(self.start, self.len())).collect::<Vec<_>>();
+        let (schema, keys) = (&self.body.schema, &self.body.keys);
+        let hashes = keys.all_hashes().slice(self.start, self.len());
+        let keys = Keys::known(columns[..schema.key_width()].to_vec(), keys.hashed_columns(), hashes)?;
+        Self::from_sorted(schema, keys, columns).map(|run| Whole(Cow::Owned(run)))
     }
 
     pub(crate) fn keys(&self) -> &Keys {

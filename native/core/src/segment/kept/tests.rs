@@ -87,10 +87,19 @@ fn a_mapped_run_is_the_one_that_was_kept() {
 }
 
 #[test]
-fn a_part_of_a_run_is_kept_as_the_whole() {
+fn of_a_part_of_a_run_what_it_shows_is_kept() {
     let whole = run(1000);
-    let part = whole.within(KeyRange { lo: whole.hashes()[10], hi: whole.hashes()[20] });
-    assert_eq!(mapped(&whole, &bytes(&part), "part").unwrap().len(), 1000);
+    for (first, last) in [(10, 20), (0, 998), (1, 999), (500, 500)] {
+        let part = whole.within(KeyRange { lo: whole.hashes()[first], hi: whole.hashes()[last] });
+        let found = mapped(&whole, &bytes(&part), "part").unwrap();
+        assert_eq!(found.batch().unwrap(), part.batch().unwrap());
+        assert_eq!((found.hashes(), found.min_deadline()), (part.hashes(), part.min_deadline()));
+        for row in 0..whole.len() {
+            assert_eq!(found.find(whole.keys(), row), (first..=last).contains(&row).then(|| row - first));
+        }
+    }
+    let none = whole.within(KeyRange { lo: whole.hashes()[10] + 1, hi: whole.hashes()[11] - 1 });
+    assert!(mapped(&whole, &bytes(&none), "none").unwrap().is_empty());
 }
 
 #[test]

@@ -9,11 +9,11 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{ALIGNMENT, FORMAT, HASH, MAGIC};
-use crate::run::SortedRun;
+use crate::run::{SortedRun, Whole};
 
-/// Writes the whole run that `run` is a part of. `key` is what it is kept under, the checksum of its segment.
+/// Writes the rows that `run` shows. `key` is what it is kept under, the checksum of its segment.
 pub fn keep(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
-    let run = run.whole();
+    let run = run.whole().map_err(Error::other)?;
     let mut to = Hashed { to, hash: Xxh3::new(), bytes: 0 };
     write_columns(&run, &mut to).map_err(Error::other)?;
     let ipc_bytes = to.bytes as u64;
@@ -25,7 +25,7 @@ pub fn keep(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
         to.write_all(level.inner().as_slice())?;
     }
     to.align()?;
-    let mut words = vec![FORMAT, run.len() as u64, ipc_bytes];
+    let mut words = vec![FORMAT, run.run().len() as u64, ipc_bytes];
     words.extend(numbers);
     words.push(starts.len() as u64);
     words.extend(levels.iter().map(|level| level.len() as u64));
@@ -40,7 +40,8 @@ pub fn keep(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
     to.to.flush()
 }
 
-fn write_columns(run: &SortedRun, to: &mut impl Write) -> std::result::Result<(), ArrowError> {
+fn write_columns(run: &Whole<'_>, to: &mut impl Write) -> std::result::Result<(), ArrowError> {
+    let run = run.run();
     let mut fields: Vec<_> = run.schema().columns().fields().iter().cloned().collect();
     fields.push(Arc::new(Field::new(HASH, DataType::UInt64, false)));
     let hashes: ArrayRef = Arc::new(UInt64Array::new(run.keys().all_hashes().clone(), None));

@@ -60,10 +60,4 @@ impl StateMap {
         };
         self.schema.value.iter().enumerate().map(value_column).collect()
     }
-
-    /// Whether a run newer than `source` holds the key of its row `row`.
-    pub(super) fn is_hidden(&self, source: usize, row: usize) -> bool {
-        let keys = self.runs[source].keys();
-        self.runs[source + 1..].iter().any(|newer| newer.find(keys, row).is_some())
-    }
 }

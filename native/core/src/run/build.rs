@@ -7,7 +7,7 @@ use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_null_array};
 use arrow_buffer::BooleanBuffer;
 
-use super::due::DueBlocks;
+use super::due::DueOrder;
 use super::gather::gather;
 use super::prefix::PrefixTable;
 use super::{Body, Pick, RunIndex, SortedRun};
@@ -64,14 +64,7 @@ impl SortedRun {
 
     /// The run of `columns` ([`MapSchema::columns`]), whose keys are `keys` and ascend strictly.
     pub(crate) fn from_sorted(schema: &Arc<MapSchema>, keys: Keys, columns: Vec<ArrayRef>) -> Result<Self> {
-        let [.., deadline, _] = columns.as_slice() else {
-            return Err(Error::InternalError("a run needs updated_at, deadline and deleted".into()));
-        };
-        let rows = keys.len();
-        let deadlines = deadline.as_primitive::<TimestampMillisecondType>();
-        let due = due_blocks(rows, deadlines.values(), deadlines.nulls());
-        let prefixes = PrefixTable::new(keys.hashes());
-        let index = RunIndex { prefixes, due };
+        let index = RunIndex { prefixes: PrefixTable::new(keys.hashes()), due: DueOrder::default() };
         Self::from_indexed(schema, keys, columns, index)
     }
 
@@ -105,14 +98,6 @@ where
     TimestampMillisecondArray: From<T>,
 {
     Arc::new(TimestampMillisecondArray::from(times).with_timezone("UTC"))
-}
-
-fn due_blocks(rows: usize, deadline: &[i64], nulls: Option<&arrow_buffer::NullBuffer>) -> DueBlocks {
-    match nulls {
-        Some(nulls) if nulls.null_count() == rows => DueBlocks::default(),
-        Some(nulls) => DueBlocks::new(rows, |row| nulls.is_valid(row).then(|| deadline[row])),
-        None => DueBlocks::new(rows, |row| Some(deadline[row])),
-    }
 }
 
 /// The rows in the order of their keys, only the last one of each key.

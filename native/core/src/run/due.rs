@@ -1,62 +1,34 @@
-//! The least deadline of each block of 64 rows, of each 64 blocks, and so on: a search for what is due skips what is not.
+//! When the rows of a run are due: their numbers in the order of deadlines, so that a search touches what is due alone.
+//!
+//! The order is made when a run is searched often, or kept on disk: a search or two cost less by a look at every row.
+//! Who has no deadlines pays nothing.
 
-use std::ops::Range;
+use std::collections::BinaryHeap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use arrow_buffer::ScalarBuffer;
+use arrow_buffer::{NullBuffer, ScalarBuffer};
 
 use super::{Body, SortedRun};
 
-/// Rows of a block; blocks of a part of level 1; parts of a level that make one of the next.
-const FAN: usize = 64;
-const NEVER: i64 = i64::MAX;
+/// Searches that look at every row; the next one makes the order, which costs as much as some thirty of them.
+const SCANS: u32 = 2;
 
-/// The minima of the parts of each level, blocks first; no level if no row has a deadline.
+/// The rows that have a deadline, by (deadline, row), once it is made.
 #[derive(Debug, Default)]
-pub(super) struct DueBlocks {
-    levels: Vec<ScalarBuffer<i64>>,
+pub(super) struct DueOrder {
+    searches: AtomicU32,
+    rows: OnceLock<ScalarBuffer<u32>>,
 }
 
-impl DueBlocks {
-    /// The minima of `rows` rows of which `deadline` tells the deadline.
-    pub(super) fn new(rows: usize, deadline: impl Fn(usize) -> Option<i64>) -> Self {
-        let least = |block: usize| {
-            let end = rows.min((block + 1) * FAN);
-            (block * FAN..end).filter_map(&deadline).min().unwrap_or(NEVER)
-        };
-        let mut levels: Vec<ScalarBuffer<i64>> = vec![(0..rows.div_ceil(FAN)).map(least).collect()];
-        while let Some(top) = levels.last().filter(|top| top.len() > FAN) {
-            levels.push(top.chunks(FAN).map(|part| part.iter().copied().min().unwrap_or(NEVER)).collect());
-        }
-        Self { levels }
+impl DueOrder {
+    pub(super) fn of_rows(rows: ScalarBuffer<u32>) -> Self {
+        Self { searches: AtomicU32::new(0), rows: OnceLock::from(rows) }
     }
 
-    /// Bytes that they take.
+    /// Bytes that it takes.
     pub(super) fn nbytes(&self) -> usize {
-        self.levels.iter().map(|level| level.len() * size_of::<i64>()).sum()
-    }
-
-    /// The minima, level by level.
-    pub(super) fn levels(&self) -> &[ScalarBuffer<i64>] {
-        &self.levels
-    }
-
-    pub(super) fn of_levels(levels: Vec<ScalarBuffer<i64>>) -> Self {
-        Self { levels }
-    }
-}
-
-/// Some consecutive rows of a run, of which the least deadline is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DuePart {
-    level: usize,
-    start: usize,
-    end: usize,
-}
-
-impl DuePart {
-    /// The rows of a block; `None` for what consists of smaller parts.
-    pub(crate) fn rows(self) -> Option<Range<usize>> {
-        (self.level == 0).then_some(self.start..self.end)
+        self.rows.get().map_or(0, |rows| rows.len() * size_of::<u32>())
     }
 }
 
@@ -66,61 +38,91 @@ impl Body {
         (!null).then(|| self.deadline[row])
     }
 
-    pub(super) fn min_deadline(&self, start: usize, end: usize) -> Option<i64> {
-        let least_of = |(least, part): (i64, DuePart)| match part.end - part.start {
-            FAN => (least != NEVER).then_some(least),
-            _ => (part.start..part.end).filter_map(|row| self.deadline_of(row)).min(),
-        };
-        self.parts(0, start, end).filter_map(least_of).min()
+    /// The order of deadlines, made if need be.
+    pub(super) fn due_order(&self) -> &ScalarBuffer<u32> {
+        self.due.rows.get_or_init(|| {
+            let (rows, all) = (self.deadline.len(), 0..self.deadline.len());
+            let armed = || all.clone().filter_map(|row| Some((self.deadline_of(row)?, row as u32)));
+            let count = rows - self.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
+            if count == 0 {
+                return Vec::new().into();
+            }
+            let (least, most) = armed().fold((i64::MAX, i64::MIN), |(a, b), (due, _)| (a.min(due), b.max(due)));
+            let after = |due: i64| due.wrapping_sub(least).cast_unsigned();
+            if u32::try_from(after(most)).is_ok() {
+                sorted(armed().map(|(due, row)| after(due) << u32::BITS | u64::from(row)), count, |pair| pair as u32)
+            } else {
+                sorted(armed(), count, |(_, row)| row)
+            }
+        })
     }
 
-    /// The parts of a level that the rows `start..end` touch, each with the rows of it that they contain. The least
-    /// deadline of a part that is shown in part is a lower bound.
-    fn parts(&self, level: usize, start: usize, end: usize) -> impl Iterator<Item = (i64, DuePart)> + '_ {
-        let size = FAN.pow(level as u32 + 1);
-        let minima = self.due.levels.get(level).map_or(&[][..], |level| level);
-        let (first, past) = (start / size, if start < end { end.div_ceil(size) } else { start / size });
-        let shown = minima.iter().enumerate().take(past).skip(first);
-        shown.map(move |(index, &least)| {
-            (least, DuePart { level, start: start.max(index * size), end: end.min((index + 1) * size) })
-        })
+    fn has_deadlines(&self) -> bool {
+        self.deadline_nulls.as_ref().is_none_or(|nulls| nulls.null_count() < nulls.len())
+    }
+
+    /// The order of deadlines, if it is made or is worth it by now.
+    fn due_order_for_search(&self) -> Option<&[u32]> {
+        let made = self.due.rows.get();
+        if made.is_none() && self.due.searches.fetch_add(1, Ordering::Relaxed) < SCANS {
+            return None;
+        }
+        Some(self.due_order())
     }
 }
 
+fn sorted<T: Ord>(pairs: impl Iterator<Item = T>, count: usize, row: impl Fn(T) -> u32) -> ScalarBuffer<u32> {
+    let mut all = Vec::with_capacity(count);
+    all.extend(pairs);
+    all.sort_unstable();
+    all.into_iter().map(row).collect::<Vec<u32>>().into()
+}
+
 impl SortedRun {
-    /// Calls `visit` with the rows that have a deadline <= `now_ms`, in order.
-    pub(crate) fn for_each_due(&self, now_ms: i64, mut visit: impl FnMut(usize)) {
-        let top = self.body.due.levels.len().saturating_sub(1);
-        self.visit_due(self.body.parts(top, self.start, self.end), now_ms, &mut visit);
+    /// The rows with a deadline <= `now_ms`, in the order of their keys.
+    pub(crate) fn due(&self, now_ms: i64) -> Vec<u32> {
+        if !self.body.has_deadlines() {
+            return Vec::new();
+        }
+        let Some(order) = self.body.due_order_for_search() else {
+            let is_due = |row: &usize| self.body.deadline[*row] <= now_ms && self.body.deadline_of(*row).is_some();
+            return (self.start..self.end).filter(is_due).map(|row| row as u32).collect();
+        };
+        let end = order.partition_point(|&row| self.body.deadline[row as usize] <= now_ms);
+        let mut rows: Vec<u32> = order[..end].iter().copied().filter(|&row| self.shows(row)).collect();
+        rows.sort_unstable();
+        rows
     }
 
-    fn visit_due(&self, parts: impl Iterator<Item = (i64, DuePart)>, now_ms: i64, visit: &mut impl FnMut(usize)) {
-        for (_, part) in parts.filter(|&(least, _)| least <= now_ms) {
-            let Some(rows) = part.rows() else {
-                self.visit_due(self.body.parts(part.level - 1, part.start, part.end), now_ms, visit);
-                continue;
-            };
-            match &self.body.deadline_nulls {
-                Some(_) => {
-                    rows.filter(|&row| self.deadline(row).is_some_and(|due| due <= now_ms)).for_each(&mut *visit);
-                }
-                None => {
-                    let deadlines = rows.clone().zip(&self.body.deadline[rows]);
-                    deadlines.filter(|&(_, &due)| due <= now_ms).for_each(|(row, _)| visit(row));
+    /// The rows that have a deadline in the order of deadlines: the first `skip` are left out, at most `count` of the
+    /// others told.
+    pub(crate) fn by_deadline(&self, skip: usize, count: usize) -> Vec<u32> {
+        if !self.body.has_deadlines() {
+            return Vec::new();
+        }
+        let order = if skip == 0 { self.body.due_order_for_search() } else { Some(&**self.body.due_order()) };
+        let Some(order) = order else {
+            return self.first_by_deadline(count);
+        };
+        order.iter().copied().filter(|&row| self.shows(row)).skip(skip).take(count).collect()
+    }
+
+    /// The first `count` rows in the order of deadlines, found by a look at all.
+    fn first_by_deadline(&self, count: usize) -> Vec<u32> {
+        let mut first: BinaryHeap<(i64, u32)> = BinaryHeap::with_capacity(count + 1);
+        for row in self.start..self.end {
+            let is_late = first.len() == count && first.peek().is_none_or(|&(due, _)| due <= self.body.deadline[row]);
+            if !is_late && let Some(deadline) = self.body.deadline_of(row) {
+                first.push((deadline, row as u32));
+                if first.len() > count {
+                    first.pop();
                 }
             }
         }
+        first.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }
 
-    /// (least deadline, part) of the few largest parts, those without deadlines left out. The least one of a part that
-    /// is shown in part is a lower bound.
-    pub(crate) fn due_parts(&self) -> impl Iterator<Item = (i64, DuePart)> + '_ {
-        let top = self.body.due.levels.len().saturating_sub(1);
-        self.body.parts(top, self.start, self.end).filter(|&(least, _)| least != NEVER)
-    }
-
-    /// The same of the parts that `part`, which is no block, consists of.
-    pub(crate) fn due_parts_of(&self, part: DuePart) -> impl Iterator<Item = (i64, DuePart)> + '_ {
-        self.body.parts(part.level - 1, part.start, part.end).filter(|&(least, _)| least != NEVER)
+    fn shows(&self, row: u32) -> bool {
+        (self.start..self.end).contains(&(row as usize))
     }
 }

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::key::Keys;
 use crate::range::KeyRange;
 use crate::schema::MapSchema;
-use due::DueBlocks;
+use due::DueOrder;
 use prefix::PrefixTable;
 
 pub use merge::{Tombstones, merge};
@@ -51,20 +51,20 @@ struct Body {
     deleted: BooleanBuffer,
     tombstones: usize,
     prefixes: PrefixTable,
-    due: DueBlocks,
+    due: DueOrder,
 }
 
 /// What leads to the rows of a whole run: where hashes and deadlines lie. It follows from the rows.
 #[derive(Debug)]
 pub(crate) struct RunIndex {
     prefixes: PrefixTable,
-    due: DueBlocks,
+    due: DueOrder,
 }
 
 impl RunIndex {
-    /// The index of these parts: three numbers and the starts of the prefix table, and the levels of deadlines.
-    pub(crate) fn of_parts(numbers: [u64; 3], starts: ScalarBuffer<u32>, levels: Vec<ScalarBuffer<i64>>) -> Self {
-        Self { prefixes: PrefixTable::of_parts(numbers, starts), due: DueBlocks::of_levels(levels) }
+    /// The index of these parts: three numbers and the starts of the prefix table, and the rows by deadline.
+    pub(crate) fn of_parts(numbers: [u64; 3], starts: ScalarBuffer<u32>, by_deadline: ScalarBuffer<u32>) -> Self {
+        Self { prefixes: PrefixTable::of_parts(numbers, starts), due: DueOrder::of_rows(by_deadline) }
     }
 }
 
@@ -77,9 +77,9 @@ impl Whole<'_> {
     }
 
     /// What `RunIndex::of_parts` makes the same index of.
-    pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &[ScalarBuffer<i64>]) {
+    pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &ScalarBuffer<u32>) {
         let (numbers, starts) = self.0.body.prefixes.parts();
-        (numbers, starts, self.0.body.due.levels())
+        (numbers, starts, self.0.body.due_order())
     }
 }
 
@@ -113,7 +113,7 @@ impl SortedRun {
     /// The least deadline of a row that is no tombstone; `None` if there is none.
     #[must_use]
     pub fn min_deadline(&self) -> Option<i64> {
-        self.body.min_deadline(self.start, self.end)
+        self.by_deadline(0, 1).first().and_then(|&row| self.deadline(row as usize))
     }
 
     /// The columns of its rows.

@@ -142,16 +142,51 @@ fn nothing_and_different_columns_cannot_be_merged() {
     );
 }
 
+/// The deadlines of rows, sorted; and those of rows in the order of deadlines as they come.
+fn due(run: &SortedRun, now_ms: i64) -> Vec<i64> {
+    let rows = run.due(now_ms);
+    assert!(rows.is_sorted(), "due rows come in the order of their keys");
+    let mut found: Vec<i64> = rows.iter().map(|&row| run.deadline(row as usize).unwrap()).collect();
+    found.sort_unstable();
+    found
+}
+
 #[test]
-fn blocks_without_deadlines_are_skipped_and_none_is_missed() {
-    let run = run(&(0..500).map(|key| (key, Some("x"), (key % 100 == 0).then_some(key))).collect::<Vec<_>>());
-    let due = |now| {
-        let mut found = Vec::new();
-        run.for_each_due(now, |row| found.push(run.deadline(row).unwrap()));
-        found.sort_unstable();
-        found
-    };
-    assert_eq!(due(-1), []);
-    assert_eq!(due(200), [0, 100, 200]);
-    assert_eq!(due(i64::MAX), [0, 100, 200, 300, 400]);
+fn due_rows_are_found_by_a_look_at_all_and_by_their_order() {
+    let far = i64::MAX;
+    for span in [1, 1 << 20, 1 << 50] {
+        let deadline = |key: i64| (key % 3 > 0).then(|| if key == 1 { far } else { (key * 7 % 500 - 250) * span });
+        let whole = run(&(0..500).map(|key| (key, Some("x"), deadline(key))).collect::<Vec<_>>());
+        for searches in 0..5 {
+            let cut = whole.hashes()[100 * searches];
+            let part = whole.within(KeyRange { lo: cut, hi: u64::MAX });
+            let mut expected: Vec<i64> = numbers(&part).into_iter().filter_map(deadline).collect();
+            expected.sort_unstable();
+            for now in [i64::MIN, -span, 0, 100 * span, far - 1, far] {
+                assert_eq!(due(&part, now), expected[..expected.partition_point(|&at| at <= now)]);
+            }
+            let in_order = |skip, count| -> Vec<i64> {
+                part.by_deadline(skip, count).iter().map(|&row| part.deadline(row as usize).unwrap()).collect()
+            };
+            assert_eq!((in_order(0, 7), in_order(0, 1000)), (expected[..7].to_vec(), expected.clone()));
+            assert_eq!((in_order(20, 7), in_order(600, 7)), (expected[20..27].to_vec(), Vec::new()));
+        }
+    }
+}
+
+#[test]
+fn the_first_rows_by_deadline_are_told_before_the_order_is_made() {
+    for count in [1, 2, 64, 700] {
+        let run = run(&(0..600).map(|key| (key, Some("x"), (key % 2 == 0).then_some(600 - key))).collect::<Vec<_>>());
+        let first: Vec<_> = run.by_deadline(0, count).iter().map(|&row| run.deadline(row as usize).unwrap()).collect();
+        assert_eq!(first, (1..=300).map(|at| at * 2).take(count).collect::<Vec<i64>>());
+    }
+}
+
+#[test]
+fn a_run_without_deadlines_never_has_an_order() {
+    let run = run(&[(1, Some("x"), None), (2, None, Some(5))]);
+    let bytes = run.nbytes();
+    (0..9).for_each(|_| assert_eq!((run.due(i64::MAX), run.by_deadline(0, 9)), (Vec::new(), Vec::new())));
+    assert_eq!(run.nbytes(), bytes);
 }

@@ -94,7 +94,7 @@ fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
 }
 
 #[test]
-fn the_next_deadline_is_exact_where_newer_rows_hide_many_blocks() {
+fn the_next_deadline_is_exact_where_newer_rows_hide_many() {
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
     let mut base = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
@@ -110,9 +110,9 @@ fn the_next_deadline_is_exact_where_newer_rows_hide_many_blocks() {
     }
 }
 
-/// Enough rows for three levels of blocks; the least deadlines lie anywhere, and most are hidden in turn.
+/// The least deadlines lie anywhere, and most are hidden in turn; searched before the order is made, and after.
 #[test]
-fn deadlines_are_found_through_all_levels_of_blocks() {
+fn deadlines_are_found_in_a_large_map_and_in_a_part_of_it() {
     const ROWS: i64 = 64 * 64 * 66;
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());

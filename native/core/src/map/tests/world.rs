@@ -1,7 +1,9 @@
 //! The map under test beside a model so simple that it cannot be wrong: a `BTreeMap` from key to value.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -250,7 +252,18 @@ fn cell(values: &[ArrayRef], updated_at: &[i64], deadline: &[Option<i64>], i: us
     Some((value.value(i) as i64, updated_at[i], deadline[i]))
 }
 
+/// As a segment, and every other time from the cache on disk as well.
 fn there_and_back(run: &SortedRun) -> SortedRun {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let data = segment::write(run).unwrap();
-    segment::read(run.schema(), Bytes::from(data), "s").unwrap()
+    let read = segment::read(run.schema(), Bytes::from(data), "s").unwrap();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    if number.is_multiple_of(2) {
+        return read;
+    }
+    let path = std::env::temp_dir().join(format!("tidemill-world-{}-{number}", std::process::id()));
+    segment::kept::keep(&read, "s", File::create(&path).unwrap()).unwrap();
+    let kept = segment::kept::map(run.schema(), "s", &File::open(&path).unwrap(), true);
+    std::fs::remove_file(&path).unwrap();
+    kept.unwrap()
 }

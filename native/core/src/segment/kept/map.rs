@@ -8,14 +8,14 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_ipc::reader::{FileDecoder, read_footer_length};
 use arrow_ipc::root_as_footer;
 use bytes::Bytes;
 use memmap2::Mmap;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{ALIGNMENT, FIXED_WORDS, FORMAT, HASH, MAGIC, TAIL_BYTES};
+use super::{ALIGNMENT, FORMAT, HASH, MAGIC, TAIL_BYTES, WORDS};
 use crate::key::Keys;
 use crate::run::{RunIndex, SortedRun};
 use crate::schema::MapSchema;
@@ -51,7 +51,7 @@ pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Ver
     let hashes = hashes.ok_or("it has no hashes")?.values().clone();
     let keys = Keys::known(columns[..schema.key_width()].to_vec(), schema.key.len(), hashes);
     let keys = keys.map_err(|error| error.to_string())?;
-    let index = parts.index(&data)?;
+    let index = parts.index(&data);
     SortedRun::from_indexed(schema, keys, columns, index).map_err(|error| error.to_string())
 }
 
@@ -68,7 +68,7 @@ struct Parts {
     ipc_bytes: usize,
     numbers: [u64; 3],
     starts: Range<usize>,
-    levels: Vec<Range<usize>>,
+    by_deadline: Range<usize>,
     checksum: u64,
 }
 
@@ -83,32 +83,31 @@ impl Parts {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<u64>()));
         let start = bytes.and_then(|bytes| rest.len().checked_sub(bytes)).ok_or_else(torn)?;
         let words: Vec<u64> = (0..count as usize).map(|at| word(&rest[start..], at)).collect();
-        if words.len() < FIXED_WORDS || words[0] != FORMAT {
+        if words.first() != Some(&FORMAT) || words.len() != WORDS {
             return Err("it has another format".into());
         }
         let size = |at: usize| usize::try_from(words[at]).map_err(|_| torn());
         let (rows, ipc_bytes) = (size(1)?, size(2)?);
         let mut end = ipc_bytes;
-        let mut part = |length: usize, width: usize| {
+        let mut part = |length: usize| {
             let from = end.checked_next_multiple_of(ALIGNMENT);
-            let to = from.zip(length.checked_mul(width)).and_then(|(from, bytes)| from.checked_add(bytes));
+            let bytes = length.checked_mul(size_of::<u32>());
+            let to = from.zip(bytes).and_then(|(from, bytes)| from.checked_add(bytes));
             end = to.filter(|&to| to <= start).ok_or_else(torn)?;
-            Ok::<_, String>(end - length * width..end)
+            Ok::<_, String>(end - length * size_of::<u32>()..end)
         };
-        let starts = part(size(6)?, size_of::<u32>())?;
-        let levels = (FIXED_WORDS..words.len()).map(|at| part(size(at)?, size_of::<i64>())).collect::<Verdict<_>>()?;
-        Ok(Self { rows, ipc_bytes, numbers: [words[3], words[4], words[5]], starts, levels, checksum })
+        let (starts, by_deadline) = (part(size(6)?)?, part(size(7)?)?);
+        Ok(Self { rows, ipc_bytes, numbers: [words[3], words[4], words[5]], starts, by_deadline, checksum })
     }
 
-    fn index(&self, data: &Buffer) -> Verdict<RunIndex> {
-        let levels = self.levels.iter().map(|level| numbers(data, level)).collect();
-        Ok(RunIndex::of_parts(self.numbers, numbers(data, &self.starts), levels))
+    fn index(&self, data: &Buffer) -> RunIndex {
+        RunIndex::of_parts(self.numbers, numbers(data, &self.starts), numbers(data, &self.by_deadline))
     }
 }
 
 /// The numbers in a part of a file, which begins at a multiple of their width.
-fn numbers<T: ArrowNativeType>(data: &Buffer, part: &Range<usize>) -> ScalarBuffer<T> {
-    ScalarBuffer::new(data.clone(), part.start / size_of::<T>(), part.len() / size_of::<T>())
+fn numbers(data: &Buffer, part: &Range<usize>) -> ScalarBuffer<u32> {
+    ScalarBuffer::new(data.clone(), part.start / size_of::<u32>(), part.len() / size_of::<u32>())
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! Kept runs: opened segments in a file of this machine, uncompressed and with their index, to be mapped into memory.
 //!
-//! One file: an Arrow IPC file of the run's columns and hashes; the index (prefix table, levels of deadlines); then
+//! One file: an Arrow IPC file of the run's columns and hashes; the index (prefix table, rows by deadline); then
 //! words that tell where each part lies; then their number, a checksum of all before it, and a magic number.
 //! INVARIANT: it is a copy: nothing in it is needed, and who finds it damaged reads the segment again.
 
@@ -14,12 +14,11 @@ pub use write::keep;
 
 const MAGIC: &[u8; 8] = b"TIDEKEEP";
 /// Changes with every change of the layout, of the hash, or of what a run holds.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// Number of words, checksum, magic.
 const TAIL_BYTES: usize = 24;
-/// Words before the lengths of the levels: format, rows, the bytes of the IPC file, three numbers of the prefix table,
-/// its length.
-const FIXED_WORDS: usize = 7;
+/// Format, rows, the bytes of the IPC file, three numbers of the prefix table, its length, how many rows have deadlines.
+const WORDS: usize = 8;
 const HASH: &str = "tidemill.hash";
 /// Buffers begin at multiples of it, so that numbers of all widths lie as the processor likes them.
 const ALIGNMENT: usize = 64;

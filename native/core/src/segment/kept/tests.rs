@@ -68,7 +68,7 @@ fn mapped(run: &SortedRun, bytes: &[u8], name: &str) -> Result<SortedRun, String
 
 #[test]
 fn a_mapped_run_is_the_one_that_was_kept() {
-    for rows in [0, 1, 5000] {
+    for rows in [0usize, 1, 5000] {
         let run = run(rows);
         let found = mapped(&run, &bytes(&run), "same").unwrap();
         assert_eq!(found.batch().unwrap(), run.batch().unwrap());
@@ -77,12 +77,9 @@ fn a_mapped_run_is_the_one_that_was_kept() {
         for row in 0..rows {
             assert_eq!(found.find(run.keys(), row), Some(row));
         }
-        let due = |run: &SortedRun| {
-            let mut found = Vec::new();
-            run.for_each_due(rows as i64 / 2 + 100, |row| found.push(row));
-            found
-        };
-        assert_eq!(due(&found), due(&run));
+        let now_ms = rows as i64 / 2 + 100;
+        assert_eq!(found.due(now_ms), self::run(rows).due(now_ms)); // the one by its order, the other by a look at all
+        assert_eq!(found.by_deadline(3, 500), run.by_deadline(3, 500));
     }
 }
 

@@ -17,18 +17,15 @@ pub fn keep(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
     let mut to = Hashed { to, hash: Xxh3::new(), bytes: 0 };
     write_columns(&run, &mut to).map_err(Error::other)?;
     let ipc_bytes = to.bytes as u64;
-    let (numbers, starts, levels) = run.index_parts();
-    to.align()?;
-    to.write_all(starts.inner().as_slice())?;
-    for level in levels {
+    let (numbers, starts, by_deadline) = run.index_parts();
+    for part in [starts, by_deadline] {
         to.align()?;
-        to.write_all(level.inner().as_slice())?;
+        to.write_all(part.inner().as_slice())?;
     }
     to.align()?;
     let mut words = vec![FORMAT, run.run().len() as u64, ipc_bytes];
     words.extend(numbers);
-    words.push(starts.len() as u64);
-    words.extend(levels.iter().map(|level| level.len() as u64));
+    words.extend([starts.len() as u64, by_deadline.len() as u64]);
     for word in &words {
         to.write_all(&word.to_le_bytes())?;
     }

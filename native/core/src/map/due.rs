@@ -58,13 +58,7 @@ impl StateMap {
     fn visible(&self, source: usize, mut rows: Vec<u32>) -> Vec<u32> {
         let keys = self.runs[source].keys();
         for newer in self.runs[source + 1..].iter().rev() {
-            let mut left = Vec::with_capacity(rows.len());
-            newer.find_each(keys, &rows, |row, found| {
-                if found.is_none() {
-                    left.push(row);
-                }
-            });
-            rows = left;
+            newer.take_few_held(keys, &mut rows, |_, _| {});
         }
         rows
     }

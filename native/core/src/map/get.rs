@@ -40,14 +40,15 @@ impl StateMap {
         let mut picks = vec![Pick::NOWHERE; keys.len()];
         let mut open: Vec<u32> = (0..keys.len() as u32).collect();
         for (source, run) in self.runs.iter().enumerate().rev() {
-            let mut left = Vec::with_capacity(if source == 0 { 0 } else { open.len() });
-            run.find_each(keys, &open, |i, row| match row {
-                None if source == 0 => {}
-                None => left.push(i),
-                Some(row) if run.is_tombstone(row) => {}
-                Some(row) => picks[i as usize] = Pick::new(source, row),
-            });
-            open = left;
+            let found = |i, row| {
+                if !run.is_tombstone(row) {
+                    picks[i as usize] = Pick::new(source, row);
+                }
+            };
+            match source {
+                0 => run.take_held(keys, &mut open, found),
+                _ => run.take_few_held(keys, &mut open, found),
+            }
         }
         picks
     }

@@ -8,6 +8,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_
 use arrow_buffer::BooleanBuffer;
 
 use super::due::DueOrder;
+use super::filter::Filter;
 use super::gather::gather;
 use super::prefix::PrefixTable;
 use super::{Body, Pick, RunIndex, SortedRun};
@@ -86,8 +87,20 @@ impl SortedRun {
         let RunIndex { prefixes, due } = index;
         let tombstones = deleted.count_set_bits();
         let schema = Arc::clone(schema);
-        let body =
-            Body { schema, keys, columns, updated_at, deadline, deadline_nulls, deleted, tombstones, prefixes, due };
+        let filter = Filter::default();
+        let body = Body {
+            schema,
+            keys,
+            columns,
+            updated_at,
+            deadline,
+            deadline_nulls,
+            deleted,
+            tombstones,
+            prefixes,
+            filter,
+            due,
+        };
         Ok(Self { body: Arc::new(body), start: 0, end: rows })
     }
 }

@@ -16,23 +16,61 @@ impl SortedRun {
         self.find_near(guess, keys, i)
     }
 
-    /// Calls `visit(i, row)` for each key `i` of `wanted`, with its row if this run holds it.
-    pub(crate) fn find_each(&self, keys: &Keys, wanted: &[u32], mut visit: impl FnMut(u32, Option<usize>)) {
+    /// Takes those of `wanted` that this run holds out of it, and calls `visit(i, row)` for each; the others keep their
+    /// order.
+    pub(crate) fn take_held(&self, keys: &Keys, wanted: &mut Vec<u32>, visit: impl FnMut(u32, usize)) {
+        self.take(keys, wanted, |_| true, visit);
+    }
+
+    /// The same where this run holds few of `wanted`.
+    pub(crate) fn take_few_held(&self, keys: &Keys, wanted: &mut Vec<u32>, visit: impl FnMut(u32, usize)) {
+        match self.body.filter.for_search(self.body.keys.hashes(), wanted.len()) {
+            Some(filter) => self.take(keys, wanted, |hash| filter.may_have(hash), visit),
+            None => self.take_held(keys, wanted, visit),
+        }
+    }
+
+    #[inline]
+    fn take(
+        &self,
+        keys: &Keys,
+        wanted: &mut Vec<u32>,
+        may_hold: impl Fn(u64) -> bool,
+        mut visit: impl FnMut(u32, usize),
+    ) {
         const OUTSIDE: usize = usize::MAX;
         let hashes = self.body.keys.hashes();
-        let mut guesses = [OUTSIDE; TOGETHER];
-        for some in wanted.chunks(TOGETHER) {
-            for (guess, &i) in guesses.iter_mut().zip(some) {
-                *guess = self.body.prefixes.guess(keys.hash(i as usize)).unwrap_or(OUTSIDE);
+        let mut left = 0;
+        for start in (0..wanted.len()).step_by(TOGETHER) {
+            let (mut some, count) = ([0; TOGETHER], TOGETHER.min(wanted.len() - start));
+            some[..count].copy_from_slice(&wanted[start..start + count]);
+            let (mut asked, mut places, mut is_held) = (0, [0; TOGETHER], [false; TOGETHER]);
+            for (place, &i) in some[..count].iter().enumerate() {
+                places[asked] = place;
+                asked += usize::from(may_hold(keys.hash(i as usize)));
+            }
+            let (places, mut guesses) = (&places[..asked], [OUTSIDE; TOGETHER]);
+            for (guess, &place) in guesses.iter_mut().zip(places) {
+                *guess = self.body.prefixes.guess(keys.hash(some[place] as usize)).unwrap_or(OUTSIDE);
             }
             // The reads do not wait for each other, so that all of these rows come from memory at once.
-            let asked = &guesses[..some.len()];
-            std::hint::black_box(asked.iter().fold(0, |seen, &guess| seen ^ hashes.get(guess).copied().unwrap_or(0)));
-            for (&guess, &i) in asked.iter().zip(some) {
-                let row = if guess == OUTSIDE { None } else { self.find_near(guess, keys, i as usize) };
-                visit(i, row);
+            let guesses = &guesses[..asked];
+            std::hint::black_box(guesses.iter().fold(0, |seen, &guess| seen ^ hashes.get(guess).copied().unwrap_or(0)));
+            for (&guess, &place) in guesses.iter().zip(places) {
+                let i = some[place];
+                if guess != OUTSIDE
+                    && let Some(row) = self.find_near(guess, keys, i as usize)
+                {
+                    is_held[place] = true;
+                    visit(i, row);
+                }
+            }
+            for (&i, is_held) in some[..count].iter().zip(is_held) {
+                wanted[left] = i;
+                left += usize::from(!is_held);
             }
         }
+        wanted.truncate(left);
     }
 
     /// The rows of key `i` of `keys`, which have no sub-keys: all that have its key columns, whatever their sub-key.

@@ -5,6 +5,7 @@
 
 mod build;
 mod due;
+mod filter;
 mod find;
 mod gather;
 mod merge;
@@ -23,6 +24,7 @@ use crate::key::Keys;
 use crate::range::KeyRange;
 use crate::schema::MapSchema;
 use due::DueOrder;
+use filter::Filter;
 use prefix::PrefixTable;
 
 pub use merge::{Tombstones, merge};
@@ -51,6 +53,7 @@ struct Body {
     deleted: BooleanBuffer,
     tombstones: usize,
     prefixes: PrefixTable,
+    filter: Filter,
     due: DueOrder,
 }
 
@@ -106,7 +109,7 @@ impl SortedRun {
         // Of buffers that lie in one mapped file each would count as all of it.
         let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
         let columns: usize = self.body.columns.iter().map(bytes).sum();
-        let tables = self.body.prefixes.nbytes() + self.body.due.nbytes();
+        let tables = self.body.prefixes.nbytes() + self.body.filter.nbytes() + self.body.due.nbytes();
         (columns + whole * size_of::<u64>() + tables) * self.len() / whole
     }
 

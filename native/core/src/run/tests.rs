@@ -190,3 +190,36 @@ fn a_run_without_deadlines_never_has_an_order() {
     (0..9).for_each(|_| assert_eq!((run.due(i64::MAX), run.by_deadline(0, 9)), (Vec::new(), Vec::new())));
     assert_eq!(run.nbytes(), bytes);
 }
+
+#[test]
+fn keys_that_a_run_holds_are_taken_out_and_the_others_stay_in_order() {
+    for mask in [u64::MAX, 0xff << 56, 0xff, 0] {
+        with_masked_hashes(mask, || {
+            let run = run(&(0..1000).map(|key| (key * 3, Some("x"), None)).collect::<Vec<_>>());
+            let part = run.within(KeyRange { lo: run.hashes()[100], hi: run.hashes()[800] });
+            let asked = keys(&(0..3000).collect::<Vec<_>>());
+            for (number, run) in [&run, &part, &run, &part].into_iter().enumerate() {
+                let (mut wanted, mut found): (Vec<u32>, Vec<(u32, usize)>) = ((0..3000).rev().collect(), Vec::new());
+                match number {
+                    0 | 1 => run.take_held(&asked, &mut wanted, |i, row| found.push((i, row))),
+                    _ => run.take_few_held(&asked, &mut wanted, |i, row| found.push((i, row))),
+                }
+                let each = |i: u32| Some((i, run.find(&asked, i as usize)?));
+                assert_eq!(found, (0..3000).rev().filter_map(each).collect::<Vec<_>>());
+                assert_eq!(wanted, (0..3000).rev().filter(|&i| each(i).is_none()).collect::<Vec<_>>());
+            }
+        });
+    }
+}
+
+#[test]
+fn a_filter_is_made_once_it_pays_and_counts_as_memory() {
+    let run = run(&(0..1000).map(|key| (key, Some("x"), None)).collect::<Vec<_>>());
+    let (asked, bytes) = (keys(&(2000..2099).collect::<Vec<_>>()), run.nbytes());
+    run.take_few_held(&asked, &mut (0..99).collect(), |_, _| panic!("it holds none"));
+    assert_eq!(run.nbytes(), bytes);
+    run.take_few_held(&asked, &mut vec![0], |_, _| panic!("it holds none"));
+    assert!((2000..=4008).contains(&(run.nbytes() - bytes)), "16 to 32 bits a row");
+    let empty = self::run(&[]);
+    empty.take_few_held(&asked, &mut vec![0], |_, _| panic!("it holds none"));
+}

@@ -136,8 +136,9 @@ class StateMap:
 @final
 class SingleKeys:
     """Puts and gets of one key at a time, before a map without sub-keys. What is put waits here, seen by `get`, until
-    `sealed` adds all of it to the map at once; while keys wait, the map by itself does not show them."""
-    def __new__(cls, codec: Codec, map: StateMap) -> Self: ...
+    `sealed` adds all of it to the map at once; while keys wait, the map by itself does not show them. Where 16,384 keys
+    or `most_bytes` wait, they are sealed as well."""
+    def __new__(cls, codec: Codec, map: StateMap, most_bytes: int = 1 << 26) -> Self: ...
     def get(self, key: Any) -> Any:
         """The state of a key; None if it has none."""
     def contains(self, key: Any) -> bool:

@@ -15,7 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemill.errors import InvalidInput
-from tidemill.schema import conform, difference, is_unnamed, normalise, spark_json, to_arrow, to_ddl, to_duckdb
+from tidemill.schema import (
+    arrow,
+    conform,
+    difference,
+    is_unnamed,
+    normalise,
+    one_batch,
+    spark_json,
+    to_arrow,
+    to_ddl,
+    to_duckdb,
+)
 
 EVERY = (
     "a boolean, b tinyint, c smallint, d int, e bigint, f float, g double, h decimal(10,2), i string, j binary, "
@@ -262,3 +273,12 @@ def test_ddl_spark_and_duckdb_forms_mean_the_same(columns: list[tuple[str, str]]
     casts = ", ".join(f"CAST(NULL AS {to_duckdb(field.type)}) AS c{i}" for i, field in enumerate(schema))
     found = duckdb.sql(f"SELECT {casts}").to_arrow_table().schema
     assert [field.type for field in normalise(found)] == [field.type for field in schema]
+
+
+def test_rows_become_one_batch_and_what_arrow_cuts_is_refused_not_cut_off() -> None:
+    part = pa.record_batch({"a": [1, 2]})
+    table = pa.Table.from_batches([part, part])
+    assert one_batch(table, "here").to_pydict() == {"a": [1, 2, 1, 2]}
+    assert one_batch(table.schema.empty_table(), "here").num_rows == 0
+    with pytest.raises(InvalidInput, match="^source `s`: 4 rows at once have more than 2 GiB of text or list items"):
+        arrow._only([part, part], part.schema, "source `s`")

@@ -15,16 +15,19 @@ use tidemill_core::{Changes, Keys, Result};
 use crate::codec::PyCodec;
 use crate::error::Raise;
 use crate::map::PyStateMap;
-use crate::value::{Shape, Value, column_of_one};
+use crate::value::{Builder, Shape, Value, column_of_one};
 
 /// So many keys wait at most: a run of them costs little to sort, and their hash map lies in cache.
 const MOST_WAITING: usize = 1 << 14;
+/// So many bytes of keys and states wait at most: one column must hold them.
+const MOST_BYTES: usize = 64 << 20;
 
 /// Puts and gets of one key at a time, before a state map whose keys have no sub-keys.
 #[pyclass(name = "SingleKeys", module = "tidemill._native", frozen)]
 pub(crate) struct PySingleKeys {
     codec: Py<PyCodec>,
     map: Py<PyStateMap>,
+    most_bytes: usize,
     waiting: Mutex<Waiting>,
 }
 
@@ -35,17 +38,20 @@ struct Put {
     state: Option<Value>,
     updated_ms: i64,
     deadline_ms: Option<i64>,
+    nbytes: usize,
 }
 
 /// Puts by the hash of their key, and by how many other keys of that hash came before it.
 #[derive(Default)]
 struct Waiting {
     puts: HashMap<(u64, u32), (Keys, Arc<Put>)>,
+    nbytes: usize,
 }
 
 impl Waiting {
     fn put(&mut self, keys: Keys, put: Put) {
         let hash = keys.hash(0);
+        self.nbytes += put.nbytes;
         for number in 0.. {
             match self.puts.entry((hash, number)) {
                 Place::Vacant(free) => {
@@ -53,6 +59,7 @@ impl Waiting {
                     return;
                 }
                 Place::Occupied(mut there) if there.get().0.eq_at(0, &keys, 0) => {
+                    self.nbytes -= there.get().1.nbytes;
                     there.get_mut().1 = Arc::new(put);
                     return;
                 }
@@ -70,8 +77,9 @@ impl Waiting {
 #[pymethods]
 impl PySingleKeys {
     #[new]
-    fn new(codec: Py<PyCodec>, map: Py<PyStateMap>) -> Self {
-        Self { codec, map, waiting: Mutex::default() }
+    #[pyo3(signature = (codec, map, most_bytes=MOST_BYTES))]
+    fn new(codec: Py<PyCodec>, map: Py<PyStateMap>, most_bytes: usize) -> Self {
+        Self { codec, map, most_bytes, waiting: Mutex::default() }
     }
 
     fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -106,18 +114,20 @@ impl PySingleKeys {
         deadline_ms: Option<i64>,
     ) -> PyResult<()> {
         let (key, keys) = self.keys(py, key)?;
-        let state = Some(self.codec.get().parsed_state(state)?);
-        self.add(py, keys, Put { key, state, updated_ms, deadline_ms })
+        let state = self.codec.get().parsed_state(state)?;
+        let nbytes = key.nbytes(py)? + state.nbytes(py)?;
+        self.add(py, keys, Put { key, state: Some(state), updated_ms, deadline_ms, nbytes })
     }
 
     fn remove(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, keys) = self.keys(py, key)?;
-        self.add(py, keys, Put { key, state: None, updated_ms: 0, deadline_ms: None })
+        let nbytes = key.nbytes(py)?;
+        self.add(py, keys, Put { key, state: None, updated_ms: 0, deadline_ms: None, nbytes })
     }
 
     /// The map, with all that waited.
     fn sealed(&self, py: Python<'_>) -> PyResult<Py<PyStateMap>> {
-        self.seal(py, self.lock(py))?;
+        self.seal(py, &mut self.lock(py))?;
         Ok(self.map.clone_ref(py))
     }
 }
@@ -143,34 +153,42 @@ impl PySingleKeys {
     }
 
     fn add(&self, py: Python<'_>, keys: Keys, put: Put) -> PyResult<()> {
-        let mut waiting = self.lock(py);
+        let waiting = &mut *self.lock(py);
+        if put.nbytes >= self.most_bytes {
+            self.seal(py, waiting)?;
+            return self.change(py, &[&put]); // it never waits: what is refused would be refused for ever
+        }
         waiting.put(keys, put);
-        if waiting.puts.len() < MOST_WAITING { Ok(()) } else { self.seal(py, waiting) }
+        let is_full = waiting.puts.len() >= MOST_WAITING || waiting.nbytes >= self.most_bytes;
+        if is_full { self.seal(py, waiting) } else { Ok(()) }
     }
 
-    fn seal(&self, py: Python<'_>, mut waiting: MutexGuard<'_, Waiting>) -> PyResult<()> {
+    fn seal(&self, py: Python<'_>, waiting: &mut Waiting) -> PyResult<()> {
         if waiting.puts.is_empty() {
             return Ok(());
         }
-        let changes = changes(py, self.codec.get(), &waiting)?;
-        py.detach(|| self.map.get().change(&changes)).raise(py)?;
+        self.change(py, &waiting.puts.values().map(|(_, put)| put.as_ref()).collect::<Vec<_>>())?;
         waiting.puts.clear();
+        waiting.nbytes = 0;
         Ok(())
+    }
+
+    /// Adds puts to the map, all or none.
+    fn change(&self, py: Python<'_>, puts: &[&Put]) -> PyResult<()> {
+        let changes = changes(py, self.codec.get(), puts)?;
+        py.detach(|| self.map.get().change(&changes)).raise(py)
     }
 }
 
-/// All that waits, in no order: a key is there once.
-fn changes(py: Python<'_>, codec: &PyCodec, waiting: &Waiting) -> PyResult<Changes> {
-    let puts: Vec<&Put> = waiting.puts.values().map(|(_, put)| put.as_ref()).collect();
+/// What these puts change, in no order: a key is there once.
+fn changes(py: Python<'_>, codec: &PyCodec, puts: &[&Put]) -> PyResult<Changes> {
     let (mut keys, mut states) = (codec.key.builders(), codec.state.builders());
     let nothing = codec.state.nothing();
-    for put in &puts {
+    for put in puts {
         codec.key.append(py, &put.key, &mut keys)?;
         codec.state.append(py, put.state.as_ref().unwrap_or(&nothing), &mut states)?;
     }
-    let finished = |columns: Vec<crate::value::Builder>| -> Result<Vec<ArrayRef>> {
-        columns.into_iter().map(|column| Ok(column.finish()?)).collect()
-    };
+    let finished = |columns: Vec<Builder>| columns.into_iter().map(Builder::finish).collect::<Result<_>>();
     Ok(Changes {
         keys: finished(keys).raise(py)?,
         sub_keys: Vec::new(),

@@ -5,6 +5,10 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use arrow_schema::ArrowError;
+
+use crate::offsets;
+
 /// What a call of the engine answers.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -44,14 +48,12 @@ impl StdError for Error {
     }
 }
 
-impl From<arrow_schema::ArrowError> for Error {
+impl From<ArrowError> for Error {
     /// Arrays are checked where they come in, so a complaint of arrow's is a bug of ours, or a limit of its formats.
-    fn from(error: arrow_schema::ArrowError) -> Self {
+    fn from(error: ArrowError) -> Self {
         match error {
-            arrow_schema::ArrowError::OffsetOverflowError(bytes) => Self::InvalidInput(format!(
-                "a column of text or binary would hold {bytes} bytes in one key range, at most 2 GiB fit\n\
-                 hint: run with more tasks, so that a range holds fewer rows"
-            )),
+            ArrowError::OffsetOverflowError(_) => offsets::overflow(),
+            ArrowError::InvalidArgumentError(text) if text.starts_with("offset overflow") => offsets::overflow(),
             other => Self::InternalError(format!("arrow refused arrays that the engine made: {other}")),
         }
     }

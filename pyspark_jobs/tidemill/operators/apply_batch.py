@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import is_unnamed, matching, to_arrow
+from ..schema import is_unnamed, matching, one_batch, to_arrow
 from ..state.columns import MapColumns
 from .contract import Declared, Defaults, Input, OnError, check_on_error, key_schema
 from .initial import Initial
-from .keys import KeySet, KeyValues, batch_of, in_hash_order, repeated, shown
+from .keys import KeySet, KeyValues, in_hash_order, repeated, shown
 
 STATE_MAP = "state"
 
@@ -144,7 +144,7 @@ class ApplyBatch:
         self._counts["rows"] += rows.num_rows
         made = self._applied(rows, KeySet(rows.select(self._key)), pass_)
         self._keep_aside(chunks)
-        return batch_of(in_hash_order(pa.concat_tables(made), self._key))
+        return self._one_batch(in_hash_order(pa.concat_tables(made), self._key))
 
     def put_aside(self) -> list[tuple[int, Any, list[str]]]:
         """The rows of keys whose calls failed, where `on_error` says so."""
@@ -165,7 +165,7 @@ class ApplyBatch:
                 key = tuple(keys.keys.to_pylist()[0].values())
                 self._failed.append((keys.keys, f"{error.first_line} for key `{shown(key)}`"))
                 return [self.operator.output_schema.empty_table()]
-        of_rows, half = batch_of(rows.select(self._key)), keys.keys.num_rows // 2
+        of_rows, half = self._one_batch(rows.select(self._key)), keys.keys.num_rows // 2
         made = []
         for part in (keys.keys.slice(0, half), keys.keys.slice(half)):
             own = KeySet(pa.Table.from_batches([part]))
@@ -185,13 +185,16 @@ class ApplyBatch:
         self._replace(known, states, pass_)
         return made
 
+    def _one_batch(self, rows: pa.Table) -> pa.RecordBatch:
+        return one_batch(rows, f"operator `{self.operator.name}`")
+
     def _keep_aside(self, chunks: Sequence[pa.RecordBatch]) -> None:
         failed, self._failed = self._failed, []
         if not failed:
             return
         keys, why = zip(*failed, strict=True)
         self._counts["failed"] += len(failed)
-        reasons = KeyValues(batch_of(pa.Table.from_batches(keys)), pa.array(why, pa.string()))
+        reasons = KeyValues(self._one_batch(pa.Table.from_batches(keys)), pa.array(why, pa.string()))
         for number, chunk in enumerate(chunks):
             of_rows = reasons.of(chunk.select(self._key))
             rows = chunk.filter(of_rows.is_valid())
@@ -236,10 +239,10 @@ class ApplyBatch:
             if made.column(name).null_count:
                 raise InvalidInput(f"{what} a key whose state is null", hint="leave a key out to remove its state")
         self._check_keys(made, keys, "state")
-        return batch_of(made)
+        return self._one_batch(made)
 
     def _check_keys(self, made: pa.Table, keys: KeySet, part: str) -> None:
-        own = batch_of(made.select(self._key))
+        own = self._one_batch(made.select(self._key))
         foreign = own.filter(pc.invert(keys.holds(own)))
         if foreign.num_rows:
             key = tuple(foreign.slice(0, 1).to_pylist()[0].values())

@@ -12,14 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
+from ..schema import one_batch
 
 _END = 2**64 - 1
-
-
-def batch_of(table: pa.Table) -> pa.RecordBatch:
-    """The rows as one batch."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 class KeySet:
@@ -29,7 +24,7 @@ class KeySet:
         self._map = _native.StateMap.open(
             _native.MapSchema("keys", keys.schema, pa.schema([]), pa.schema([])), [], 0, _END
         )
-        batch = batch_of(keys)
+        batch = one_batch(keys, "keys")
         if batch.num_rows:
             self._map.put_many(batch, batch.select([]), 0)
         self.keys: pa.RecordBatch = self._map.scan().select(keys.schema.names)
@@ -58,7 +53,7 @@ class KeyValues:
 
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
     """Each key that comes more than once, and how often."""
-    rows = batch_of(keys)
+    rows = one_batch(keys, "keys")
     if pc.count_distinct(_native.key_hashes(rows)).as_py() == rows.num_rows:
         return
     distinct = KeySet(keys).keys
@@ -70,7 +65,7 @@ def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
 
 def in_hash_order(rows: pa.Table, key: list[str]) -> pa.Table:
     """The rows in the order of (hash, key bytes), those of one key in the order they had."""
-    return rows.take(_native.key_order(batch_of(rows.select(key))))
+    return rows.take(_native.key_order(one_batch(rows.select(key), "keys")))
 
 
 def cells(key: Any, columns: pa.Schema) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, has_map, matching, normalise
+from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, has_map, matching, normalise, one_batch
 from .cells import array_of
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duck import literal, quoted, to_duckdb
@@ -32,6 +32,7 @@ __all__ = [
     "literal",
     "matching",
     "normalise",
+    "one_batch",
     "quoted",
     "spark_json",
     "to_arrow",

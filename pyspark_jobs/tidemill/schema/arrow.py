@@ -102,6 +102,24 @@ def matching(rows: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
     return conform(rows, schema, what)
 
 
+def one_batch(table: pa.Table, what: str) -> pa.RecordBatch:
+    """The rows as one batch; nothing is copied where they lie in one chunk already.
+
+    `InvalidInput` where a column holds more text than an Arrow array takes; `what` says whose rows they are.
+    """
+    return _only(table.combine_chunks().to_batches(), table.schema, what)
+
+
+def _only(batches: list[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.RecordBatch:
+    if len(batches) > 1:  # INVARIANT: Arrow cut what does not fit: no part is taken for the whole
+        rows = sum(batch.num_rows for batch in batches)
+        raise InvalidInput(
+            f"{what}: {rows} rows at once have more than 2 GiB of text or list items in a column",
+            hint="handle fewer rows at once: in a pipeline by `tidemill.block_rows` or by more tasks",
+        )
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
 def has_map(kind: pa.DataType) -> bool:
     """Whether a type is a map or has one in it."""
     return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))

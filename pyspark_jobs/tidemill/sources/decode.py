@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ..schema import one_batch
 from .contract import REJECT_SCHEMA, Block
 from .delimited import Decoded
 from .rejects import FAILFAST, Reject, error, tabled
@@ -43,10 +44,10 @@ def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Ite
             continue
         waiting = pa.concat_tables([waiting, reading.finish(part.rows)])
         while waiting.num_rows >= block_rows:
-            yield Block(number, _batch(waiting.slice(0, block_rows)), _taken(rejects, reading))
+            yield Block(number, _batch(waiting.slice(0, block_rows), reading), _taken(rejects, reading))
             number, waiting = number + 1, waiting.slice(block_rows)
     if waiting.num_rows or rejects:
-        yield Block(number, _batch(waiting), _taken(rejects, reading))
+        yield Block(number, _batch(waiting, reading), _taken(rejects, reading))
 
 
 def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
@@ -63,7 +64,5 @@ def _taken(rejects: list[Reject], reading: Reading) -> pa.Table | None:
     return table
 
 
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    """One batch of one chunk; nothing is copied where the rows lie in one chunk already."""
-    found = table.combine_chunks().to_batches()
-    return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
+def _batch(table: pa.Table, reading: Reading) -> pa.RecordBatch:
+    return one_batch(table, f"source `{reading.source}`: a block of {reading.path}")

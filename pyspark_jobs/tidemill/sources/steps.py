@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import conform, difference, normalise, to_arrow
+from ..schema import conform, difference, normalise, one_batch, to_arrow
 from ..schema.arrow import check_names
 from ..settings import unknown
 from . import duck, sql
@@ -140,7 +140,7 @@ class Sql(_Plain):
                 fields.append(pa.field(name.removeprefix(sql.ALIAS), column.type))
                 columns.append(column)
         table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
-        return _one_batch(conform(table, normalise(table.schema), "sql"))
+        return one_batch(conform(table, normalise(table.schema), "sql"), "sql")
 
     def _run(self, rows: pa.Table, time_zone: str) -> pa.Table:
         hidden = tuple(name for name in HIDDEN if name in rows.schema.names)
@@ -179,7 +179,7 @@ class MapBatches(_Plain):
         made = self.fn(given)
         name = getattr(self.fn, "__qualname__", repr(self.fn))
         if isinstance(made, pa.Table):
-            made = _one_batch(made)
+            made = one_batch(made, f"map_batches: `{name}`")
         if not isinstance(made, pa.RecordBatch):
             raise InvalidInput(f"map_batches: `{name}` returned {type(made).__name__}, expected a pyarrow.RecordBatch")
         differs = difference(self._made, normalise(made.schema))
@@ -198,8 +198,3 @@ def _with_hidden(made: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
     hidden = [name for name in HIDDEN if name in rows.schema.names]
     schema = pa.schema([*made.schema, *(rows.schema.field(name) for name in hidden)])
     return pa.RecordBatch.from_arrays([*made.columns, *(rows.column(name) for name in hidden)], schema=schema)
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    found = table.combine_chunks().to_batches()
-    return found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)

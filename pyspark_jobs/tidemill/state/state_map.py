@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..schema import conform, is_unnamed, normalise, to_arrow
+from ..schema import conform, is_unnamed, normalise, one_batch, to_arrow
 from .columns import SYSTEM_COLUMNS
 
 _HASHES = (0, 2**64 - 1)
@@ -249,8 +249,7 @@ class StateMap:
             found = columns.schema
         if found.names != expected.names or found.types != expected.types:
             raise InvalidInput(f"StateMap: expected {what} of ({_listed(expected)}), found ({_listed(found)})")
-        (batch,) = columns.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], found)]
-        return batch
+        return one_batch(columns, f"StateMap: {what}")
 
     def __repr__(self) -> str:
         return f"StateMap(({_listed(self._key)}) -> ({_listed(self._state)}), {len(self)} keys)"

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from .._native import StateMap
 from ..protocol.records import HASH_END, Segment
+from ..schema import one_batch
 from ..store import Store
 from .cache import RunCache
 from .columns import MapColumns
@@ -28,5 +29,4 @@ def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:
     known = StateMap.open(columns.engine(), [], 0, HASH_END)
     nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * keys.num_rows, pa.struct([])))
     known.put_many(keys, nothing, 0)
-    (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)]
-    return known.get_many(batch)[0]
+    return known.get_many(one_batch(rows, "keys"))[0]

@@ -112,5 +112,5 @@ impl Growing {
 }
 
 fn columns(builders: Vec<Builder>) -> Result<Vec<ArrayRef>> {
-    builders.into_iter().map(|builder| Ok(builder.finish()?)).collect()
+    builders.into_iter().map(Builder::finish).collect()
 }

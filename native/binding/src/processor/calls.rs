@@ -345,7 +345,7 @@ impl<'a, 'py> Run<'a, 'py> {
                 });
             }
         };
-        let columns = columns.into_iter().map(|builder| Ok(builder.finish()?)).collect::<Result<_>>()?;
+        let columns = columns.into_iter().map(Builder::finish).collect::<Result<_>>()?;
         let outputs = crate::arrow::batch(self.of.output_schema.clone(), columns, emitted_by.len())?;
         Ok((outputs, emitted_by))
     }

@@ -36,7 +36,7 @@ impl<'a> Puts<'a> {
 
     /// All of it; `removed` are rows that go, `positions` the sub-keys where `add` was given none.
     pub(super) fn finish(self, removed: Vec<usize>, positions: Vec<arrow_array::ArrayRef>) -> Result<Written> {
-        let columns = |builders: Vec<Builder>| builders.into_iter().map(|one| Ok(one.finish()?)).collect::<Result<_>>();
+        let columns = |builders: Vec<Builder>| builders.into_iter().map(Builder::finish).collect::<Result<_>>();
         let sub_keys = if self.sub_key.is_some() { columns(self.sub_keys)? } else { positions };
         Ok(Written { removed, keys: self.keys, sub_keys, values: columns(self.values)? })
     }

@@ -9,9 +9,10 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, MapArray, StringArray, StructArray};
 use arrow_buffer::OffsetBuffer;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_schema::{DataType, FieldRef, Fields};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
+use tidemill_core::{Error, Result, offsets};
 
 use super::Value;
 use crate::error::Raise;
@@ -59,7 +60,7 @@ impl Builder {
     }
 
     /// The column, of the type it was made for.
-    pub(crate) fn finish(mut self) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn finish(mut self) -> Result<ArrayRef> {
         self.cells.finish(&self.data_type)
     }
 }
@@ -69,11 +70,15 @@ pub(crate) fn column_of_one(py: Python<'_>, value: &Value, data_type: &DataType)
     Ok(match (data_type, value) {
         (DataType::Int64, Value::Int(value)) => Arc::new(Int64Array::new(vec![*value].into(), None)),
         (DataType::Float64, Value::Float(value)) => Arc::new(Float64Array::new(vec![*value].into(), None)),
-        (DataType::Utf8, Value::Text(text)) => Arc::new(StringArray::from_iter_values([text.to_str(py)?])),
+        (DataType::Utf8, Value::Text(text)) => {
+            let text = text.to_str(py)?;
+            check_room(py, &[], text.as_bytes())?;
+            Arc::new(StringArray::from_iter_values([text]))
+        }
         _ => {
             let mut column = Builder::new(data_type);
             column.append(py, value)?;
-            column.finish().map_err(tidemill_core::Error::from).raise(py)?
+            column.finish().raise(py)?
         }
     })
 }
@@ -125,9 +130,16 @@ impl Cells {
             (Self::Float32(cells), _) => cells.append_null(),
             (Self::Decimal(cells), Value::Decimal(value)) => cells.append_value(*value),
             (Self::Decimal(cells), _) => cells.append_null(),
-            (Self::Text(cells), Value::Text(text)) => cells.append_value(text.to_str(py)?),
+            (Self::Text(cells), Value::Text(text)) => {
+                let text = text.to_str(py)?;
+                check_room(py, cells.values_slice(), text.as_bytes())?;
+                cells.append_value(text);
+            }
             (Self::Text(cells), _) => cells.append_null(),
-            (Self::Binary(cells), Value::Bytes(bytes)) => cells.append_value(bytes),
+            (Self::Binary(cells), Value::Bytes(bytes)) => {
+                check_room(py, cells.values_slice(), bytes)?;
+                cells.append_value(bytes);
+            }
             (Self::Binary(cells), _) => cells.append_null(),
             (Self::List(lists, items), Value::List(values)) => {
                 lists.append(Some(values.len()));
@@ -149,7 +161,7 @@ impl Cells {
         Ok(())
     }
 
-    fn finish(&mut self, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    fn finish(&mut self, data_type: &DataType) -> Result<ArrayRef> {
         Ok(match self {
             Self::Bool(cells) => Arc::new(cells.finish()),
             Self::Int8(cells) => Arc::new(cells.finish()),
@@ -180,13 +192,15 @@ impl Lists {
         self.lengths.push(length.unwrap_or(0));
     }
 
-    fn offsets(&mut self) -> Result<OffsetBuffer<i32>, ArrowError> {
-        let items: usize = self.lengths.iter().sum();
-        if i32::try_from(items).is_err() {
-            return Err(ArrowError::OffsetOverflowError(items));
-        }
+    fn offsets(&mut self) -> Result<OffsetBuffer<i32>> {
+        offsets::check(self.lengths.iter().sum())?;
         Ok(OffsetBuffer::from_lengths(std::mem::take(&mut self.lengths)))
     }
+}
+
+/// Arrow's builders panic where their 32-bit offsets end.
+fn check_room(py: Python<'_>, there: &[u8], more: &[u8]) -> PyResult<()> {
+    offsets::check(there.len() + more.len()).raise(py)
 }
 
 fn append_int<T>(cells: &mut PrimitiveBuilder<T>, value: &Value) -> PyResult<()>
@@ -223,17 +237,17 @@ fn append_struct(
     }
 }
 
-fn finish_list(lists: &mut Lists, items: &mut Builder, data_type: &DataType) -> Result<ListArray, ArrowError> {
+fn finish_list(lists: &mut Lists, items: &mut Builder, data_type: &DataType) -> Result<ListArray> {
     let DataType::List(item) = data_type else { return Err(mismatch(data_type)) };
     let values = items.cells.finish(&items.data_type)?;
-    ListArray::try_new(item.clone(), lists.offsets()?, values, lists.nulls.finish())
+    Ok(ListArray::try_new(item.clone(), lists.offsets()?, values, lists.nulls.finish())?)
 }
 
-fn finish_map(lists: &mut Lists, pair: &mut (Builder, Builder), data_type: &DataType) -> Result<MapArray, ArrowError> {
+fn finish_map(lists: &mut Lists, pair: &mut (Builder, Builder), data_type: &DataType) -> Result<MapArray> {
     let DataType::Map(entries, ordered) = data_type else { return Err(mismatch(data_type)) };
     let columns = vec![pair.0.cells.finish(&pair.0.data_type)?, pair.1.cells.finish(&pair.1.data_type)?];
     let rows = StructArray::try_new(fields_of(entries), columns, None)?;
-    MapArray::try_new(entries.clone(), lists.offsets()?, rows, lists.nulls.finish(), *ordered)
+    Ok(MapArray::try_new(entries.clone(), lists.offsets()?, rows, lists.nulls.finish(), *ordered)?)
 }
 
 fn finish_struct(
@@ -241,10 +255,10 @@ fn finish_struct(
     rows: usize,
     columns: &mut [Builder],
     data_type: &DataType,
-) -> Result<StructArray, ArrowError> {
+) -> Result<StructArray> {
     let DataType::Struct(fields) = data_type else { return Err(mismatch(data_type)) };
-    let columns = columns.iter_mut().map(|column| column.cells.finish(&column.data_type)).collect::<Result<_, _>>()?;
-    StructArray::try_new_with_length(fields.clone(), columns, nulls.finish(), rows)
+    let columns = columns.iter_mut().map(|column| column.cells.finish(&column.data_type)).collect::<Result<_>>()?;
+    Ok(StructArray::try_new_with_length(fields.clone(), columns, nulls.finish(), rows)?)
 }
 
 fn fields_of(entries: &FieldRef) -> Fields {
@@ -254,6 +268,6 @@ fn fields_of(entries: &FieldRef) -> Fields {
     }
 }
 
-fn mismatch(data_type: &DataType) -> ArrowError {
-    ArrowError::SchemaError(format!("a column of {data_type} was built as another type"))
+fn mismatch(data_type: &DataType) -> Error {
+    Error::InternalError(format!("a column of {data_type} was built as another type"))
 }

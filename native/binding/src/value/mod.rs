@@ -39,3 +39,19 @@ pub(crate) enum Value {
     List(Vec<Value>),
     Map(Vec<(Value, Value)>),
 }
+
+impl Value {
+    /// Bytes that it takes in memory, about, and at least those of its text.
+    pub(crate) fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        let all = |values: &[Self]| values.iter().map(|value| value.nbytes(py)).sum::<PyResult<usize>>();
+        let pair = |(key, value): &(Self, Self)| Ok(key.nbytes(py)? + value.nbytes(py)?);
+        Ok(size_of::<Self>()
+            + match self {
+                Self::Text(text) => text.to_str(py)?.len(),
+                Self::Bytes(bytes) => bytes.len(),
+                Self::Struct(values) | Self::List(values) => all(values)?,
+                Self::Map(entries) => entries.iter().map(pair).sum::<PyResult<usize>>()?,
+                _ => 0,
+            })
+    }
+}

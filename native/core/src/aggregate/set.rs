@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray, new_empty_array};
-use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
 use arrow_select::interleave::interleave;
 
 use super::Accumulator;
 use crate::error::Result;
 use crate::key::Keys;
+use crate::offsets;
 
 /// The type of a set of values.
 pub(super) fn set_of(value: &DataType) -> DataType {
@@ -99,7 +99,7 @@ impl Accumulator for Set {
         let picks: Vec<At> = self.members.iter().flatten().copied().collect();
         let sources: Vec<&dyn Array> = self.columns.iter().map(AsRef::as_ref).collect();
         let values = if picks.is_empty() { new_empty_array(&self.value) } else { interleave(&sources, &picks)? };
-        let offsets = OffsetBuffer::from_lengths(self.members.iter().map(Vec::len));
+        let offsets = offsets::of_lengths(self.members.iter().map(Vec::len))?;
         Ok(Arc::new(ListArray::try_new(item(&self.value), offsets, values, None)?))
     }
 }

@@ -10,11 +10,12 @@ mod sketch;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, BinaryArray, Int64Array};
+use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
 
 use super::Accumulator;
 use crate::error::Result;
+use crate::offsets;
 use sketch::Sketch;
 
 /// Bits of a hash that choose a register: the fewest and the most that there are tables for.
@@ -54,7 +55,7 @@ impl Accumulator for ApproximateCount {
 
     fn partials(&self) -> Result<Vec<ArrayRef>> {
         let bytes = self.sketches.iter().map(|sketch| sketch.to_bytes(self.precision));
-        Ok(vec![Arc::new(BinaryArray::from_iter_values(bytes))])
+        Ok(vec![Arc::new(offsets::binary(bytes)?)])
     }
 
     fn result(&self) -> Result<ArrayRef> {

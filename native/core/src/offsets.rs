@@ -1,0 +1,101 @@
+//! Where the texts and lists of a column end: 32-bit numbers, as Arrow and Spark have them, so a column has a limit.
+//!
+//! INVARIANT: what does not fit is one clear error, never a panic.
+
+use arrow_array::BinaryArray;
+use arrow_buffer::{Buffer, OffsetBuffer};
+
+use crate::error::{Error, Result};
+
+/// Most bytes of text or binary, or items of lists, in a column.
+const MOST: usize = i32::MAX as usize;
+
+/// `InvalidInput` unless a column can hold so many bytes of text or binary, or so many items of lists.
+pub fn check(total: usize) -> Result<()> {
+    check_at_most(total, MOST)
+}
+
+/// Where parts of these lengths end.
+pub(crate) fn of_lengths(lengths: impl Iterator<Item = usize> + Clone) -> Result<OffsetBuffer<i32>> {
+    check(lengths.clone().fold(0, usize::saturating_add))?;
+    Ok(OffsetBuffer::from_lengths(lengths))
+}
+
+/// A column of these bytes, none of them null.
+pub(crate) fn binary(cells: impl Iterator<Item = Vec<u8>>) -> Result<BinaryArray> {
+    binary_at_most(cells, MOST)
+}
+
+fn binary_at_most(cells: impl Iterator<Item = Vec<u8>>, most: usize) -> Result<BinaryArray> {
+    let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+    for cell in cells {
+        check_at_most(bytes.len() + cell.len(), most)?;
+        bytes.extend_from_slice(&cell);
+        lengths.push(cell.len());
+    }
+    Ok(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), Buffer::from_vec(bytes), None)?)
+}
+
+fn check_at_most(total: usize, most: usize) -> Result<()> {
+    if total <= most { Ok(()) } else { Err(overflow()) }
+}
+
+/// What is said of a column that does not fit.
+pub(crate) fn overflow() -> Error {
+    Error::InvalidInput(format!(
+        "a column would hold more than {MOST} bytes of text or binary, or items of lists, in one key range\n\
+         hint: run with more tasks, so that a range holds fewer rows, or keep less in each row"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Array, ArrayRef, ListArray, NullArray};
+    use arrow_schema::Field;
+
+    use super::*;
+    use crate::run::{Pick, gather};
+
+    #[test]
+    fn what_does_not_fit_is_an_error_that_says_so() {
+        assert!(check(MOST).is_ok());
+        let said = check(MOST + 1).unwrap_err().to_string();
+        assert!(
+            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items of lists")
+        );
+        assert!(said.contains("\nhint: run with more tasks"));
+        assert_eq!(&*of_lengths([2, 0, 3].into_iter()).unwrap(), &[0, 2, 2, 5]);
+        assert!(of_lengths([MOST, 1].into_iter()).is_err());
+        assert!(of_lengths([usize::MAX, 1].into_iter()).is_err());
+    }
+
+    #[test]
+    fn bytes_are_collected_up_to_the_limit() {
+        let cells = [vec![1, 2], vec![], vec![3]];
+        let column = binary_at_most(cells.clone().into_iter(), 3).unwrap();
+        assert_eq!(column.iter().flatten().collect::<Vec<_>>(), cells);
+        assert!(binary_at_most(cells.into_iter(), 2).is_err());
+    }
+
+    /// One row: a list of all of `items`.
+    fn list(items: ArrayRef) -> ArrayRef {
+        let offsets = OffsetBuffer::new(vec![0, items.len() as i32].into());
+        let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+        Arc::new(ListArray::new(item, offsets, items, None))
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_together_are_refused() {
+        let nulls = list(Arc::new(NullArray::new(1 << 30))); // they take no memory
+        for half in [list(nulls.clone()), nulls] {
+            let all = |sources: &[&dyn Array], picks: &[Pick]| gather(half.data_type(), sources, picks);
+            let (first, second) = (Pick::new(0, 0), Pick::new(1, 0));
+            assert_eq!(all(&[&half], &[first]).unwrap().len(), 1);
+            for refused in [all(&[&half], &[first, first]), all(&[&half, &half], &[first, second])] {
+                assert!(refused.unwrap_err().to_string().starts_with("a column would hold more than"));
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+"""Puts of single keys wait in a hash map: how many of them do, by count and by bytes, and that none is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from tidemill._native import Codec, MapSchema, SingleKeys, StateMap
+
+NOTHING = pa.schema([])
+
+
+def single_keys(state: pa.DataType, most_bytes: int) -> tuple[SingleKeys, StateMap]:
+    schema = MapSchema("m", pa.schema([("key", pa.int64())]), NOTHING, pa.schema([("state", state)]))
+    states = StateMap.open(schema, [], 0, 2**64 - 1)
+    return SingleKeys(Codec(schema, True, True, "UTC"), states, most_bytes), states
+
+
+def sealed(states: StateMap) -> int:
+    """How many keys the map has by itself."""
+    return len(states)
+
+
+def test_puts_are_sealed_when_their_text_is_as_long_as_may_wait() -> None:
+    for text, data in (("é" * 200, pa.string()), (b"x" * 400, pa.binary())):
+        keys, states = single_keys(data, 1700)
+        waited = []
+        for key in range(10):
+            keys.put(key, text, 1)
+            waited.append(key + 1 - sealed(states))
+        assert waited == [1, 2, 3, 0, 1, 2, 3, 0, 1, 2]
+        assert [keys.get(key) for key in range(11)] == [text] * 10 + [None]
+        assert len(keys.sealed()) == 10
+
+
+def test_nested_states_count_with_all_that_is_in_them() -> None:
+    entries = pa.map_(pa.string(), pa.list_(pa.struct([("x", pa.string())])))
+    keys, states = single_keys(entries, 3000)
+    value: Any = {"k" * 100: [{"x": "y" * 800}], "l" * 100: [None]}
+    for key in range(4):
+        keys.put(key, value, 1)
+    assert sealed(states) == 3
+    assert [keys.get(key) for key in range(4)] == [keys.get(0)] * 4
+
+
+def test_a_key_that_is_put_again_counts_once() -> None:
+    keys, states = single_keys(pa.string(), 1700)
+    for _ in range(50):
+        keys.put(1, "x" * 400, 1)
+    for _ in range(50):
+        keys.remove(2)
+    assert sealed(states) == 0
+    keys.put(3, "x" * 400, 1)
+    keys.put(4, "x" * 400, 1)
+    keys.put(5, "x" * 400, 1)
+    assert sealed(states) == 4
+
+
+def test_a_state_that_is_larger_than_may_wait_goes_into_the_map_at_once_behind_what_waited() -> None:
+    keys, states = single_keys(pa.string(), 1000)
+    keys.put(1, "before", 1)
+    keys.put(1, "x" * 1000, 2)
+    assert sealed(states) == 1 and keys.get(1) == "x" * 1000
+    keys.put(1, "after", 3)
+    assert keys.get(1) == "after"
+    assert keys.sealed().scan().column("state").to_pylist() == ["after"]
+
+
+def test_as_many_keys_wait_as_lie_in_cache() -> None:
+    keys, states = single_keys(pa.int64(), 1 << 30)
+    for key in range((1 << 14) + 1):
+        keys.put(key, key, 1)
+    assert sealed(states) == 1 << 14

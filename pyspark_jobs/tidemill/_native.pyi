@@ -188,9 +188,12 @@ class Operator:
     def prepared_schema(self) -> pa.Schema:
         """The columns of `Prepared.rows`: key columns first."""
     def prepare(self, rows: pa.RecordBatch, pass_: Pass, combine: bool = True) -> Prepared:
-        """Takes late rows out, and combines what can be combined: `rows` are exactly one block then. Without `combine`
-        (a further stage, fed by an operator's outputs) each row stays by itself, so that rows are folded one by one.
-        Columns are found by name; others than the operator's own are ignored."""
+        """Takes late rows out, and combines what can be combined: `rows` are the next block of a split then, and may be
+        kept back until `rest`. Without `combine` (a further stage, fed by an operator's outputs) each row stays by
+        itself, so that rows are folded one by one. Columns are found by name; others than the operator's own are
+        ignored."""
+    def rest(self) -> pa.RecordBatch | None:
+        """What `prepare` has kept back, asked for at the end of a split; None where there is nothing."""
     def open(self, maps: Sequence[StateMap]) -> None:
         """Takes forks of the maps, which are of `map_schemas()` in this order."""
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:

@@ -57,6 +57,9 @@ class Handle:
     def prepare(self, rows, pass_, combine=True):
         return Prepared(rows.select(self.operator.output_schema.names))
 
+    def rest(self):
+        return None
+
     def open(self, maps):
         (self.map,) = maps
 

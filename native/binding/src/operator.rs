@@ -156,10 +156,15 @@ impl PyOperator {
     #[pyo3(signature = (rows, pass_, combine=true))]
     fn prepare(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, pass_: &PyPass, combine: bool) -> PyResult<PyPrepared> {
         let rows = batch_in(rows)?;
-        let combine = if combine { Combine::Block } else { Combine::Nothing };
+        let combine = if combine { Combine::Split } else { Combine::Nothing };
         let prepared = py.detach(|| self.task()?.operator.prepare(&rows, &pass_.pass, combine)).raise(py)?;
         let Prepared { rows, late } = prepared;
         Ok(PyPrepared { rows, late })
+    }
+
+    fn rest<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let rest = py.detach(|| self.task()?.operator.rest()).raise(py)?;
+        rest.map(|rows| batch_out(py, &rows)).transpose()
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]

@@ -105,7 +105,7 @@ impl World {
         let input = RecordBatch::try_new(columns(["key", "fate", "arm"]), input).unwrap();
         let pass =
             Pass { kind: PassKind::Data, batch_time_ms: now_ms, late_ms: None, watermark_ms: None, begins: false };
-        let chunk = self.operator.prepare(&input, &pass, Combine::Block).unwrap().rows;
+        let chunk = self.operator.prepare(&input, &pass, Combine::Split).unwrap().rows;
         let mut out = Output::new(outputs());
         self.operator.apply(&[chunk], &mut self.maps, &pass, &mut out).unwrap();
         let aside = out.take_aside().into_iter().flat_map(|aside| aside.rows).map(|at| at.row).collect();

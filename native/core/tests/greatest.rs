@@ -113,7 +113,7 @@ fn a_test_only_operator_runs_through_the_same_maps() {
     let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
     let blocks = [rows(&[("ann", 3), ("bob", 9), ("ann", 5)]), rows(&[("cid", 1), ("ann", 4)])];
     let chunks: Vec<RecordBatch> =
-        blocks.iter().map(|block| operator.prepare(block, &pass, Combine::Block).unwrap().rows).collect();
+        blocks.iter().map(|block| operator.prepare(block, &pass, Combine::Split).unwrap().rows).collect();
     assert_eq!(chunks.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2]);
 
     let mut out = Output::new(operator.output_schema());

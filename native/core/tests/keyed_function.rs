@@ -247,7 +247,7 @@ proptest! {
         for batch in batches {
             now += batch.later_ms;
             let mut pass = Pass { kind: PassKind::Data, batch_time_ms: now, late_ms: Some(watermark), watermark_ms: Some(watermark), begins: false };
-            let prepared = operator.prepare(&input(&batch.rows), &pass, Combine::Block).unwrap();
+            let prepared = operator.prepare(&input(&batch.rows), &pass, Combine::Split).unwrap();
             let rows = on_time(&batch.rows, watermark, timeout, late);
             let late_rows = prepared.late.map_or(0, |late| late.count_set_bits());
             prop_assert_eq!(prepared.rows.num_rows(), rows.len());
@@ -280,7 +280,7 @@ fn apply(
     rows: &[Row],
     pass: &Pass,
 ) -> RecordBatch {
-    let chunk = operator.prepare(&input(rows), pass, Combine::Block).unwrap().rows;
+    let chunk = operator.prepare(&input(rows), pass, Combine::Split).unwrap().rows;
     let mut out = Output::new(operator.output_schema());
     operator.apply(&[chunk], maps, pass, &mut out).unwrap();
     out.into_rows().unwrap()
@@ -352,7 +352,7 @@ fn a_row_is_late_to_the_microsecond() {
     let pass =
         Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: Some(-1), watermark_ms: Some(-1), begins: false };
     let rows = [one(1, Ask::Add, Some(-1000)), one(2, Ask::Add, Some(-999)), one(3, Ask::Add, None)];
-    let prepared = operator.prepare(&input(&rows), &pass, Combine::Block).unwrap();
+    let prepared = operator.prepare(&input(&rows), &pass, Combine::Split).unwrap();
     assert_eq!(prepared.late.unwrap().iter().collect::<Vec<_>>(), [true, false, false]);
     let times = prepared.rows.column(1).as_primitive::<TimestampMicrosecondType>();
     assert_eq!(times.iter().collect::<Vec<_>>(), [Some(-999), None]);

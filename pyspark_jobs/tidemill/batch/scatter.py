@@ -66,7 +66,7 @@ class _Sender:
         source = self.batch.job.sources[split.source]
         roots = [action for action in self.batch.job.actions if action.source == split.source]
         keyless = split_hash(split.source, split.path)
-        rows = 0
+        rows = blocks = 0
         for block in source.read(split, self.batch.plan.block_rows, self.batch.read_context()):
             received = _Block(self, number, split, block.number, keyless)
             for action in roots:
@@ -74,7 +74,12 @@ class _Sender:
             received.rejected(block.rejects)
             received.finish(block.rows.num_rows)
             rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
+            blocks = block.number + 1
             yield from received.items
+        last = _Block(self, number, split, blocks, keyless)
+        for placed in self.batch.job.at_level(0):
+            last.rest(placed)
+        yield from last.items
         self.observed.splits[str(number)] = self.observed.splits.get(str(number), 0) + rows
 
     def item(self, target: int, head: Head, rows: pa.RecordBatch | pa.Table) -> Item:
@@ -111,14 +116,24 @@ class _Block:
         self.turns: Counter[str] = Counter()
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
-        """Prepared in Rust (late rows out, combined), then cut by key range."""
+        """Prepared in Rust (late rows out, combined or kept back to be), then cut by key range."""
         operator = placed.operator
         given = flow.declared(rows, operator.input.schema)
         prepared = self.sender.handles[operator.name].prepare(given, self.sender.passes[operator.name])
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)
+        self._cut(placed, prepared.rows)
+
+    def rest(self, placed: Placed) -> None:
+        """What the operator has kept back of the split's rows."""
+        rows = self.sender.handles[placed.operator.name].rest()
+        if rows is not None:
+            self._cut(placed, rows)
+
+    def _cut(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        operator = placed.operator
         self.turns[operator.name] += 1
-        parts = _native.partition(prepared.rows, operator.maps[0].key.names, self.sender.ends)
+        parts = _native.partition(rows, operator.maps[0].key.names, self.sender.ends)
         for target, part in enumerate(parts):
             for number, piece in enumerate(pieces(part, self.sender.batch.settings.chunk_bytes)):
                 self._send(target, wire.ROWS, operator.name, piece, number, self.turns[operator.name])

@@ -131,6 +131,9 @@ class ApplyBatch:
         del pass_, combine
         return Prepared(rows.select(self._sent))
 
+    def rest(self) -> None:
+        """Nothing: no rows are kept back."""
+
     def open(self, maps: Sequence[_native.StateMap]) -> None:
         """Takes a fork of its map."""
         (state,) = maps

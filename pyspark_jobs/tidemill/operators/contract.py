@@ -48,8 +48,12 @@ class Handle(Protocol):
     def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
         """What travels of one block: `.rows`, key columns first, and `.late`, the mask of late rows or None.
 
-        With `combine` rows of one key may be folded into one; without, each row stays its own.
+        With `combine` the rows are the next block of a split: those of one key may be folded into one, and kept back
+        until `rest`; without, each row stays its own.
         """
+
+    def rest(self) -> pa.RecordBatch | None:
+        """What `prepare` has kept back of the rows of a split, asked for at its end; None where there is nothing."""
 
     def open(self, maps: Sequence[Any]) -> None:
         """Takes the state maps of one key range, in the order of `BoundOperator.maps`."""

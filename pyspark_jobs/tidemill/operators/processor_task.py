@@ -58,6 +58,9 @@ class ProcessorTask:
             self.inner = self._native(handle)
         return self.inner.prepare(rows, pass_, combine)
 
+    def rest(self) -> None:
+        """Nothing: no rows are kept back."""
+
     def open(self, maps: Sequence[Any]) -> None:
         """Calls `init`, and takes the maps."""
         handle = self._handle()

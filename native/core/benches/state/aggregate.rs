@@ -1,4 +1,4 @@
-//! The operator `agg` over one batch, many rows a key: a block combined, then folded into the state.
+//! The operator `agg` over one batch, many rows a key: blocks combined, then folded into the state.
 
 use std::sync::Arc;
 
@@ -15,22 +15,24 @@ use crate::{Answer, Scenario, timed};
 
 /// How many rows a key of the batch has, on average.
 const ROWS_A_KEY: u64 = 10;
+/// Rows of a block, as a pipeline has them where it says nothing else.
+const BLOCK_ROWS: usize = 131_072;
 
-pub(crate) struct Aggregate {
+pub(crate) struct Aggregate<K> {
     keys: u64,
     rows: u64,
     map: StateMap,
     operator: AggregateOperator,
-    peer: Option<Totals<i64>>,
+    peer: Option<Totals<K>>,
 }
 
-impl Aggregate {
+impl<K: Key> Aggregate<K> {
     pub(crate) fn new(keys: u64, rows: u64) -> Self {
-        let map = world::map::<i64>(keys, |_| None);
+        let map = world::map::<K>(keys, |_| None);
         let spec = AggregateSpec {
             name: "totals".into(),
             key: vec!["key".into()],
-            input: Arc::new(columns()),
+            input: Arc::new(columns::<K>()),
             functions: vec![call("count", Function::Count, None), call("sum", Function::Sum, Some("amount"))],
             window: None,
             key_time: None,
@@ -39,41 +41,45 @@ impl Aggregate {
     }
 
     /// The keys of a batch: some of all, and each about ten times.
-    fn numbers(&self, batch: u64) -> impl Iterator<Item = u64> + use<> {
+    fn numbers(&self, batch: u64) -> impl Iterator<Item = u64> + use<K> {
         let (rows, keys, groups) = (self.rows, self.keys, (self.rows / ROWS_A_KEY).max(1));
         (0..rows).map(move |row| mix((batch << 32) | key_of(batch, row, groups)) % keys)
     }
 }
 
-fn columns() -> Schema {
-    Schema::new(vec![Field::new("key", DataType::Int64, true), Field::new("amount", DataType::Float64, true)])
+fn columns<K: Key>() -> Schema {
+    Schema::new(vec![Field::new("key", K::TYPE, true), Field::new("amount", DataType::Float64, true)])
 }
 
 fn call(output: &str, function: Function, column: Option<&str>) -> Call {
     Call { output: output.into(), function, column: column.map(Into::into), by: None }
 }
 
-impl Scenario for Aggregate {
+impl<K: Key> Scenario for Aggregate<K> {
     fn run(&mut self, command: &str, number: u64) -> Answer {
         match command {
             "ours" => {
-                let keys = <i64 as Key>::column(self.numbers(number).map(<i64 as Key>::of));
-                let amounts = world::batch::<i64>(number, self.rows, self.keys).amounts;
-                let rows = RecordBatch::try_new(Arc::new(columns()), vec![keys, amounts]).unwrap();
+                let keys = K::column(self.numbers(number).map(K::of));
+                let amounts = world::batch::<K>(number, self.rows, self.keys).amounts;
+                let rows = RecordBatch::try_new(Arc::new(columns::<K>()), vec![keys, amounts]).unwrap();
                 let pass =
                     Pass { kind: PassKind::Data, batch_time_ms: 1, late_ms: None, watermark_ms: None, begins: false };
                 let (ns, maps) = timed(|| {
                     let mut maps = [self.map.copy()];
                     let mut out = Output::new(self.operator.output_schema());
-                    let prepared = self.operator.prepare(&rows, &pass, Combine::Block).unwrap();
-                    self.operator.apply(&[prepared.rows], &mut maps, &pass, &mut out).unwrap();
+                    for start in (0..rows.num_rows()).step_by(BLOCK_ROWS) {
+                        let block = rows.slice(start, BLOCK_ROWS.min(rows.num_rows() - start));
+                        self.operator.prepare(&block, &pass, Combine::Split).unwrap();
+                    }
+                    let rest = self.operator.rest().unwrap().unwrap();
+                    self.operator.apply(&[rest], &mut maps, &pass, &mut out).unwrap();
                     maps
                 });
                 let delta = maps[0].delta().unwrap().unwrap();
-                Answer::default().with("ns", ns).with("digest", world::digest::<i64>(&delta))
+                Answer::default().with("ns", ns).with("digest", world::digest::<K>(&delta))
             }
             "hashbrown" => {
-                let batch = peer::rows::<i64>(self.numbers(number));
+                let batch = peer::rows::<K>(self.numbers(number));
                 let numbers = self.numbers(number);
                 let peer = self.peer.get_or_insert_with(|| Totals::new(self.keys));
                 let (ns, ()) = timed(|| peer.add(number, &batch));

@@ -58,7 +58,8 @@ fn main() {
         ("depth", _) => Box::new(depth::Depth::new(keys, rows)),
         ("due", _) => Box::new(due::Due::new(keys, rows)),
         ("tiers", _) => Box::new(tiers::Tiers::new(keys, rows)),
-        ("aggregate", _) => Box::new(aggregate::Aggregate::new(keys, rows)),
+        ("aggregate", "number") => Box::new(aggregate::Aggregate::<i64>::new(keys, rows)),
+        ("aggregate", "text") => Box::new(aggregate::Aggregate::<world::Text>::new(keys, rows)),
         ("segments", _) => Box::new(segments::Segments::new(keys, rows)),
         (other, _) => panic!("there is no scenario {other}"),
     };

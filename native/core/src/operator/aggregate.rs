@@ -9,6 +9,7 @@ use arrow_schema::{Fields, SchemaRef};
 
 use super::aggregates::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
+use super::combiner::Combiner;
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
@@ -49,6 +50,7 @@ pub struct AggregateOperator {
     maps: [MapSchema; 1],
     prepared: SchemaRef,
     output: SchemaRef,
+    combiner: Combiner,
     metrics: Metrics,
 }
 
@@ -80,8 +82,8 @@ impl AggregateOperator {
         let prepared = joined(&spec.name, &key_fields, &value)?;
         let map = map_of(&spec.name, MAP, &key_fields, &value)?;
         let name = spec.name.clone();
-        let metrics = Metrics::default();
-        Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, metrics })
+        let (combiner, metrics) = (Combiner::default(), Metrics::default());
+        Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, combiner, metrics })
     }
 
     /// How many columns a key has, a window's too.
@@ -193,18 +195,23 @@ impl Operator for AggregateOperator {
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let (rows, given, late) = self.assign(rows, pass)?;
-        let (keys, numbers) = match combine {
-            Combine::Nothing => (given, one_by_one(rows.num_rows())),
-            Combine::Block => {
-                let mut groups = Groups::new(std::slice::from_ref(&given))?;
-                (groups.keys, groups.of.remove(0))
-            }
-        };
-        let mut columns = keys.columns().to_vec();
-        columns.extend(self.aggregates.partials_of(&self.name, &rows, keys.len(), &numbers)?);
+        let (rows, keys, late) = self.assign(rows, pass)?;
         self.metrics.rows += rows.num_rows() as u64;
-        Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late })
+        let columns = match combine {
+            Combine::Nothing => {
+                let (values, numbers) = (self.aggregates.values(&self.name, &rows)?, one_by_one(rows.num_rows()));
+                let partials = self.aggregates.partials_of(keys.len(), &[values], &[numbers])?;
+                Some([keys.columns(), &partials].concat())
+            }
+            Combine::Split => self.combiner.add(&self.name, &self.aggregates, keys, &rows)?,
+        };
+        let prepared = columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?;
+        Ok(Prepared { rows: prepared.unwrap_or_else(|| RecordBatch::new_empty(self.prepared.clone())), late })
+    }
+
+    fn rest(&mut self) -> Result<Option<RecordBatch>> {
+        let columns = self.combiner.take(&self.aggregates)?;
+        Ok(columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

@@ -72,17 +72,23 @@ impl Aggregates {
         self.parts.iter().map(|part| part.aggregate.accumulator(groups)).collect()
     }
 
-    /// The partial columns of input rows: row i belongs to group `numbers[i]` of `groups`.
+    /// What each aggregate folds of `rows`: nothing where it counts rows.
+    pub(super) fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Vec<Option<ArrayRef>>> {
+        self.parts.iter().map(|part| part.values(operator, rows)).collect()
+    }
+
+    /// The partial columns of chunks of input rows: their `values`, and the group, of `groups`, of each row.
     pub(super) fn partials_of(
         &self,
-        operator: &str,
-        rows: &RecordBatch,
         groups: usize,
-        numbers: &[u32],
+        values: &[Vec<Option<ArrayRef>>],
+        numbers: &[Vec<u32>],
     ) -> Result<Vec<ArrayRef>> {
         let mut columns = Vec::with_capacity(self.partials.len());
-        for (mut accumulator, part) in self.accumulators(groups)?.into_iter().zip(&self.parts) {
-            accumulator.update(part.values(operator, rows)?.as_ref(), numbers)?;
+        for (place, mut accumulator) in self.accumulators(groups)?.into_iter().enumerate() {
+            for (values, numbers) in values.iter().zip(numbers) {
+                accumulator.update(values[place].as_ref(), numbers)?;
+            }
             columns.extend(accumulator.partials()?);
         }
         Ok(columns)

@@ -166,7 +166,7 @@ impl Operator for DeduplicateOperator {
         let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
         let (mut kept, late) = without_late(sent, self.event_time, pass.late_ms)?;
         self.metrics.rows += kept.num_rows() as u64;
-        if combine == Combine::Block {
+        if combine == Combine::Split {
             kept = filter_record_batch(&kept, &BooleanArray::new(first_of_each(&self.keys(&kept)?)?, None))?;
         }
         Ok(Prepared { rows: kept, late })

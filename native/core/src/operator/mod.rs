@@ -6,6 +6,7 @@
 mod aggregate;
 mod aggregates;
 mod columns;
+mod combiner;
 mod deduplicate;
 mod event_time;
 mod groups;
@@ -71,8 +72,8 @@ pub struct Pass {
 /// How `prepare` may shrink its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// The rows are one block: one partial row a key.
-    Block,
+    /// The rows are the next block of a split: rows of one key may be folded into one, and kept back until `rest`.
+    Split,
     /// The rows are outputs of an operator before: each stays by itself, in the order it has.
     Nothing,
 }
@@ -80,7 +81,7 @@ pub enum Combine {
 /// What an operator sends through the exchange.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Rows of `Operator::prepared_schema`, key columns first.
+    /// Rows of `Operator::prepared_schema`, key columns first; none where they are kept back.
     pub rows: RecordBatch,
     /// Which of the rows given were late and are missing in `rows`; `None`: none.
     pub late: Option<BooleanBuffer>,
@@ -114,6 +115,11 @@ pub trait Operator: Send {
 
     /// Takes late rows out, and combines what can be combined within the rows given.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared>;
+
+    /// What `prepare` has kept back of the rows of a split, where it keeps any; asked for at the end of the split.
+    fn rest(&mut self) -> Result<Option<RecordBatch>> {
+        Ok(None)
+    }
 
     /// Folds the prepared rows (chunks in plan order) into the maps, then fires what is due.
     ///

@@ -268,7 +268,7 @@ impl Operator for SessionOperator {
                 let pieces: Vec<Piece> = numbers.iter().zip(times.values()).map(piece).collect();
                 (given, pieces, numbers)
             }
-            Combine::Block => {
+            Combine::Split => {
                 let groups = Groups::new(std::slice::from_ref(&given))?;
                 let pieces: Vec<Piece> = groups.of[0].iter().zip(times.values()).map(piece).collect();
                 let Touching { sessions, of } = Touching::new(groups.len(), &pieces);
@@ -277,9 +277,10 @@ impl Operator for SessionOperator {
             }
         };
         let Spans { starts, ends } = self.spans(&sessions);
+        let values = self.aggregates.values(&self.name, &rows)?;
         let mut columns = keys.columns().to_vec();
         columns.extend([starts, ends]);
-        columns.extend(self.aggregates.partials_of(&self.name, &rows, sessions.len(), &numbers)?);
+        columns.extend(self.aggregates.partials_of(sessions.len(), &[values], &[numbers])?);
         self.metrics.rows += rows.num_rows() as u64;
         Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late: outside })
     }

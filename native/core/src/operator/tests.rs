@@ -1,4 +1,4 @@
-//! Groups beside a plain map, also where hashes collide, and the order of outputs.
+//! Groups beside a plain map, also where hashes collide, the order of outputs, and what is combined before it is sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 
-use super::{Groups, Output, RowAt};
+use super::{AggregateOperator, AggregateSpec, Call, Combine, Groups, Operator, Output, Pass, PassKind, RowAt};
+use crate::aggregate::Function;
 use crate::key::{Keys, with_masked_hashes};
 
 type Key = (Option<i64>, Option<String>);
@@ -91,4 +92,88 @@ fn outputs_leave_by_key_and_rows_of_a_key_as_they_were_emitted() {
     assert_eq!(cells, expected);
     assert!(Output::new(schema.clone()).into_rows().unwrap().num_rows() == 0);
     assert!(Output::new(schema.clone()).emit(keys(&[key(1)]), rows(&[1, 2])).is_err());
+}
+
+/// Totals of `amount` by `key`, and the pass in which rows are prepared.
+fn totals() -> (AggregateOperator, Schema, Pass) {
+    let input = Schema::new(vec![
+        Field::new("key", DataType::Utf8, true),
+        Field::new("amount", DataType::Int64, true),
+        Field::new("note", DataType::Utf8, true),
+    ]);
+    let call = |output: &str, function, column: Option<&str>| Call {
+        output: output.into(),
+        function,
+        column: column.map(Into::into),
+        by: None,
+    };
+    let spec = AggregateSpec {
+        name: "totals".into(),
+        key: vec!["key".into()],
+        input: Arc::new(input.clone()),
+        functions: vec![call("n", Function::Count, None), call("sum", Function::Sum, Some("amount"))],
+        window: None,
+        key_time: None,
+    };
+    let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: None, watermark_ms: None, begins: false };
+    (AggregateOperator::new(&spec).unwrap(), input, pass)
+}
+
+/// A block: `rows` keys of `keys`, chosen by `seed`; the amount of a row is its number.
+fn block(schema: &Schema, seed: usize, rows: usize, keys: usize, width: usize) -> RecordBatch {
+    let key = (0..rows).map(|row| Some(format!("{:0width$}", (row * 31 + seed) % keys))).collect::<StringArray>();
+    let amount = (0..rows as i64).collect::<Int64Array>();
+    let note = std::iter::repeat_n(Some("n"), rows).collect::<StringArray>();
+    RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(key), Arc::new(amount), Arc::new(note)]).unwrap()
+}
+
+/// (rows, amount) by key of partial rows, which have each key once.
+fn partials(rows: &RecordBatch) -> BTreeMap<String, (i64, i64)> {
+    let (keys, counts) = (rows.column(0).as_string::<i32>(), rows.column(1).as_primitive::<Int64Type>());
+    let sums = rows.column(2).as_primitive::<Int64Type>();
+    let found: BTreeMap<_, _> =
+        (0..rows.num_rows()).map(|row| (keys.value(row).to_owned(), (counts.value(row), sums.value(row)))).collect();
+    assert_eq!(found.len(), rows.num_rows());
+    found
+}
+
+fn expected(blocks: &[RecordBatch]) -> BTreeMap<String, (i64, i64)> {
+    let mut totals = BTreeMap::<String, (i64, i64)>::new();
+    for rows in blocks {
+        let (keys, amounts) = (rows.column(0).as_string::<i32>(), rows.column(1).as_primitive::<Int64Type>());
+        for row in 0..rows.num_rows() {
+            let total = totals.entry(keys.value(row).to_owned()).or_default();
+            *total = (total.0 + 1, total.1 + amounts.value(row));
+        }
+    }
+    totals
+}
+
+#[test]
+fn blocks_of_a_split_are_combined_together() {
+    let (mut operator, schema, pass) = totals();
+    for splits in 0..2 {
+        let blocks: Vec<RecordBatch> = (0..3).map(|seed| block(&schema, seed + splits, 50, 20 + seed, 1)).collect();
+        for rows in &blocks {
+            assert_eq!(operator.prepare(rows, &pass, Combine::Split).unwrap().rows.num_rows(), 0);
+        }
+        assert_eq!(partials(&operator.rest().unwrap().unwrap()), expected(&blocks));
+        assert!(operator.rest().unwrap().is_none());
+    }
+    assert_eq!(operator.prepare(&block(&schema, 0, 0, 1, 1), &pass, Combine::Split).unwrap().rows.num_rows(), 0);
+    assert!(operator.rest().unwrap().is_none());
+}
+
+#[test]
+fn no_more_is_kept_back_than_enough() {
+    let check = |blocks: [RecordBatch; 2]| {
+        let (mut operator, _, pass) = totals();
+        let sent = blocks.each_ref().map(|rows| operator.prepare(rows, &pass, Combine::Split).unwrap().rows);
+        assert_eq!(sent[0].num_rows(), 0);
+        assert_eq!(partials(&sent[1]), expected(&blocks));
+        assert!(operator.rest().unwrap().is_none());
+    };
+    let (_, schema, _) = totals();
+    check([0, 1].map(|seed| block(&schema, seed, 1 << 19, 100, 1))); // 2^20 rows
+    check([0, 1].map(|seed| block(&schema, seed, 1 << 10, 10, 1 << 15))); // 64 MiB of keys
 }

@@ -115,7 +115,7 @@ impl World {
         let column = |take: fn(&(i64, i64)) -> i64| Arc::new(rows.iter().map(take).collect::<Int64Array>()) as ArrayRef;
         let given =
             RecordBatch::try_new(self.operator.prepared_schema(), vec![column(|row| row.0), column(|row| row.1)])?;
-        let prepared = self.operator.prepare(&given, &pass, Combine::Block)?;
+        let prepared = self.operator.prepare(&given, &pass, Combine::Split)?;
         let mut out = Output::new(output_schema());
         self.operator.apply(&[prepared.rows], &mut self.maps, &pass, &mut out)?;
         let rows = out.into_rows()?;

@@ -57,6 +57,62 @@ def test_get_put_remove_commit_and_all_data_iterator(tmp_path: Path) -> None:
     assert (at(store, 2), at(store, 1)) == ({"aa": 4}, {"a": 1, "aa": 3})
 
 
+def test_removing_while_iterating(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    commit(store, 0, **{f"key-{number}": number for number in range(20)})
+    opened = store.get(1)
+    opened.put("new", 99)
+    seen = {}
+    for key, state in opened.iterator():
+        seen[key] = state
+        if state % 2:
+            opened.remove(key)
+        opened.put(f"of {key}", state)
+    assert seen == {**{f"key-{number}": number for number in range(20)}, "new": 99}  # what there was when it began
+    left = {f"key-{number}": number for number in range(0, 20, 2)}
+    assert dict(opened.iterator()) == {**left, **{f"of {key}": state for key, state in seen.items()}}
+    opened.commit()
+    assert at(store_at(tmp_path), 2) == {**left, **{f"of {key}": state for key, state in seen.items()}}
+
+
+def test_num_keys_metrics(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    opened = store.get(0)
+    counts = []
+    for change in (
+        lambda: None,
+        lambda: opened.put("a", 1),
+        lambda: opened.put("a", 2),
+        lambda: opened.put("b", 3),
+        lambda: opened.remove("c"),
+        lambda: opened.remove("a"),
+    ):
+        change()
+        counts.append(opened.metrics["numKeys"])
+    assert counts == [0, 1, 1, 2, 2, 1]
+    assert opened.metrics["memoryUsedBytes"] > 0
+    opened.commit()
+    opened = store.get(1)
+    opened.remove("b")
+    opened.put("d", 4)
+    opened.put("e", 5)
+    assert (opened.metrics["numKeys"], store.getReadOnly(1).metrics["numKeys"]) == (2, 1)
+    opened.abort()
+    assert opened.metrics["numKeys"] == 1
+
+
+def test_two_concurrent_stores_one_for_reading_and_one_for_writing(tmp_path: Path) -> None:
+    commit(store_at(tmp_path), 0, a=1, b=2)
+    reading, writing = store_at(tmp_path).getReadOnly(1), store_at(tmp_path).get(1)
+    writing.put("a", 10)
+    writing.remove("b")
+    assert (reading.get("a"), reading.get("b"), dict(reading.iterator())) == (1, 2, {"a": 1, "b": 2})
+    writing.commit()
+    assert (reading.get("a"), reading.get("b"), dict(reading.iterator())) == (1, 2, {"a": 1, "b": 2})
+    reading.abort()
+    assert at(store_at(tmp_path), 2) == {"a": 10}
+
+
 def test_abort(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     commit(store, 0, a=1)

@@ -198,6 +198,7 @@ class StateStoreVersion:
         self._opened = opened
         self._single = SingleKeys(of._codec, opened.map.copy())
         self._rows_total = rows_total
+        self._read_only = read_only
         self._ended = "it is read-only" if read_only else None
         self._committed = False
         self.version = version
@@ -233,7 +234,12 @@ class StateStoreVersion:
         return self.version + 1
 
     def abort(self) -> None:
-        """Drops the changes. After it nothing can be changed here; after `commit` it is an error."""
+        """Drops the changes. After it nothing can be changed here; after `commit` it is an error.
+
+        Of a version that is read only there is nothing to drop: in Spark a reader ends like that, here it need not.
+        """
+        if self._read_only:
+            return
         self._check("abort")
         self._single = SingleKeys(self._of._codec, self._opened.map.copy())
         self._ended = "it was aborted"

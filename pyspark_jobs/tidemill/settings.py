@@ -139,7 +139,7 @@ class Settings:
     """Tidemill's own settings: the keys `tidemill.…`. Sizes are given as bytes or as text such as `"64 MiB"`."""
 
     block_rows: int = 131_072
-    """Rows of a block: the unit of reading and of `map_batches`; rows are combined in whole blocks. Fixed in the plan."""
+    """Rows of a block: the unit of `map_batches`; rows are combined in whole blocks. Fixed in the plan."""
     split_bytes: int = 64 * 1024**2
     """A Parquet file larger than this is cut into ranges of row groups."""
     chunk_bytes: int = 16 * 1024**2

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.golden import segments
-from tests.unit.native_operators import batch, data, opened
+from tests.unit.native_operators import batch, data, opened, whole_split
 from tidemill._native import aggregate
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow
@@ -85,7 +85,7 @@ def test_aggregates_of_every_type_are_sparks(spark_session: Any) -> None:
     operator = opened(aggregate("a", ["k"], SCHEMA, FUNCTIONS))
     assert [f.type for f in operator.output_schema()] == [f.type for f in to_arrow(theirs.schema)]
 
-    blocks = [operator.prepare(batch(SCHEMA, *given[at : at + 50]), data()).rows for at in range(0, len(given), 50)]
+    blocks = [whole_split(operator, batch(SCHEMA, *given[at : at + 50]), data()) for at in range(0, len(given), 50)]
     found = {row["k"]: row for row in operator.apply(blocks, data()).to_pylist()}
     expected = {row["k"]: row for row in theirs.toArrow().cast(operator.output_schema()).to_pylist()}
     assert found.keys() == expected.keys()
@@ -115,7 +115,7 @@ def test_what_overflows_in_spark_overflows_here(spark_session: Any, ddl: str, fu
         frame.selectExpr(f"{function}(v)").collect()
     operator = opened(aggregate("a", [], schema, [("out", function, "v")]))
     with pytest.raises(InvalidInput, match="overflows"):
-        operator.apply([operator.prepare(batch(schema, *((v,) for v in values)), data()).rows], data())
+        operator.apply([whole_split(operator, batch(schema, *((v,) for v in values)), data())], data())
 
 
 @pytest.mark.parametrize("name", segments.GOOD)

@@ -67,7 +67,14 @@ def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
     return opened(map_with_state(**(arguments | changes)))
 
 
+def whole_split(operator: Operator, rows: pa.RecordBatch, at: Pass) -> pa.RecordBatch:
+    """What is sent of a split that is one block."""
+    prepared = operator.prepare(rows, at).rows
+    rest = operator.rest()
+    return prepared if rest is None else rest
+
+
 def call(operator: Operator, *rows: Sequence[Any], at: Pass | None = None) -> list[tuple[Any, ...]]:
     """The outputs of one pass over (key, value, time) rows."""
     at = at or data()
-    return tuples(operator.apply([operator.prepare(batch(INPUT, *rows), at).rows], at))
+    return tuples(operator.apply([whole_split(operator, batch(INPUT, *rows), at)], at))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.native_operators import END, batch, data, due, opened, tuples
+from tests.unit.native_operators import END, batch, data, due, opened, tuples, whole_split
 from tidemill._native import Operator, StateMap, aggregate, partition
 from tidemill.errors import InternalError, InvalidInput
 
@@ -45,7 +45,7 @@ def one(value: Any, data_type: pa.DataType, function: str, *more: Any) -> Any:
     """What `function` makes of a column, each value a block of its own."""
     schema = pa.schema([("key", pa.int8()), ("v", data_type)])
     operator = over(("out", function, "v"), schema=schema)
-    chunks = [operator.prepare(batch(schema, (1, v)), data()).rows for v in (value, *more)]
+    chunks = [whole_split(operator, batch(schema, (1, v)), data()) for v in (value, *more)]
     return tuples(operator.apply(chunks, data()))[0][1]
 
 
@@ -127,7 +127,7 @@ BLOCKS = st.lists(st.lists(ROW, max_size=8), max_size=5)
 def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any, ...]]]]) -> None:
     operator, model = over(*FUNCTIONS), Model()
     for number, blocks in enumerate(batches):
-        chunks = [operator.prepare(batch(INPUT, *rows), data()).rows for rows in blocks]
+        chunks = [whole_split(operator, batch(INPUT, *rows), data()) for rows in blocks]
         touched = set().union(*[model.add(rows) for rows in blocks])
         found = {row[0]: row for row in tuples(operator.apply(chunks, data(number)))}
         assert found.keys() == touched
@@ -143,7 +143,7 @@ def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any,
 def test_results_do_not_depend_on_how_keys_are_cut_over_tasks(blocks: list[list[tuple[Any, ...]]], tasks: int) -> None:
     bounds = [*(END // tasks * (task + 1) for task in range(tasks - 1)), END]
     scatter = over(*FUNCTIONS)
-    prepared = [scatter.prepare(batch(INPUT, *rows), data()).rows for rows in blocks]
+    prepared = [whole_split(scatter, batch(INPUT, *rows), data()) for rows in blocks]
     whole = tuples(over(*FUNCTIONS).apply(prepared, data()))
     parts: list[tuple[Any, ...]] = []
     for task in range(tasks):
@@ -305,20 +305,20 @@ def test_without_a_key_there_is_one_row() -> None:
     operator = over(("n", "count", None), key=())
     for expected in (2, 4):
         rows = batch(INPUT, ("a", 1, None, None, None), ("b", 2, None, None, None))
-        assert tuples(operator.apply([operator.prepare(rows, data()).rows], data())) == [(expected,)]
+        assert tuples(operator.apply([whole_split(operator, rows, data())], data())) == [(expected,)]
 
 
 def test_keys_are_spark_keys() -> None:
     schema = pa.schema([("key", pa.float64())])
     operator = over(("n", "count", None), schema=schema)
     rows = batch(schema, (0.0,), (-0.0,), (math.nan,), (-math.nan,), (None,), (None,))
-    found = tuples(operator.apply([operator.prepare(rows, data()).rows], data()))
+    found = tuples(operator.apply([whole_split(operator, rows, data())], data()))
     assert sorted(map(str, found)) == ["(0.0, 2)", "(None, 2)", "(nan, 2)"]
 
 
 def test_a_pass_without_rows_emits_nothing_and_changes_nothing() -> None:
     operator = over(("n", "count", None))
-    empty = operator.prepare(batch(INPUT), data()).rows
+    empty = whole_split(operator, batch(INPUT), data())
     assert operator.apply([], due(watermark_ms=99)).num_rows == 0
     assert operator.apply([empty], data()).num_rows == 0
     assert operator.finish()[0].delta() is None
@@ -327,7 +327,7 @@ def test_a_pass_without_rows_emits_nothing_and_changes_nothing() -> None:
 def test_columns_are_found_by_name_and_others_ignored() -> None:
     operator = over(("total", "sum", "i"))
     rows = batch(INPUT, ("a", 1, None, None, None)).append_column("_row", pa.array([0]))
-    prepared = operator.prepare(rows.select(["_row", "i", "key"]), data()).rows
+    prepared = whole_split(operator, rows.select(["_row", "i", "key"]), data())
     assert prepared.schema.names == ["key", "total"]
     with pytest.raises(InvalidInput, match="operator `totals` was given rows without its column `i`"):
         operator.prepare(rows.select(["key"]), data())
@@ -360,7 +360,7 @@ def test_a_failed_pass_leaves_the_callers_maps_as_they_were() -> None:
     operator = aggregate("totals", ["key"], schema, [("total", "sum", "v")])
     maps = [StateMap.open(columns, [], 0, END) for columns in operator.map_schemas()]
     operator.open(maps)
-    rows = operator.prepare(batch(schema, ("a", 2**62)), data()).rows
+    rows = whole_split(operator, batch(schema, ("a", 2**62)), data())
     operator.apply([rows], data())
     with pytest.raises(InvalidInput, match="overflows"):
         operator.apply([rows], data())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.unit.native_operators import batch, data, opened, tuples
+from tests.unit.native_operators import batch, data, opened, tuples, whole_split
 from tidemill._native import aggregate, sessions
 from tidemill.errors import InvalidInput
 from tidemill.testing import Tester
@@ -93,6 +93,6 @@ def test_a_set_keeps_the_first_values_in_plan_order_however_they_came() -> None:
     blocks = [[3.0, 1.0, 3.0, None], [0.0, 1.0, 2.0], [-0.0, 7.0, float("nan"), float("nan")], [9.0]]
     for limit, expected in ((1, [3.0]), (4, [3.0, 1.0, 0.0, 2.0]), (9, [3.0, 1.0, 0.0, 2.0, 7.0, "nan", 9.0])):
         made = opened(aggregate("a", ["k"], schema, [("s", "collect_set", "x")], parameters={"s": limit}))
-        chunks = [made.prepare(batch(schema, *(("a", x) for x in block)), data()).rows for block in blocks]
+        chunks = [whole_split(made, batch(schema, *(("a", x) for x in block)), data()) for block in blocks]
         ((_, found),) = tuples(made.apply(chunks, data()))
         assert ["nan" if x != x else x for x in found] == expected

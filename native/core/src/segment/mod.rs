@@ -5,6 +5,7 @@
 
 mod footer;
 pub mod kept;
+mod numbers;
 mod read;
 #[cfg(test)]
 mod tests;

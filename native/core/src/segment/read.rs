@@ -4,15 +4,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{Field, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::footer::{RowGroup, parse};
+use super::numbers::numbers;
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::run::SortedRun;
@@ -84,22 +86,39 @@ fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Byte
     Ok(())
 }
 
+/// All columns of the file: numbers by ourselves, the others by the Parquet decoder.
 fn rows(metadata: ArrowReaderMetadata, data: Bytes, groups: &[RowGroup]) -> Verdict<RecordBatch> {
     let total: usize = groups.iter().map(|group| group.rows).sum();
-    let schema = Arc::clone(metadata.schema());
+    let (schema, parquet) = (Arc::clone(metadata.schema()), Arc::clone(metadata.metadata()));
+    let decoded = |(root, field): (usize, &Arc<Field>)| numbers(&data, &parquet, root, field.data_type(), total);
+    let mut columns: Vec<Option<ArrayRef>> = Vec::with_capacity(schema.fields().len());
+    for column in schema.fields().iter().enumerate() {
+        columns.push(decoded(column).map_err(not_parquet)?);
+    }
+    let left = columns.iter().enumerate().filter(|(_, column)| column.is_none()).map(|(root, _)| root);
+    let left = ProjectionMask::roots(parquet.file_metadata().schema_descr(), left);
+    let others = others(metadata, data, left, total)?;
+    if others.num_rows() != total {
+        return Err(format!("it holds {} rows, expected {total}", others.num_rows()));
+    }
+    let mut others = others.columns().iter();
+    let columns = columns.into_iter().map(|column| column.or_else(|| others.next().cloned()));
+    let columns = columns.collect::<Option<Vec<_>>>().ok_or("it has too few columns")?;
+    RecordBatch::try_new(schema, columns).map_err(|error| error.to_string())
+}
+
+fn others(metadata: ArrowReaderMetadata, data: Bytes, columns: ProjectionMask, rows: usize) -> Verdict<RecordBatch> {
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(data, metadata)
-        .with_batch_size(total.max(1)) // all at once, so that nothing is copied together afterwards
+        .with_projection(columns)
+        .with_batch_size(rows.max(1)) // all at once, so that nothing is copied together afterwards
         .build()
         .map_err(not_parquet)?;
+    let schema = reader.schema();
     let batches = reader.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    let batch = match <[RecordBatch; 1]>::try_from(batches) {
-        Ok([only]) => only,
-        Err(batches) => concat_batches(&schema, &batches).map_err(|error| error.to_string())?,
-    };
-    if batch.num_rows() != total {
-        return Err(format!("it holds {} rows, expected {total}", batch.num_rows()));
+    match <[RecordBatch; 1]>::try_from(batches) {
+        Ok([only]) => Ok(only),
+        Err(batches) => concat_batches(&schema, &batches).map_err(|error| error.to_string()),
     }
-    Ok(batch)
 }
 
 /// The run of `batch`, if its rows are those of a run.
@@ -114,7 +133,9 @@ fn sorted(schema: &Arc<MapSchema>, batch: &RecordBatch) -> Verdict<SortedRun> {
     let (key, rest) = batch.columns().split_at(schema.key.len());
     let (sub_key, rest) = rest.split_at(schema.sub_key.len());
     let keys = Keys::with_sub_keys(key, sub_key, batch.num_rows()).map_err(|error| error.to_string())?;
-    if let Some(row) = (1..keys.len()).find(|&row| keys.cmp_at(row - 1, &keys, row).is_ge()) {
+    let hashes = keys.hashes();
+    let is_odd = |&row: &usize| hashes[row - 1] >= hashes[row] && keys.cmp_at(row - 1, &keys, row).is_ge();
+    if let Some(row) = (1..keys.len()).find(is_odd) {
         return Err(format!("its rows are not in order: row {row} is not above the one before it"));
     }
     let columns: Vec<ArrayRef> = keys.columns().iter().chain(rest).cloned().collect();

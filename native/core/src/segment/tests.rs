@@ -127,6 +127,37 @@ fn no_rows_and_several_row_groups_come_back() {
     there_and_back(&numbered(2 * ROW_GROUP_ROWS + 1));
 }
 
+/// Pages without nulls, of nothing else, and of both, in one row group and in all.
+#[test]
+fn numbers_come_back_from_all_kinds_of_pages() {
+    let rows = ROW_GROUP_ROWS * 2 + 77;
+    let keys = Keys::new(&[Arc::new(Int64Array::from_iter_values(0..rows as i64))]).unwrap();
+    let order = keys.order();
+    let keys = keys.take(&order).unwrap();
+    let whole: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row << 40 ^ row)));
+    let with_nulls = |is_null: &dyn Fn(usize) -> bool| -> ArrayRef {
+        Arc::new((0..rows).map(|row| (!is_null(row)).then_some(row as f64 / 3.0)).collect::<Float64Array>())
+    };
+    let values: Vec<(&str, ArrayRef)> = vec![
+        ("whole", whole),
+        ("none", with_nulls(&|_| true)),
+        ("first", with_nulls(&|row| row < ROW_GROUP_ROWS)),
+        ("last", with_nulls(&|row| row >= ROW_GROUP_ROWS)),
+        ("one", with_nulls(&|row| row == ROW_GROUP_ROWS + 5)),
+        ("local", Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows as i64).map(|row| -row)))),
+    ];
+    let key = Fields::from(vec![Field::new("key", DataType::Int64, true)]);
+    let schema = Arc::new(MapSchema::new("test", &key, &Fields::empty(), &fields(&values)).unwrap());
+    let columns: Vec<ArrayRef> = values.into_iter().map(|(_, column)| column).collect();
+    for deadline in [
+        Vec::new(),
+        (0..rows as i64).map(Some).collect(),
+        (0..rows as i64).map(|row| (row > 9).then_some(row)).collect(),
+    ] {
+        there_and_back(&SortedRun::from_ordered(&schema, keys.clone(), columns.clone(), 7, deadline).unwrap());
+    }
+}
+
 #[test]
 fn a_part_of_a_run_is_written_by_itself() {
     let whole = numbered(1000);

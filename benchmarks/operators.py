@@ -1,6 +1,6 @@
 """Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
 
-    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer]
+    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N]
 
 Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
 with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import alone
 import duckdb
 import peer
 from events import KEYS, SCHEMA, machine, show, write_batch
@@ -63,6 +64,8 @@ class Comparison:
     """Which rows are compared; `{batches}` is how many batches there were."""
     row_by_row: bool = False
     """Whether both emit equally many rows."""
+    alone: Callable[[Path], float] | None = None
+    """Seconds that the user's code takes by itself for the rows of a file: no engine can be faster."""
 
 
 NATIVE = 1_000_000
@@ -96,6 +99,7 @@ COMPARISONS = [
         [("apply-in-pandas", "rocksdb")],
         PEER_FUNCTIONS,
         PEER_FUNCTIONS,
+        alone=lambda file: alone.function_alone(peer.total_in_pandas, file),
     ),
     Comparison(
         "transformWithState",
@@ -105,6 +109,7 @@ COMPARISONS = [
         [("transform", "rocksdb")],
         FUNCTIONS,
         PEER_FUNCTIONS,
+        alone=lambda file: alone.processor_alone(peer.processor(tm.StatefulProcessor, False), file, as_frames=False),
     ),
     Comparison(
         "transformWithStateInPandas",
@@ -114,6 +119,7 @@ COMPARISONS = [
         [("transform-in-pandas", "rocksdb")],
         PEER_FUNCTIONS,
         PEER_FUNCTIONS,
+        alone=lambda file: alone.processor_alone(peer.processor(tm.StatefulProcessor, True), file, as_frames=True),
     ),
     Comparison(
         "session windows",
@@ -192,6 +198,15 @@ def theirs(comparison: Comparison, query: str, store: str, rows: int, batches: i
         return seconds[WARM:], digest_of(comparison, emitted)
 
 
+def by_itself(comparison: Comparison, rows: int, batches: int) -> list[float]:
+    """Seconds of the user's code alone, for as many files."""
+    assert comparison.alone is not None
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        folder = Path(base) / "events"
+        fill(folder, batches, rows)
+        return [comparison.alone(file) for file in sorted(folder.iterdir())]
+
+
 def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]:
     """How many keys, the sum of the last (greatest) value of each, since totals only grow, and how many rows."""
     by, value, where = comparison.last_by, comparison.value, comparison.where.format(batches=len(emitted))
@@ -206,8 +221,9 @@ def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]
     return (*found, count if comparison.row_by_row else None)
 
 
-def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool) -> None:
-    """Ours and the peer's in turn; the digests of one input must be equal."""
+def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool, asked: int | None) -> None:
+    """Ours and the peer's in turn; the digests of one input must be equal. `asked`: other rows than the peer's."""
+    peer_rows = asked or comparison.peer_rows
     found: dict[tuple[str, int], list[float]] = {}
     digests: dict[int, set[tuple[Any, ...]]] = {}
 
@@ -216,12 +232,15 @@ def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool) -> N
         digests.setdefault(rows, set()).add(measured[1])
 
     for half in (max(1, runs // 2), max(1, runs - runs // 2)):
-        for rows in sorted({comparison.rows, comparison.peer_rows}):
+        for rows in sorted({comparison.rows, peer_rows}):
             note("ours, Spark", rows, ours(comparison, "spark", spark, rows, half + WARM))
             note("ours, local", rows, ours(comparison, "local", None, rows, half + WARM))
         for query, store in comparison.peers if with_peer else ():
-            rows = comparison.peer_rows
+            rows = peer_rows
             note(f"{query} ({store})", rows, theirs(comparison, query, store, rows, half + WARM))
+        if comparison.alone is not None:
+            seconds = by_itself(comparison, peer_rows, half)
+            found.setdefault(("the user's code alone", peer_rows), []).extend(seconds)
         for rows, seen in digests.items():
             assert len(seen) == 1, f"{comparison.name}, {rows} rows: results differ: {seen}"
         digests.clear()
@@ -229,9 +248,12 @@ def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool) -> N
         show(f"{comparison.name}, {rows:,} rows: {what}", seconds, rows)
     rate = {key: key[1] / statistics.median(seconds) for key, seconds in found.items()}
     for (what, rows), of_peer in rate.items():
-        if not what.startswith("ours"):
+        if not what.startswith(("ours", "the user's")):
             same, best = rate["ours, Spark", rows] / of_peer, rate["ours, Spark", comparison.rows] / of_peer
             print(f"    ours on Spark, rows/s against {what}: {same:.1f}x ({rows:,} rows), {best:.1f}x", flush=True)
+            if comparison.alone is not None:
+                most = rate["the user's code alone", rows] / of_peer
+                print(f"    the user's code alone against {what}: {most:.1f}x, which nothing can surpass", flush=True)
 
 
 def growth(spark: Any, runs: int) -> None:
@@ -267,6 +289,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--peer-rows", type=int, help="rows of the peer's batches")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs} batches")
     from tidemill.engines.session import start
@@ -274,7 +297,7 @@ def main() -> None:
     spark = start({})
     for comparison in COMPARISONS:
         if not given.only or comparison.name in given.only:
-            compare(comparison, spark, given.runs, not given.no_peer)
+            compare(comparison, spark, given.runs, not given.no_peer, given.peer_rows)
     if not given.only or "growth" in given.only:
         growth(spark, given.runs)
     spark.stop()

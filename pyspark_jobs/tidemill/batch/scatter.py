@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
-from ..pipeline.job import Output, Placed
+from ..pipeline.job import Action, Output, Placed
 from ..protocol.records import Split
-from ..sources.contract import REJECT_SCHEMA
+from ..sources.contract import REJECT_SCHEMA, ReadContext
 from . import flow, wire
 from .batch import Batch
 from .inbox import split_hash
@@ -67,7 +67,7 @@ class _Sender:
         roots = [action for action in self.batch.job.actions if action.source == split.source]
         keyless = split_hash(split.source, split.path)
         rows = blocks = 0
-        for block in source.read(split, self.batch.plan.block_rows, self.batch.read_context()):
+        for block in source.read(split, self.batch.plan.block_rows, self._context(roots)):
             received = _Block(self, number, split, block.number, keyless)
             for action in roots:
                 flow.run(self.batch.job, action.number, block.rows, received, f"`{split.path}`")
@@ -81,6 +81,13 @@ class _Sender:
             last.rest(placed)
         yield from last.items
         self.observed.splits[str(number)] = self.observed.splits.get(str(number), 0) + rows
+
+    def _context(self, roots: list[Action]) -> ReadContext:
+        """How a source is read: only the columns that are looked at, where that is known."""
+        reads = [self.batch.job.reads(action.number) for action in roots]
+        known = [columns for columns in reads if columns is not None]
+        columns = frozenset[str]().union(*known) if len(known) == len(reads) else None
+        return replace(self.batch.read_context(), columns=columns)
 
     def item(self, target: int, head: Head, rows: pa.RecordBatch | pa.Table) -> Item:
         """A chunk, counted."""
@@ -118,7 +125,7 @@ class _Block:
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
         """Prepared in Rust (late rows out, combined or kept back to be), then cut by key range."""
         operator = placed.operator
-        given = flow.declared(rows, operator.input.schema)
+        given = rows if operator.reads is not None else flow.declared(rows, operator.input.schema)
         prepared = self.sender.handles[operator.name].prepare(given, self.sender.passes[operator.name])
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)

@@ -157,6 +157,15 @@ class BoundAggregate(Defaults):
         return None if self.ends == "never" else "event"
 
     @property
+    def reads(self) -> frozenset[str] | None:
+        """Keys, what is aggregated, and the windows' time; all where late rows are put aside, which is done whole."""
+        if self.input.late == "quarantine":
+            return None
+        window = () if self.input.window is None else (self.input.window[0].column,)
+        aggregated = [name for _, one in self.aggregates for name in (one.column, one.by) if name is not None]
+        return frozenset((*self.input.key, *window, *aggregated))
+
+    @property
     def event_time(self) -> str | None:
         """The window, where windows end: it counts by its end. Else the event time among the key columns."""
         if self.ends == "never":

@@ -107,6 +107,10 @@ class BoundOperator(Protocol):
         """The column of its output that is the event time of its input; None: its output has none."""
 
     @property
+    def reads(self) -> frozenset[str] | None:
+        """The columns of its input that it looks at; others may be missing in what it is given. None: all."""
+
+    @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The user's functions, for the code reference in commits."""
 
@@ -131,7 +135,8 @@ class BoundOperator(Protocol):
 
 
 class Defaults:
-    """What a bound operator is unless it says otherwise: no deadlines, event time, functions or initial state."""
+    """What a bound operator is unless it says otherwise: it looks at all columns, and has no deadlines, event time,
+    functions or initial state."""
 
     @property
     def clock(self) -> Clock | None:
@@ -141,6 +146,11 @@ class Defaults:
     @property
     def event_time(self) -> str | None:
         """None."""
+        return None
+
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """All."""
         return None
 
     @property

@@ -106,6 +106,26 @@ class Job:
         """The sinks at a node."""
         return [output for output in self.outputs.values() if output.node == node]
 
+    def reads(self, node: int) -> frozenset[str] | None:
+        """The columns of a node that anything below it looks at; None: all, or it is not known."""
+        if self.outputs_of(node):
+            return None
+        found: frozenset[str] = frozenset()
+        for action in self.children(node):
+            below = self._reads_of(action)
+            if below is None:
+                return None
+            found |= below
+        return found
+
+    def _reads_of(self, action: Action) -> frozenset[str] | None:
+        if action.operator is not None:
+            return self.operators[action.operator].operator.reads
+        if action.watermark is None:
+            return None
+        rule, below = self.watermarks.get(action.watermark), self.reads(action.number)
+        return below if rule is None or below is None else below | {rule.column}
+
     def at_level(self, level: int) -> list[Placed]:
         """The operators that a level applies, in order of their numbers."""
         return [placed for placed in self.operators.values() if placed.level == level]

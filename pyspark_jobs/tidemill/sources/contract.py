@@ -65,11 +65,13 @@ class Block:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """How splits are read: with which options for the store, in which time zone, with `_metadata` or without."""
+    """How splits are read: by which options of the store, in which time zone, with `_metadata` or not; what of them."""
 
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     time_zone: str = "UTC"
     metadata: bool = False
+    columns: frozenset[str] | None = None
+    """The columns of the schema that anybody looks at; a source may leave out others. None: all."""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ class Files:
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext
     ) -> Iterator[Block]:
         folders = partition_values(split.path) if not self.recursiveFileLookup else {}
-        columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None)
+        asked = context.columns if self.format == "parquet" else None
+        columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None, asked)
         reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
         yield from blocks(self._decoded(split, content, columns, context.time_zone), block_rows, reading)
 
@@ -173,7 +174,7 @@ class Files:
         misfit = columns.resolve(time_zone)
         if self.format == "parquet":
             with content.open() as file:
-                yield from read_parquet(file, columns.in_file, split, self.mode, misfit)
+                yield from read_parquet(file, columns.in_file, split, self.mode, misfit, columns.asked)
             return
         if misfit is not None:
             raise Unreadable(misfit)
@@ -227,15 +228,28 @@ class Files:
 
 
 class _Columns:
-    """Where each column of a block comes from: the file, the names of its folders, or Tidemill."""
+    """Where each column of a block comes from: the file, the names of its folders, or Tidemill.
 
-    def __init__(self, schema: pa.Schema, folders: Mapping[str, str | None], metadata: pa.Scalar | None) -> None:
+    `in_file` are the columns that the file must have, `asked` those of them that are read: at least one, by which rows
+    are counted.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        folders: Mapping[str, str | None],
+        metadata: pa.Scalar | None,
+        asked: frozenset[str] | None,
+    ) -> None:
         self._folders = {name: value for name, value in folders.items() if name in schema.names}
         self._schema, self._metadata = schema, metadata
         self._constants: dict[str, pa.Scalar] = {}
         self.in_file = pa.schema([field for field in schema if field.name not in self._folders])
+        wanted = [field for field in schema if asked is None or field.name in asked]
+        of_file = [field for field in wanted if field.name not in self._folders]
+        self.asked = pa.schema(of_file or list(self.in_file)[:1])
         hidden = [pa.field(METADATA, METADATA_TYPE)] if metadata is not None else []
-        self.schema = pa.schema([*schema, *hidden, pa.field(ROW, pa.int64())])
+        self.schema = pa.schema([*wanted, *hidden, pa.field(ROW, pa.int64())])
 
     def resolve(self, time_zone: str) -> str | None:
         """Reads the values of the folders; why one does not fit its column, None where all do."""

@@ -30,12 +30,17 @@ _BATCH_ROWS = 131_072
 
 
 def read_parquet(
-    file: IO[bytes], schema: pa.Schema, split: Split, mode: str, misfit: str | None = None
+    file: IO[bytes],
+    schema: pa.Schema,
+    split: Split,
+    mode: str,
+    misfit: str | None = None,
+    asked: pa.Schema | None = None,
 ) -> Iterator[Decoded]:
     """The rows of a split of a Parquet file. `Unreadable` where they cannot be read, with PERMISSIVE before the first.
 
-    A file that does not fit `schema`, or does not fit otherwise (`misfit`), is told of by its first split alone; with
-    PERMISSIVE the others give nothing.
+    The file must have the columns `schema`; read are those of `asked`, where that is given. A file that does not fit,
+    by its columns or otherwise (`misfit`), is told of by its first split alone; with PERMISSIVE others give nothing.
     """
     parquet = _opened(file)
     misfit = misfit or _misfit(schema, parquet.schema_arrow)
@@ -43,12 +48,13 @@ def read_parquet(
         if mode != FAILFAST and split.row_groups is not None and split.row_groups[0] > 0:
             return
         raise Unreadable(f"{misfit}; {_unused(parquet.metadata, None)}")
+    columns = schema if asked is None else asked
     if mode == FAILFAST:
-        yield from _decoded(parquet, schema, split)
+        yield from _decoded(parquet, columns, split)
         return
-    kept = _sound(_decoded(parquet, schema, split))
+    kept = _sound(_decoded(parquet, columns, split))
     try:
-        yield from _decoded(parquet, schema, split) if kept is None else kept
+        yield from _decoded(parquet, columns, split) if kept is None else kept
     except Unreadable as end:
         # INVARIANT: rows are out already, so this is no reject: the batch fails and is run again.
         raise InvalidInput(

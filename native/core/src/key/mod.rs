@@ -135,6 +135,12 @@ impl Keys {
         Ordering::Equal
     }
 
+    /// Whether row i is the key at `places[i]` of `other`, for all i; the hashes are known to be equal.
+    pub(crate) fn are_at(&self, other: &Self, places: &[u32]) -> bool {
+        self.are_told_by_hash(other)
+            || self.cells.iter().zip(&other.cells).all(|(cells, others)| cells.are_at(others, places))
+    }
+
     /// The row numbers in the order of their keys; rows of one key keep the order they had.
     #[must_use]
     pub fn order(&self) -> Vec<u32> {

@@ -273,3 +273,29 @@ proptest! {
         prop_assert_eq!(by_hash(&parts, |part, row| (part, row)), expected);
     }
 }
+
+#[test]
+fn texts_at_places_are_told_apart_by_each_of_their_bytes() {
+    let text = |length: usize| -> Vec<u8> { (0..length).map(|at| b'a' + (at % 26) as u8).collect() };
+    let keys = |texts: &[Vec<u8>]| {
+        let column: ArrayRef = Arc::new(texts.iter().map(Some).collect::<BinaryArray>());
+        Keys::new(&[column]).unwrap()
+    };
+    let texts: Vec<Vec<u8>> = (0..40).map(text).collect();
+    let all = keys(&texts);
+    let places: Vec<u32> = (0..40).rev().collect();
+    let reversed: Vec<Vec<u8>> = texts.iter().rev().cloned().collect();
+    assert!(keys(&reversed).are_at(&all, &places));
+    assert!(!keys(&reversed[1..]).are_at(&all, &places[..39]));
+    for length in 0..40 {
+        for at in 0..length {
+            let mut other = texts[length].clone();
+            other[at] ^= 1;
+            assert!(!keys(&[other]).are_at(&all, &[length as u32]), "byte {at} of {length}");
+        }
+    }
+    let column: ArrayRef = Arc::new(StringArray::from(vec![None, Some(""), Some("a")]));
+    let some = Keys::new(&[column]).unwrap();
+    assert!(some.are_at(&some, &[0, 1, 2]));
+    assert!(!some.are_at(&some, &[1, 1, 2]) && !some.are_at(&some, &[0, 0, 2]));
+}

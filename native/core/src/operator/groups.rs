@@ -57,11 +57,7 @@ impl Groups {
 
     /// Whether all rows have the key of their group. Those of all groups lie together: few bytes, often in cache.
     fn have_one_key_each(&self, chunks: &[Keys]) -> bool {
-        self.of.iter().zip(chunks).all(|(numbers, keys)| {
-            let mut rows = numbers.iter().enumerate();
-            keys.are_told_by_hash(&self.keys)
-                || rows.all(|(row, &number)| keys.cmp_bytes(row, &self.keys, number as usize).is_eq())
-        })
+        self.of.iter().zip(chunks).all(|(numbers, keys)| keys.are_at(&self.keys, numbers))
     }
 
     /// How many distinct keys there are.

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import state_calls
+import state_reopen
 from events import machine
 from state_programs import Program, build_jvm, build_ours, jvm_command
 
@@ -227,6 +228,14 @@ def segments(lab: Lab) -> None:
             print(f"    the JVM's heap: {heap:,.0f} B a key")
 
 
+def reopen(lab: Lab) -> None:
+    """A version opened cold, and from the cache on disk, its first get included."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as folder:
+        cold, again = state_reopen.measured(lab.keys, lab.runs, Path(folder) / "cache")
+    ms = [one * 1000 for one in again]
+    lab.at_most("opened again, first get", f"cold {middle(cold) * 1000:,.0f} ms", middle(ms), "ms", 1, ms)
+
+
 def calls(lab: Lab) -> None:
     """A Python function a record."""
     found: list[tuple[float, float]] = []
@@ -249,6 +258,7 @@ MEASUREMENTS: dict[str, Callable[[Lab], None]] = {
     "tiers": tiers,
     "aggregate": aggregate,
     "segments": segments,
+    "reopen": reopen,
     "calls": calls,
 }
 

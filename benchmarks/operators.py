@@ -1,6 +1,6 @@
 """Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
 
-    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N]
+    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N] [--warm 2]
 
 Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
 with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
@@ -26,7 +26,7 @@ from events import KEYS, SCHEMA, machine, show, write_batch
 import tidemill as tm
 
 WARM = 2
-"""Batches of each run that are not counted."""
+"""Batches of each run that are not counted, unless `--warm` says otherwise."""
 
 
 def total(batchTime: int, key: str, value: float, state: Any) -> tuple[str, float]:
@@ -165,8 +165,8 @@ def fill(folder: Path, batches: int, rows: int) -> None:
         write_batch(folder, number, rows)
 
 
-def ours(comparison: Comparison, engine: str, spark: Any, rows: int, batches: int) -> tuple[list[float], Any]:
-    """Seconds of each batch but the first ones, and a digest of what was emitted."""
+def ours(comparison: Comparison, engine: str, spark: Any, rows: int, runs: int, warm: int) -> tuple[list[float], Any]:
+    """Seconds of each batch after `warm` first ones, and a digest of what was emitted."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder = Path(base) / "events"
         folder.mkdir()
@@ -175,27 +175,27 @@ def ours(comparison: Comparison, engine: str, spark: Any, rows: int, batches: in
         repository = tm.open(p, root=f"{base}/root")
         repository.init()
         seconds, emitted = [], []
-        for number in range(batches):
+        for number in range(warm + runs):
             write_batch(folder, number, rows)
             started = time.perf_counter()
             (progress,) = repository.run(spark=spark, engine=engine)
             seconds.append(time.perf_counter() - started)
             assert progress.numInputRows == rows
-        emitted.extend(repository.outputs(version=version) for version in range(batches))
-        return seconds[WARM:], digest_of(comparison, emitted)
+        emitted.extend(repository.outputs(version=version) for version in range(warm + runs))
+        return seconds[warm:], digest_of(comparison, emitted)
 
 
-def theirs(comparison: Comparison, query: str, store: str, rows: int, batches: int) -> tuple[list[float], Any]:
+def theirs(comparison: Comparison, query: str, store: str, rows: int, runs: int, warm: int) -> tuple[list[float], Any]:
     """The same of the peer."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
         folder = Path(base) / "events"
-        fill(folder, batches, rows)
+        fill(folder, warm + runs, rows)
         seconds = peer.seconds(folder, query, store, f"{base}/out")
         emitted = [
             duckdb.sql(f"SELECT * FROM '{base}/out/batch={number}/*.parquet'").to_arrow_table()
-            for number in range(batches)
+            for number in range(warm + runs)
         ]
-        return seconds[WARM:], digest_of(comparison, emitted)
+        return seconds[warm:], digest_of(comparison, emitted)
 
 
 def by_itself(comparison: Comparison, rows: int, batches: int) -> list[float]:
@@ -221,7 +221,7 @@ def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]
     return (*found, count if comparison.row_by_row else None)
 
 
-def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool, asked: int | None) -> None:
+def compare(comparison: Comparison, spark: Any, runs: int, warm: int, with_peer: bool, asked: int | None) -> None:
     """Ours and the peer's in turn; the digests of one input must be equal. `asked`: other rows than the peer's."""
     peer_rows = asked or comparison.peer_rows
     found: dict[tuple[str, int], list[float]] = {}
@@ -233,11 +233,11 @@ def compare(comparison: Comparison, spark: Any, runs: int, with_peer: bool, aske
 
     for half in (max(1, runs // 2), max(1, runs - runs // 2)):
         for rows in sorted({comparison.rows, peer_rows}):
-            note("ours, Spark", rows, ours(comparison, "spark", spark, rows, half + WARM))
-            note("ours, local", rows, ours(comparison, "local", None, rows, half + WARM))
+            note("ours, Spark", rows, ours(comparison, "spark", spark, rows, half, warm))
+            note("ours, local", rows, ours(comparison, "local", None, rows, half, warm))
         for query, store in comparison.peers if with_peer else ():
             rows = peer_rows
-            note(f"{query} ({store})", rows, theirs(comparison, query, store, rows, half + WARM))
+            note(f"{query} ({store})", rows, theirs(comparison, query, store, rows, half, warm))
         if comparison.alone is not None:
             seconds = by_itself(comparison, peer_rows, half)
             found.setdefault(("the user's code alone", peer_rows), []).extend(seconds)
@@ -290,6 +290,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--peer-rows", type=int, help="rows of the peer's batches")
+    parser.add_argument("--warm", type=int, default=WARM, help="batches of each run that are not counted")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs} batches")
     from tidemill.engines.session import start
@@ -297,7 +298,7 @@ def main() -> None:
     spark = start({})
     for comparison in COMPARISONS:
         if not given.only or comparison.name in given.only:
-            compare(comparison, spark, given.runs, not given.no_peer, given.peer_rows)
+            compare(comparison, spark, given.runs, given.warm, not given.no_peer, given.peer_rows)
     if not given.only or "growth" in given.only:
         growth(spark, given.runs)
     spark.stop()

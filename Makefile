@@ -7,6 +7,7 @@ PYTHON_BIN := .venv/bin
 PYTEST := $(PYTHON_BIN)/python -m pytest
 # A file is one worker's, so that what its tests share is made once; each worker may start a Spark session.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+SLOW := --numprocesses 2 --dist loadfile
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 
@@ -47,7 +48,7 @@ bench: build ## figures for benchmarks/README.md; gates nothing
 
 check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	cargo test --release --quiet --locked --workspace
-	$(PYTEST) -q -m slow
+	$(PYTEST) -q -m slow $(SLOW)
 	@$(MAKE) --no-print-directory test
 
 pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)

@@ -1,4 +1,4 @@
-"""A tiny pipeline, run by test_environments.py in an environment that sees nothing of the checkout.
+"""A tiny pipeline, run by test_wheel_and_sdist.py in an environment that sees nothing of the checkout.
 
 `smoke.py FOLDER ENGINE` runs it in FOLDER and prints as JSON what came out, and on which Spark and Java.
 """

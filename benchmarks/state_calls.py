@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tidemill._native import Operator, Pass, StateMap, map_with_state
+from tidemill.operators.contract import Input
 
 INPUT = pa.schema([("key", pa.int64()), ("value", pa.int64())])
 KEYS = 100_000
@@ -21,12 +23,12 @@ def total(batch_time: int, key: int, value: int, state: Any) -> None:
 
 def operator() -> Operator:
     """`mapWithState` of `total`, over an empty map."""
-    made = map_with_state(
-        name="total", key=["key"], input_schema=INPUT, value="value", function=total, arguments=4,
-        state_schema=pa.schema([("state", pa.float64())]), state_unnamed=True, state_type=None,
-        output_schema=pa.schema([("total", pa.float64())]), output_unnamed=True, timeout_ms=None, clock="batch",
-        event_time=None, late="drop", time_zone="UTC", on_error="fail",
+    declared = SimpleNamespace(
+        name="total", input=Input(INPUT, ("key",), None, "drop", "UTC"), state=pa.schema([("state", pa.float64())]),
+        state_unnamed=True, state_type=None, output_schema=pa.schema([("total", pa.float64())]), output_unnamed=True,
+        on_error="fail",
     )  # fmt: skip
+    made = map_with_state(declared, function=total, arguments=4, value="value", timeout_ms=None, clock="batch")
     made.open([StateMap.open(schema, [], 0, 2**64 - 1) for schema in made.map_schemas()])
     return made
 

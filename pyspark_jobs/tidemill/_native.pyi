@@ -287,25 +287,12 @@ def deduplicate(
     """
 
 def map_with_state(
-    name: str,
-    key: Sequence[str],
-    input_schema: pa.Schema,
-    value: str | None,
-    function: Callable[..., Any],
-    arguments: int,
-    state_schema: pa.Schema,
-    state_unnamed: bool,
-    state_type: type | None,
-    output_schema: pa.Schema,
-    output_unnamed: bool,
-    timeout_ms: int | None,
-    clock: str,
-    event_time: str | None,
-    late: str,
-    time_zone: str,
-    on_error: str,
+    operator: Any, function: Callable[..., Any], arguments: int, value: str | None, timeout_ms: int | None, clock: str
 ) -> Operator:
-    """`mapWithState` over a Python function (`tidemill.operators.map_with_state` checks what is given here).
+    """`mapWithState` over a Python function, of a bound operator (`tidemill.operators.map_with_state`).
+
+    Of `operator`, as of those below, these are read: `name`, `input` (`schema`, `key`, `event_time`, `late`,
+    `time_zone`), `state` and `output_schema` (schemas), `state_unnamed`, `state_type`, `output_unnamed`, `on_error`.
 
     `arguments` is 4 (`f(batchTime, key, value, state)`) or 2 (`f(value, state)`). `value`: a column, else the whole
     row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column that has no name of the
@@ -319,23 +306,7 @@ def map_with_state(
     aside, and its state and deadline stay as they were.
     """
 
-def groups_with_state(
-    name: str,
-    key: Sequence[str],
-    input_schema: pa.Schema,
-    function: Callable[..., Any],
-    emits: str,
-    state_schema: pa.Schema,
-    state_unnamed: bool,
-    state_type: type | None,
-    output_schema: pa.Schema,
-    output_unnamed: bool,
-    timeout: str,
-    event_time: str | None,
-    late: str,
-    time_zone: str,
-    on_error: str,
-) -> Operator:
+def groups_with_state(operator: Any, function: Callable[..., Any], emits: str, timeout: str) -> Operator:
     """`func(key, rows, state)` once a key and pass, and again for each key that timed out, by Spark's Scala rules.
 
     `emits` is "one" (the call returns a row) or "many" (it returns rows, or None); `timeout` is one of Spark's three
@@ -346,18 +317,10 @@ def groups_with_state(
     """
 
 def pandas_with_state(
-    name: str,
-    key: Sequence[str],
-    input_schema: pa.Schema,
+    operator: Any,
     function: Callable[..., Any],
     frames: Callable[[pa.RecordBatch, pa.RecordBatch], Any],
-    state_schema: pa.Schema,
-    output_schema: pa.Schema,
     timeout: str,
-    event_time: str | None,
-    late: str,
-    time_zone: str,
-    on_error: str,
 ) -> Operator:
     """`func(key, pdfs, state)` once a key and pass, and again for each key that timed out, by PySpark's rules.
 
@@ -440,28 +403,20 @@ class State:
         """Removes the state. `ValueError` when it has been removed already, and when timing out."""
 
 def transform_with_state(
-    name: str,
-    key: Sequence[str],
-    input_schema: pa.Schema,
+    operator: Any,
     processor: Any,
     variables: Sequence[Any],
     timers: Timers,
-    time_mode: str,
-    output_schema: pa.Schema,
-    output_event_time: str | None,
-    event_time: str | None,
-    late: str,
-    time_zone: str,
     initial: Any,
     frames: Callable[..., Any] | None,
-    on_error: str,
 ) -> Operator:
     """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
 
     `variables`: objects with `map` (the name of the variable's map), `sub_key` and `value` (its columns), `ttl_ms`, and
     `state`, the `ValueState`, `ListState` or `MapState` that the processor holds; they and `timers` follow the calls
-    from now on. `time_mode` is "None", "ProcessingTime" (batch time) or "EventTime" (the watermark; late rows are taken
-    out in `prepare` unless `late` is "keep"). `output_event_time`: an output column that may not be late.
+    from now on. Of `operator` are read: `name`, `input` (as by `map_with_state`), `time_mode`, `output_schema`,
+    `event_time`, `on_error`. `time_mode` is "None", "ProcessingTime" (batch time) or "EventTime" (the watermark; late
+    rows are taken out in `prepare` unless `late` is "keep"). `event_time`: an output column that may not be late.
 
     `initial`: None, or an object with `stored` (what the map of the initial state keeps beside the key) and `shown`
     (the columns of the rows that `handleInitialState` is given, in the first batch).

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 
 from tidemill._native import Operator, Pass, StateMap, map_with_state
+from tidemill.operators.contract import Input
 
 END = 2**64 - 1
 
@@ -45,12 +47,10 @@ TEXT = pa.schema([("text", pa.string())])
 
 def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
     """`mapWithState` over (key, value, time) with a bigint state and one text a row, unless told otherwise."""
-    arguments: dict[str, Any] = {
-        "name": "spend",
+    said: dict[str, Any] = {
         "key": ["key"],
         "input_schema": INPUT,
         "value": "value",
-        "function": function,
         "arguments": 4,
         "state_schema": pa.schema([("state", pa.int64())]),
         "state_unnamed": True,
@@ -64,7 +64,15 @@ def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
         "time_zone": "UTC",
         "on_error": "fail",
     }
-    return opened(map_with_state(**(arguments | changes)))
+    assert changes.keys() <= said.keys()
+    said |= changes
+    looks = ("state_unnamed", "state_type", "output_schema", "output_unnamed", "on_error")
+    given = Input(said["input_schema"], tuple(said["key"]), said["event_time"], said["late"], said["time_zone"])
+    operator = SimpleNamespace(
+        name="spend", input=given, state=said["state_schema"], **{name: said[name] for name in looks}
+    )
+    how = {name: said[name] for name in ("arguments", "value", "timeout_ms", "clock")}
+    return opened(map_with_state(operator, function=function, **how))
 
 
 def whole_split(operator: Operator, rows: pa.RecordBatch, at: Pass) -> pa.RecordBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import tidemill as tm
 from tidemill import _native
 from tidemill.operators import pandas_here
+from tidemill.operators.contract import Input
 from tidemill.testing import Tester
 
 ROWS = "k string, ts timestamp, n int"
@@ -235,9 +237,10 @@ def test_a_timeout_without_a_state_is_kept_and_shown_as_none() -> None:
 
 
 def test_a_mode_that_the_engine_does_not_know_is_refused() -> None:
+    schema = stream().schema
+    operator = SimpleNamespace(
+        name="g", input=Input(schema, ("k",), None, "drop", "UTC"), state=schema, state_unnamed=False, state_type=None,
+        output_schema=schema, output_unnamed=False, on_error="ignore",
+    )  # fmt: skip
     with pytest.raises(tm.InvalidInput, match='on_error is "fail" or "quarantine", found "ignore"'):
-        _native.groups_with_state(
-            name="g", key=["k"], input_schema=stream().schema, function=print, emits="one",
-            state_schema=stream().schema, state_unnamed=False, state_type=None, output_schema=stream().schema,
-            output_unnamed=False, timeout="NoTimeout", event_time=None, late="drop", time_zone="UTC", on_error="ignore",
-        )  # fmt: skip
+        _native.groups_with_state(operator, function=print, emits="one", timeout="NoTimeout")

@@ -118,13 +118,8 @@ impl Held {
         }
     }
 
-    /// What `update` is to parse with; it is called while the state is not borrowed: reading a value may run user code.
-    pub(crate) fn kind(&self) -> Arc<StateKind> {
-        Arc::clone(&self.kind)
-    }
-
     /// The complaint about what `update` was given; what user code raised while it was read stays the user's error.
-    pub(crate) fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
+    fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
         let error = match (refused, &self.lent) {
             (Refused::Raised(error), _) => return error,
             (Refused::Misfit(_), None) => ended(py),
@@ -163,6 +158,47 @@ fn ended(py: Python<'_>) -> PyErr {
 pub(crate) trait Lendable: PyClass<Frozen = False> + Into<PyClassInitializer<Self>> {
     /// From now on it raises; what is given goes on in its place.
     fn retire(&mut self) -> Self;
+}
+
+/// A state that user code may set.
+pub(crate) trait Settable: PyClass<Frozen = False> {
+    /// What it lends.
+    fn held(&mut self) -> &mut Held;
+
+    /// Raises where the state may not be set now.
+    fn check_settable(&self, py: Python<'_>) -> PyResult<()>;
+
+    /// The state was set.
+    fn was_set(&mut self) {}
+}
+
+/// Sets the state to `new`; `none` is the complaint about None.
+pub(crate) fn update<T: Settable>(
+    slf: &Bound<'_, T>,
+    new: &Bound<'_, PyAny>,
+    none: fn(&'static str) -> PyErr,
+) -> PyResult<()> {
+    let py = slf.py();
+    let kind = {
+        let mut state = slf.try_borrow_mut()?;
+        state.check_settable(py)?;
+        if new.is_none() {
+            return Err(none("cannot update the state with None: `remove()` it instead"));
+        }
+        Arc::clone(&state.held().kind)
+    };
+    // Not borrowed here: reading `new` may run user code that asks this state.
+    let parsed = kind.shape.parse(new, &kind.zone);
+    let mut state = slf.try_borrow_mut()?;
+    match parsed {
+        Ok(value) => {
+            state.check_settable(py)?;
+            state.held().set(Current::Updated(value));
+            state.was_set();
+            Ok(())
+        }
+        Err(refused) => Err(state.held().refuse(py, refused)),
+    }
 }
 
 /// Puts another object in the place of one that user code still holds.

@@ -181,11 +181,12 @@ class ApplyBatch:
         columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
         state = pa.Table.from_arrays(columns, schema=self._state_schema)
         after, output = self._call(rows, state, BatchContext(pass_.batch_time_ms, pass_.watermark_ms))
-        states, made = self._checked(after, keys), self.operator.output_schema.empty_table()
+        states, kept = self._checked(after, keys)
+        made = self.operator.output_schema.empty_table()
         if output is not None:
             made = matching(output, self.operator.output_schema, f"{self._what} returned as output")
-            self._check_keys(made, keys, "output")
-        self._replace(known, states, pass_)
+            self._check_keys(self._one_batch(made.select(self._key)), keys, "output")
+        self._replace(known.filter(pc.invert(kept.holds(known))), states, pass_)
         return made
 
     def _one_batch(self, rows: pa.Table) -> pa.RecordBatch:
@@ -232,20 +233,22 @@ class ApplyBatch:
             made_of = type(made).__name__
         raise InvalidInput(f"{self._what} returned {made_of}, expected (state, output): two pyarrow tables")
 
-    def _checked(self, after: pa.Table, keys: KeySet) -> pa.RecordBatch:
-        """The states that it returned, one a key of the rows."""
+    def _checked(self, after: pa.Table, keys: KeySet) -> tuple[pa.RecordBatch, KeySet]:
+        """The states that it returned, one a key of the rows, and their keys."""
         what = f"{self._what} returned as state"
-        made = matching(after, self._state_schema, what)
-        for key, count in repeated(made.select(self._key)):
+        made = self._one_batch(matching(after, self._state_schema, what))
+        own = made.select(self._key)
+        table = pa.Table.from_batches([own])
+        kept = KeySet(table)
+        for key, count in repeated(table) if kept.keys.num_rows < own.num_rows else ():
             raise InvalidInput(f"{what} the key {shown(key)} in {count} rows, expected each key once")
         for name in self.operator.state.names if self.operator.state_unnamed else ():
             if made.column(name).null_count:
                 raise InvalidInput(f"{what} a key whose state is null", hint="leave a key out to remove its state")
-        self._check_keys(made, keys, "state")
-        return self._one_batch(made)
+        self._check_keys(own, keys, "state")
+        return made, kept
 
-    def _check_keys(self, made: pa.Table, keys: KeySet, part: str) -> None:
-        own = self._one_batch(made.select(self._key))
+    def _check_keys(self, own: pa.RecordBatch, keys: KeySet, part: str) -> None:
         foreign = own.filter(pc.invert(keys.holds(own)))
         if foreign.num_rows:
             key = tuple(foreign.slice(0, 1).to_pylist()[0].values())
@@ -254,13 +257,10 @@ class ApplyBatch:
                 hint="each call has the rows of some keys: the result must be a function of each key by itself",
             )
 
-    def _replace(self, known: pa.RecordBatch, after: pa.RecordBatch, pass_: _native.Pass) -> None:
-        after_keys = after.select(self._key)
-        kept = KeySet(pa.Table.from_batches([after_keys]))
-        gone = known.filter(pc.invert(kept.holds(known)))
+    def _replace(self, gone: pa.RecordBatch, after: pa.RecordBatch, pass_: _native.Pass) -> None:
         if gone.num_rows:
             self._map.remove_many(gone)
         if after.num_rows:
-            self._map.put_many(after_keys, after.select(self.operator.state.names), pass_.batch_time_ms)
+            self._map.put_many(after.select(self._key), after.select(self.operator.state.names), pass_.batch_time_ms)
         self._counts["rows_updated"] += after.num_rows
         self._counts["rows_removed"] += gone.num_rows

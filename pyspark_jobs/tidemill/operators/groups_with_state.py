@@ -163,20 +163,4 @@ class BoundGroupsWithState(GroupMaps):
 
     def open(self) -> Handle:
         """The Rust operator, which calls the function."""
-        return _native.groups_with_state(
-            name=self.name,
-            key=list(self.input.key),
-            input_schema=self.input.schema,
-            function=self.func,
-            emits=self.emits,
-            state_schema=self.state,
-            state_unnamed=self.state_unnamed,
-            state_type=self.state_type,
-            output_schema=self.output_schema,
-            output_unnamed=self.output_unnamed,
-            timeout=self.timeout,
-            event_time=self.input.event_time,
-            late=self.input.late,
-            time_zone=self.input.time_zone,
-            on_error=self.on_error,
-        )
+        return _native.groups_with_state(self, function=self.func, emits=self.emits, timeout=self.timeout)

@@ -211,21 +211,10 @@ class BoundMapWithState(Defaults):
     def open(self) -> Handle:
         """The Rust operator, which calls the function."""
         return _native.map_with_state(
-            name=self.name,
-            key=list(self.input.key),
-            input_schema=self.input.schema,
-            value=self.value,
+            self,
             function=self.spec.user_function,
             arguments=self.spec.arguments,
-            state_schema=self.state,
-            state_unnamed=self.state_unnamed,
-            state_type=self.state_type,
-            output_schema=self.output_schema,
-            output_unnamed=self.output_unnamed,
+            value=self.value,
             timeout_ms=self.spec.timeout_ms,
             clock=self.spec.clock if self.spec.timeout_ms is not None else "batch",
-            event_time=self.input.event_time,
-            late=self.input.late,
-            time_zone=self.input.time_zone,
-            on_error=self.on_error,
         )

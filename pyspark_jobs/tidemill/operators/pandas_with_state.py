@@ -80,17 +80,4 @@ class BoundPandasWithState(GroupMaps):
 
     def open(self) -> Handle:
         """The Rust operator, which calls the function through frames."""
-        return _native.pandas_with_state(
-            name=self.name,
-            key=list(self.input.key),
-            input_schema=self.input.schema,
-            function=self.func,
-            frames=self.frames,
-            state_schema=self.state,
-            output_schema=self.output_schema,
-            timeout=self.timeout,
-            event_time=self.input.event_time,
-            late=self.input.late,
-            time_zone=self.input.time_zone,
-            on_error=self.on_error,
-        )
+        return _native.pandas_with_state(self, function=self.func, frames=self.frames, timeout=self.timeout)

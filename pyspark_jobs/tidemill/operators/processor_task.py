@@ -107,21 +107,12 @@ class ProcessorTask:
             for one, columns in zip(operator.variables, operator.maps, strict=False)
         ]
         return _native.transform_with_state(
-            name=operator.name,
-            key=list(operator.input.key),
-            input_schema=operator.input.schema,
+            operator,
             processor=self.processor,
             variables=variables,
             timers=handle.timers,
-            time_mode=operator.time_mode,
-            output_schema=operator.output_schema,
-            output_event_time=operator.event_time,
-            event_time=operator.input.event_time,
-            late=operator.input.late,
-            time_zone=operator.input.time_zone,
             initial=None if operator.initial_rows is None else self._initial(operator.initial_rows),
             frames=operator.frames if operator.rows_as == "frames" else None,
-            on_error=operator.on_error,
         )
 
     def _initial(self, given: InitialRows) -> InitialColumns:

@@ -10,32 +10,27 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
 use super::by_key::LentState;
-use super::declared::{columns, group_timeout, late_rows};
+use super::declared::{States, UserFunction, columns, declared, engine, group_timeout};
 use super::group_state::{Rules, Untouched};
 use super::growing::Growing;
-use crate::arrow::{batch, batch_in, batch_out, schema_in};
-use crate::caller::{Caller, OnError, Place, unreadable};
+use crate::arrow::{batch, batch_in, batch_out};
+use crate::caller::{OnError, Place, unreadable};
 use crate::error::{Raise, external};
-use crate::held::{StateKind, retire_if_kept};
+use crate::held::retire_if_kept;
 use crate::key_rows::Values;
 use crate::operator::PyOperator;
-use crate::value::{Shape, Zone};
 
 /// A user's function over frames.
 pub(crate) struct PandasFunction {
-    pub(crate) caller: Caller,
+    user: UserFunction,
     /// Called with the rows and the keys of a visit, gives what calls the function for one key after the other.
-    pub(crate) frames: Py<PyAny>,
-    pub(crate) timeout: Timeout,
-    pub(crate) key: SchemaRef,
-    pub(crate) value: SchemaRef,
-    pub(crate) value_columns: Vec<String>,
-    pub(crate) state: Arc<StateKind>,
-    pub(crate) output: Shape,
-    pub(crate) zone: Arc<Zone>,
+    frames: Py<PyAny>,
+    timeout: Timeout,
+    key: SchemaRef,
+    value: SchemaRef,
 }
 
 impl KeyedFunction for PandasFunction {
@@ -62,8 +57,8 @@ struct Calls<'a, 'py> {
 
 impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PandasFunction, visit: &'a Visit<'a>) -> Result<Self> {
-        let rules = Rules::of(of.timeout, Untouched::Keeps, &of.zone, visit.pass);
-        let values = Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?;
+        let rules = Rules::of(of.timeout, Untouched::Keeps, &of.user.zone, visit.pass);
+        let values = Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?;
         let rows = if visit.rows.is_empty() {
             arrow_array::RecordBatch::new_empty(Arc::clone(&of.value))
         } else {
@@ -74,17 +69,26 @@ impl<'a, 'py> Calls<'a, 'py> {
             let frames = of.frames.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?))?;
             Ok((frames.getattr("call")?, frames.getattr("misfit")?, frames))
         };
-        let (call, misfit, frames) = made().map_err(|error| unreadable(py, &of.caller.operator, error, None))?;
+        let (call, misfit, frames) = made().map_err(|error| unreadable(py, &of.user.caller.operator, error, None))?;
         let on_error = OnError::Fail; // nothing is pending here: the frames of a key are added when its call is over
-        let returned = Growing::new(visit.keys.len(), &of.state.shape, &of.output, on_error);
-        Ok(Self { py, of, visit, frames, call, misfit, state: LentState::new(py, &of.state, visit, rules)?, returned })
+        let returned = Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, on_error);
+        Ok(Self {
+            py,
+            of,
+            visit,
+            frames,
+            call,
+            misfit,
+            state: LentState::new(py, &of.user.state, visit, rules)?,
+            returned,
+        })
     }
 
     fn run(mut self) -> Result<Returned> {
         let mut start = 0;
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.caller.on_error.put_aside(self.py, error)?;
+                let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
                 retire_if_kept(&mut self.state.object).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
@@ -108,7 +112,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         answer.map_err(|error| self.complaint(error, &key, self.chunk(&rows)))?;
         let left = self.state.object.borrow_mut().take_back();
         retire_if_kept(&mut self.state.object).map_err(external)?;
-        let shapes = (&self.of.state.shape, &self.of.output);
+        let shapes = (&self.of.user.state.shape, &self.of.user.output);
         let exists = self.visit.exists[place];
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;
         self.returned.arm(left.deadline);
@@ -124,10 +128,10 @@ impl<'a, 'py> Calls<'a, 'py> {
         let at = Place { key, chunk };
         let value = error.value(self.py);
         if value.is_instance(&self.misfit).unwrap_or(false) {
-            return self.of.caller.unfit(&value.to_string(), at);
+            return self.of.user.caller.unfit(&value.to_string(), at);
         }
         let is_complaint = self.state.is_own_complaint(&error);
-        self.of.caller.raised(error, at, is_complaint)
+        self.of.user.caller.raised(error, at, is_complaint)
     }
 
     /// The error for frames that did not fit when those of all keys were put together: it carries the number of a key.
@@ -145,49 +149,24 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-/// `applyInPandasWithState`: `frames` makes the frames and calls the function (`tidemill.operators.pandas_frames`).
+/// `applyInPandasWithState`, of a bound operator: `frames` makes the frames and calls the function
+/// (`tidemill.operators.pandas_frames`).
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 pub(crate) fn pandas_with_state(
     py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
+    operator: &Bound<'_, PyAny>,
     function: Py<PyAny>,
     frames: Py<PyAny>,
-    state_schema: &Bound<'_, PyAny>,
-    output_schema: &Bound<'_, PyAny>,
     timeout: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
 ) -> PyResult<PyOperator> {
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: None,
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: group_timeout(py, timeout)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::tuple(py, state.fields())?;
+    let timeout = group_timeout(py, timeout)?;
+    let (spec, user) = declared(operator, function, None, States::Tuples, timeout)?;
     let function = PandasFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
         frames,
-        timeout: spec.timeout,
+        timeout,
         key: Arc::new(columns(&spec, &spec.key).raise(py)?),
-        value: Arc::new(columns(&spec, &value_columns).raise(py)?),
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::record(py, output.fields(), None)?,
-        zone,
+        value: Arc::new(columns(&spec, &user.value_columns).raise(py)?),
+        user,
     };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+    engine(py, spec, function)
 }

@@ -4,22 +4,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use super::declared::{columns, group_timeout, key_fields, late_rows};
+use super::declared::{States, UserFunction, columns, declared, engine, group_timeout, key_fields};
 use super::group_state::{Lent, PyGroupState, Rules, Untouched};
 use super::growing::Growing;
-use crate::arrow::schema_in;
-use crate::caller::{Caller, OnError, Place, iterated, unreadable};
+use crate::caller::{Place, iterated, unreadable};
 use crate::error::{Raise, external, invalid};
 use crate::held::{Current, StateKind, retire_if_kept};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::operator::PyOperator;
-use crate::value::{Decoder, Field, Shape, Zone};
+use crate::value::{Decoder, Field, Shape};
 
 /// What a call returns.
 #[derive(Clone, Copy)]
@@ -32,17 +29,11 @@ pub(crate) enum Emits {
 
 /// A user's function, and the shapes of what it sees.
 pub(crate) struct GroupFunction {
-    pub(crate) caller: Caller,
-    pub(crate) emits: Emits,
-    pub(crate) timeout: Timeout,
-    pub(crate) key: Vec<Field>,
-    pub(crate) value: Arc<Shape>,
-    /// The columns that `value` is made of.
-    pub(crate) value_columns: Vec<String>,
-    pub(crate) state: Arc<StateKind>,
-    pub(crate) output: Shape,
-    pub(crate) output_schema: SchemaRef,
-    pub(crate) zone: Arc<Zone>,
+    user: UserFunction,
+    emits: Emits,
+    timeout: Timeout,
+    key: Vec<Field>,
+    value: Arc<Shape>,
 }
 
 impl KeyedFunction for GroupFunction {
@@ -69,17 +60,17 @@ struct Calls<'a, 'py> {
 
 impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a GroupFunction, visit: &'a Visit<'a>) -> Result<Self> {
-        let rules = Rules::of(of.timeout, Untouched::Clears, &of.zone, visit.pass);
-        let values = Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?;
+        let rules = Rules::of(of.timeout, Untouched::Clears, &of.user.zone, visit.pass);
+        let values = Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?;
         Ok(Self {
             py,
             of,
             visit,
-            function: of.caller.function.bind(py),
+            function: of.user.caller.function.bind(py),
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
-            rows: RowSource::new(values, &of.value, &of.zone),
-            state: LentState::new(py, &of.state, visit, rules)?,
-            returned: Growing::new(visit.keys.len(), &of.state.shape, &of.output, of.caller.on_error),
+            rows: RowSource::new(values, &of.value, &of.user.zone),
+            state: LentState::new(py, &of.user.state, visit, rules)?,
+            returned: Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, of.user.caller.on_error),
         })
     }
 
@@ -87,31 +78,31 @@ impl<'a, 'py> Calls<'a, 'py> {
         let mut start = 0;
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.caller.on_error.put_aside(self.py, error)?;
+                let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
                 retire_if_kept(&mut self.state.object).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
         }
-        self.returned.finish(&self.of.output_schema)
+        self.returned.finish(&self.of.user.output_schema)
     }
 
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
         let chunk = self.visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk);
-        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.caller.operator, error, chunk))?;
+        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
         self.state.lend(&key, place, self.visit);
         let at = Place { key: &key, chunk };
         self.call(number, at, rows).map_err(|error| match error {
             Complaint::Raised(error) => {
                 let is_complaint = self.state.is_own_complaint(&error);
-                self.of.caller.raised(error, at, is_complaint)
+                self.of.user.caller.raised(error, at, is_complaint)
             }
             Complaint::Said(error) => error,
         })?;
         let left = self.state.object.borrow_mut().take_back();
         retire_if_kept(&mut self.state.object).map_err(external)?;
-        let shapes = (&self.of.state.shape, &self.of.output);
+        let shapes = (&self.of.user.state.shape, &self.of.user.output);
         let exists = self.visit.exists[place];
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;
         self.returned.arm(left.deadline);
@@ -121,8 +112,8 @@ impl<'a, 'py> Calls<'a, 'py> {
     /// One column: the scalar; several: a tuple.
     fn key(&self, place: usize) -> PyResult<Bound<'py, PyAny>> {
         match self.keys.as_slice() {
-            [only] => only.get(self.py, place, &self.of.zone),
-            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.zone)?.into_any()),
+            [only] => only.get(self.py, place, &self.of.user.zone),
+            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.user.zone)?.into_any()),
         }
     }
 
@@ -136,7 +127,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::Many => {
                 let Some(rows) = iterated(&answer)? else {
                     let why = format!("found a `{}`, expected something to iterate over", answer.get_type());
-                    return Err(Complaint::Said(self.of.caller.unfit(&why, at)));
+                    return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
                 for row in rows {
                     self.emit(number, &row?, at)?;
@@ -147,8 +138,8 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 
     fn emit(&mut self, number: u32, row: &Bound<'py, PyAny>, at: Place<'_, 'py>) -> std::result::Result<(), Complaint> {
-        let emitted = self.returned.emit(number, row, &self.of.output, &self.of.zone);
-        emitted.map_err(|refused| Complaint::Said(self.of.caller.misfit(refused, at)))
+        let emitted = self.returned.emit(number, row, &self.of.user.output, &self.of.user.zone);
+        emitted.map_err(|refused| Complaint::Said(self.of.user.caller.misfit(refused, at)))
     }
 }
 
@@ -196,58 +187,28 @@ impl<'py> LentState<'py> {
     }
 }
 
-/// `mapGroupsWithState` and `flatMapGroupsWithState` over a Python function.
+/// `mapGroupsWithState` and `flatMapGroupsWithState` over a Python function, of a bound operator.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 pub(crate) fn groups_with_state(
     py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
+    operator: &Bound<'_, PyAny>,
     function: Py<PyAny>,
     emits: &str,
-    state_schema: &Bound<'_, PyAny>,
-    state_unnamed: bool,
-    state_type: Option<&Bound<'_, PyType>>,
-    output_schema: &Bound<'_, PyAny>,
-    output_unnamed: bool,
     timeout: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
 ) -> PyResult<PyOperator> {
     let emits = match emits {
         "one" => Emits::One,
         "many" => Emits::Many,
         other => return Err(invalid(py, &format!("a call emits \"one\" row or \"many\", found {other:?}"))),
     };
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: None,
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: group_timeout(py, timeout)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
+    let timeout = group_timeout(py, timeout)?;
+    let (spec, user) = declared(operator, function, None, States::AsDeclared, timeout)?;
     let function = GroupFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
         emits,
-        timeout: spec.timeout,
+        timeout,
         key: key_fields(py, &spec)?,
-        value: Arc::new(Shape::new(py, &columns(&spec, &value_columns).raise(py)?, false, None)?),
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::new(py, &output, output_unnamed, None)?,
-        output_schema: output,
-        zone,
+        value: Arc::new(Shape::new(py, &columns(&spec, &user.value_columns).raise(py)?, false, None)?),
+        user,
     };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+    engine(py, spec, function)
 }

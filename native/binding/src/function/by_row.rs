@@ -6,22 +6,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple, PyType};
+use pyo3::types::{PyInt, PyTuple};
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use super::declared::{columns, key_fields, late_rows};
+use super::declared::{States, UserFunction, columns, declared, engine, key_fields};
 use super::growing::Growing;
 use super::state::{Lent, PyState};
-use crate::arrow::schema_in;
-use crate::caller::{Caller, OnError, Place, unreadable};
+use crate::caller::{Place, unreadable};
 use crate::error::{Raise, external, invalid};
-use crate::held::{Current, StateKind, retire_if_kept};
+use crate::held::{Current, retire_if_kept};
 use crate::key_rows::Values;
 use crate::operator::PyOperator;
-use crate::value::{Decoder, Field, Shape, Zone};
+use crate::value::{Decoder, Field, Shape};
 
 /// How the function is called.
 #[derive(Clone, Copy)]
@@ -34,16 +32,10 @@ pub(crate) enum Arguments {
 
 /// A user's function, and the shapes of what it sees.
 pub(crate) struct PythonFunction {
-    pub(crate) caller: Caller,
-    pub(crate) arguments: Arguments,
-    pub(crate) key: Vec<Field>,
-    pub(crate) value: Shape,
-    /// The columns that `value` is made of.
-    pub(crate) value_columns: Vec<String>,
-    pub(crate) state: Arc<StateKind>,
-    pub(crate) output: Shape,
-    pub(crate) output_schema: SchemaRef,
-    pub(crate) zone: Arc<Zone>,
+    user: UserFunction,
+    arguments: Arguments,
+    key: Vec<Field>,
+    value: Shape,
 }
 
 impl KeyedFunction for PythonFunction {
@@ -67,18 +59,18 @@ struct Calls<'a, 'py> {
 
 impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonFunction, visit: &'a Visit<'a>) -> Result<Self> {
-        let stored = Arc::new(of.state.shape.decoders(visit.states));
-        let state = Bound::new(py, PyState::new(Arc::clone(&of.state), stored)).map_err(external)?;
+        let stored = Arc::new(of.user.state.shape.decoders(visit.states));
+        let state = Bound::new(py, PyState::new(Arc::clone(&of.user.state), stored)).map_err(external)?;
         Ok(Self {
             py,
             of,
             visit,
-            function: of.caller.function.bind(py),
+            function: of.user.caller.function.bind(py),
             batch_time: PyInt::new(py, visit.pass.batch_time_ms),
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
-            values: Values::new(&of.caller.operator, &of.value_columns, visit.chunks, visit.rows)?,
+            values: Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?,
             state,
-            returned: Growing::new(visit.keys.len(), &of.state.shape, &of.output, of.caller.on_error),
+            returned: Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, of.user.caller.on_error),
         })
     }
 
@@ -86,18 +78,18 @@ impl<'a, 'py> Calls<'a, 'py> {
         let mut start = 0;
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.caller.on_error.put_aside(self.py, error)?;
+                let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
                 retire_if_kept(&mut self.state).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
         }
-        self.returned.finish(&self.of.output_schema)
+        self.returned.finish(&self.of.user.output_schema)
     }
 
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
-        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.caller.operator, error, None))?;
+        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
         let exists = self.visit.exists[place];
         let current = if exists { Current::Stored(place) } else { Current::Absent };
         let is_timing_out = self.visit.timing_out;
@@ -109,22 +101,23 @@ impl<'a, 'py> Calls<'a, 'py> {
         for row in rows {
             let chunk = self.visit.rows[row].chunk;
             let (columns, place) = self.values.at(row, &self.of.value)?;
-            let value = self.of.value.decode(columns, self.py, place, &self.of.zone);
-            let value = value.map_err(|error| unreadable(self.py, &self.of.caller.operator, error, Some(chunk)))?;
+            let value = self.of.value.decode(columns, self.py, place, &self.of.user.zone);
+            let value =
+                value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(chunk)))?;
             self.state.borrow_mut().next_call();
             self.call(number, &key, value, Some(chunk))?;
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);
-        let shapes = (&self.of.state.shape, &self.of.output);
+        let shapes = (&self.of.user.state.shape, &self.of.user.output);
         self.returned.settle(self.py, number, shapes, exists, &current).map_err(external)
     }
 
     /// One column: the scalar; several: a tuple.
     fn key(&self, place: usize) -> PyResult<Bound<'py, PyAny>> {
         match self.keys.as_slice() {
-            [only] => only.get(self.py, place, &self.of.zone),
-            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.zone)?.into_any()),
+            [only] => only.get(self.py, place, &self.of.user.zone),
+            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.user.zone)?.into_any()),
         }
     }
 
@@ -139,14 +132,14 @@ impl<'a, 'py> Calls<'a, 'py> {
         let answer = self.arguments(key, value).and_then(|arguments| self.function.call1(arguments));
         let answer = answer.map_err(|error| {
             let is_complaint = self.state.try_borrow().is_ok_and(|state| state.is_own_complaint(self.py, &error));
-            self.of.caller.raised(error, at, is_complaint)
+            self.of.user.caller.raised(error, at, is_complaint)
         })?;
         retire_if_kept(&mut self.state).map_err(external)?;
         if answer.is_none() {
             return Ok(());
         }
-        let emitted = self.returned.emit(number, &answer, &self.of.output, &self.of.zone);
-        emitted.map_err(|refused| self.of.caller.misfit(refused, at))
+        let emitted = self.returned.emit(number, &answer, &self.of.user.output, &self.of.user.zone);
+        emitted.map_err(|refused| self.of.user.caller.misfit(refused, at))
     }
 
     fn arguments(&self, key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
@@ -158,57 +151,27 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-/// `mapWithState` over a Python function.
+/// `mapWithState` over a Python function, of a bound operator.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 pub(crate) fn map_with_state(
     py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
-    value: Option<String>,
+    operator: &Bound<'_, PyAny>,
     function: Py<PyAny>,
     arguments: u8,
-    state_schema: &Bound<'_, PyAny>,
-    state_unnamed: bool,
-    state_type: Option<&Bound<'_, PyType>>,
-    output_schema: &Bound<'_, PyAny>,
-    output_unnamed: bool,
+    value: Option<String>,
     timeout_ms: Option<i64>,
     clock: &str,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
-    on_error: &str,
 ) -> PyResult<PyOperator> {
     let is_one_column = value.is_some();
-    let (state, output) = (schema_in(state_schema)?, Arc::new(schema_in(output_schema)?));
-    let spec = KeyedFunctionSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
-        values: value.map(|column| vec![column]),
-        state: state.fields().clone(),
-        output: Arc::clone(&output),
-        timeout: timeout(py, timeout_ms, clock)?,
-        event_time,
-        late: late_rows(py, late)?,
-    };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
-    let value_columns = spec.value_columns();
-    let state_shape = Shape::new(py, &state, state_unnamed, state_type)?;
+    let values = value.map(|column| vec![column]);
+    let (spec, user) = declared(operator, function, values, States::AsDeclared, timeout(py, timeout_ms, clock)?)?;
     let function = PythonFunction {
-        caller: Caller { operator: name.to_owned(), function, on_error: OnError::named(py, on_error)? },
         arguments: called_with(py, arguments)?,
         key: key_fields(py, &spec)?,
-        value: Shape::new(py, &columns(&spec, &value_columns).raise(py)?, is_one_column, None)?,
-        value_columns,
-        state: Arc::new(StateKind { operator: name.to_owned(), shape: state_shape, zone: Arc::clone(&zone) }),
-        output: Shape::new(py, &output, output_unnamed, None)?,
-        output_schema: output,
-        zone,
+        value: Shape::new(py, &columns(&spec, &user.value_columns).raise(py)?, is_one_column, None)?,
+        user,
     };
-    Ok(PyOperator::new(name.to_owned(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+    engine(py, spec, function)
 }
 
 fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Timeout> {

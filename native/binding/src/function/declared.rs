@@ -1,12 +1,118 @@
 //! What the declarations of functions have in common, as Python spells it.
 
-use arrow_schema::Schema;
-use pyo3::prelude::*;
-use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunctionSpec, LateRows, Timeout};
+use std::sync::Arc;
 
+use arrow_schema::{Schema, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use tidemill_core::Result;
+use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout};
+
+use crate::arrow::schema_in;
+use crate::caller::{Caller, OnError};
 use crate::error::{Raise, invalid};
-use crate::value::Field;
+use crate::held::StateKind;
+use crate::operator::PyOperator;
+use crate::value::{Field, Shape, Zone};
+
+/// What reaches an operator: `tidemill.operators.contract.Input`.
+#[derive(FromPyObject)]
+pub(crate) struct Input<'py> {
+    pub(crate) schema: Bound<'py, PyAny>,
+    pub(crate) key: Vec<String>,
+    pub(crate) event_time: Option<String>,
+    pub(crate) late: String,
+    pub(crate) time_zone: String,
+}
+
+/// A bound operator over a function, of any kind.
+#[derive(FromPyObject)]
+struct Bare<'py> {
+    name: String,
+    input: Input<'py>,
+    state: Bound<'py, PyAny>,
+    output_schema: Bound<'py, PyAny>,
+    on_error: String,
+}
+
+/// What a bound operator says of how states and outputs look to a function.
+#[derive(FromPyObject)]
+struct Looks<'py> {
+    state_unnamed: bool,
+    state_type: Option<Bound<'py, PyType>>,
+    output_unnamed: bool,
+}
+
+/// How states look to a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum States {
+    /// As the operator says.
+    AsDeclared,
+    /// Plain tuples, and outputs are rows.
+    Tuples,
+}
+
+/// A user's function, and what all ways of calling it need to know.
+pub(crate) struct UserFunction {
+    pub(crate) caller: Caller,
+    /// The columns that it is given.
+    pub(crate) value_columns: Vec<String>,
+    pub(crate) state: Arc<StateKind>,
+    pub(crate) output: Shape,
+    pub(crate) output_schema: SchemaRef,
+    pub(crate) zone: Arc<Zone>,
+}
+
+/// What the engine and the binding must know of `function`, of which `operator`, a bound operator, is made.
+pub(super) fn declared(
+    operator: &Bound<'_, PyAny>,
+    function: Py<PyAny>,
+    values: Option<Vec<String>>,
+    states: States,
+    timeout: Timeout,
+) -> PyResult<(KeyedFunctionSpec, UserFunction)> {
+    let py = operator.py();
+    let Bare { name, input, state, output_schema, on_error } = operator.extract()?;
+    let (state, output_schema) = (schema_in(&state)?, Arc::new(schema_in(&output_schema)?));
+    let (shape, output) = match states {
+        States::Tuples => (Shape::tuple(py, state.fields())?, Shape::record(py, output_schema.fields(), None)?),
+        States::AsDeclared => {
+            let looks: Looks<'_> = operator.extract()?;
+            let shape = Shape::new(py, &state, looks.state_unnamed, looks.state_type.as_ref())?;
+            (shape, Shape::new(py, &output_schema, looks.output_unnamed, None)?)
+        }
+    };
+    let spec = KeyedFunctionSpec {
+        name: name.clone(),
+        key: input.key,
+        input: Arc::new(schema_in(&input.schema)?),
+        values,
+        state: state.fields().clone(),
+        output: Arc::clone(&output_schema),
+        timeout,
+        event_time: input.event_time,
+        late: late_rows(py, &input.late)?,
+    };
+    let zone = Arc::new(Zone::named(py, &input.time_zone)?);
+    let user = UserFunction {
+        value_columns: spec.value_columns(),
+        state: Arc::new(StateKind { operator: name.clone(), shape, zone: Arc::clone(&zone) }),
+        caller: Caller { operator: name, function, on_error: OnError::named(py, &on_error)? },
+        output,
+        output_schema,
+        zone,
+    };
+    Ok((spec, user))
+}
+
+/// The operator of the engine over a function.
+pub(super) fn engine(
+    py: Python<'_>,
+    spec: KeyedFunctionSpec,
+    function: impl KeyedFunction + 'static,
+) -> PyResult<PyOperator> {
+    Ok(PyOperator::new(spec.name.clone(), KeyedFunctionOperator::new(spec, function).raise(py)?))
+}
 
 /// The key columns, as functions see them.
 pub(super) fn key_fields(py: Python<'_>, spec: &KeyedFunctionSpec) -> PyResult<Vec<Field>> {

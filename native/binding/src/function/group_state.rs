@@ -11,7 +11,7 @@ use pyo3::types::{PyDateTime, PyFloat};
 use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
-use crate::held::{Current, Held, Lendable, StateKind};
+use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
 use crate::value::{Decoder, Zone};
 
 /// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
@@ -110,6 +110,21 @@ impl PyGroupState {
     }
 }
 
+impl Settable for PyGroupState {
+    fn held(&mut self) -> &mut Held {
+        &mut self.held
+    }
+
+    fn check_settable(&self, py: Python<'_>) -> PyResult<()> {
+        self.held.check_lent(py)
+    }
+
+    /// After `remove` as well.
+    fn was_set(&mut self) {
+        self.removed = false;
+    }
+}
+
 impl Lendable for PyGroupState {
     /// Whatever it was lent for has ended.
     fn retire(&mut self) -> Self {
@@ -150,26 +165,7 @@ impl PyGroupState {
     #[pyo3(signature = (newValue))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        let kind = {
-            let state = slf.try_borrow()?;
-            state.held.check_lent(py)?;
-            if newValue.is_none() {
-                return Err(PyTypeError::new_err("cannot update the state with None: `remove()` it instead"));
-            }
-            state.held.kind()
-        };
-        // Not borrowed here: reading the value may run user code that asks this state.
-        let parsed = kind.shape.parse(newValue, &kind.zone);
-        let mut state = slf.try_borrow_mut()?;
-        match parsed {
-            Ok(value) => {
-                state.held.set(Current::Updated(value));
-                state.removed = false;
-                Ok(())
-            }
-            Err(refused) => Err(state.held.refuse(py, refused)),
-        }
+        update(slf, newValue, PyTypeError::new_err)
     }
 
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {

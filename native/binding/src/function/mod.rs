@@ -13,7 +13,7 @@ mod state;
 
 use pyo3::prelude::*;
 
-pub(crate) use declared::late_rows;
+pub(crate) use declared::{Input, late_rows};
 
 /// Adds the functions and classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

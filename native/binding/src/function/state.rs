@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::held::{Current, Held, Lendable, StateKind};
+use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
 use crate::value::Decoder;
 
 /// The key that a call is about, and what it may do.
@@ -69,6 +69,16 @@ impl PyState {
     }
 }
 
+impl Settable for PyState {
+    fn held(&mut self) -> &mut Held {
+        &mut self.held
+    }
+
+    fn check_settable(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open(py, "update")
+    }
+}
+
 impl Lendable for PyState {
     /// It goes on with the calls of the key.
     fn retire(&mut self) -> Self {
@@ -104,26 +114,7 @@ impl PyState {
     }
 
     fn update(slf: &Bound<'_, Self>, new: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        let kind = {
-            let state = slf.try_borrow()?;
-            state.check_open(py, "update")?;
-            if new.is_none() {
-                return Err(PyValueError::new_err("cannot update the state with None: `remove()` it instead"));
-            }
-            state.held.kind()
-        };
-        // Not borrowed here: reading `new` may run user code that asks this state.
-        let parsed = kind.shape.parse(new, &kind.zone);
-        let mut state = slf.try_borrow_mut()?;
-        match parsed {
-            Ok(value) => {
-                state.check_open(py, "update")?;
-                state.held.set(Current::Updated(value));
-                Ok(())
-            }
-            Err(refused) => Err(state.held.refuse(py, refused)),
-        }
+        update(slf, new, PyValueError::new_err)
     }
 
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {

@@ -17,7 +17,7 @@ use super::value_state::PyValueState;
 use crate::arrow::schema_in;
 use crate::caller::OnError;
 use crate::error::{Raise, invalid};
-use crate::function::late_rows;
+use crate::function::{Input, late_rows};
 use crate::operator::PyOperator;
 use crate::value::{Field, Shape, Zone};
 
@@ -67,43 +67,46 @@ impl Initial<'_> {
     }
 }
 
+/// The bound operator that it is made of.
+#[derive(FromPyObject)]
+struct Bare<'py> {
+    name: String,
+    input: Input<'py>,
+    time_mode: String,
+    output_schema: Bound<'py, PyAny>,
+    /// That of the output.
+    event_time: Option<String>,
+    on_error: String,
+}
+
 /// The operator over a processor whose variables are the objects that its `init` is handed.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
 pub(crate) fn transform_with_state(
     py: Python<'_>,
-    name: &str,
-    key: Vec<String>,
-    input_schema: &Bound<'_, PyAny>,
+    operator: &Bound<'_, PyAny>,
     processor: Py<PyAny>,
     variables: Vec<Declared<'_>>,
     timers: &Bound<'_, PyTimers>,
-    time_mode: &str,
-    output_schema: &Bound<'_, PyAny>,
-    output_event_time: Option<String>,
-    event_time: Option<String>,
-    late: &str,
-    time_zone: &str,
     initial: Option<Initial<'_>>,
     frames: Option<Py<PyAny>>,
-    on_error: &str,
 ) -> PyResult<PyOperator> {
+    let Bare { name, input, time_mode, output_schema, event_time, on_error } = operator.extract()?;
     let initial = initial.map(|initial| initial.schemas()).transpose()?;
-    let output = Arc::new(schema_in(output_schema)?);
+    let output = Arc::new(schema_in(&output_schema)?);
     let spec = ProcessorSpec {
-        name: name.to_owned(),
-        key,
-        input: Arc::new(schema_in(input_schema)?),
+        name: name.clone(),
+        key: input.key,
+        input: Arc::new(schema_in(&input.schema)?),
         variables: variables.iter().map(Declared::map_of).collect::<PyResult<_>>()?,
         initial: initial.as_ref().map(|(stored, _)| stored.fields().clone()),
-        time_mode: mode(py, time_mode)?,
-        event_time,
-        late: late_rows(py, late)?,
+        time_mode: mode(py, &time_mode)?,
+        event_time: input.event_time,
+        late: late_rows(py, &input.late)?,
         output: Arc::clone(&output),
-        output_event_time,
+        output_event_time: event_time,
     };
-    let zone = Arc::new(Zone::named(py, time_zone)?);
+    let zone = Arc::new(Zone::named(py, &input.time_zone)?);
     let at = At::default();
     let shown = spec.value_columns();
     let given = initial.map_or_else(Schema::empty, |(_, shown)| shown);
@@ -115,8 +118,8 @@ pub(crate) fn transform_with_state(
         initial: Arc::new(given.clone()),
     });
     let processor = PythonProcessor {
-        operator: name.to_owned(),
-        on_error: OnError::named(py, on_error)?,
+        operator: name.clone(),
+        on_error: OnError::named(py, &on_error)?,
         processor,
         frames,
         time_mode: spec.time_mode,
@@ -134,7 +137,7 @@ pub(crate) fn transform_with_state(
         variable.follow(py, &at)?;
     }
     timers.try_borrow_mut()?.follow(at);
-    Ok(PyOperator::new(name.to_owned(), ProcessorOperator::new(spec, processor).raise(py)?))
+    Ok(PyOperator::new(name, ProcessorOperator::new(spec, processor).raise(py)?))
 }
 
 /// The columns `names` of the operator's input.

@@ -80,19 +80,10 @@ def sdist(uv: str, sources: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture(scope="session")
-def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the sdist holds; all builds are made there: what cargo finds in another folder it compiles again."""
-    folder = tmp_path_factory.mktemp("unpacked")
-    shutil.unpack_archive(sdist, folder, filter="data")
-    (inner,) = folder.iterdir()
-    return inner
-
-
-@pytest.fixture(scope="session")
-def wheel(uv: str, unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(uv: str, sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the sdist: so the sdist holds everything that a build needs."""
     folder = tmp_path_factory.mktemp("wheel")
-    run_checked(uv, "build", "--quiet", "--wheel", "--out-dir", folder, unpacked)
+    run_checked(uv, "build", "--quiet", "--wheel", "--out-dir", folder, sdist)
     (built,) = folder.glob("*.whl")
     return built
 

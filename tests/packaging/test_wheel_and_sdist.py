@@ -95,10 +95,10 @@ def from_wheel(uv: str, wheel: Path, empty_environment: Callable[[str], Environm
 
 
 @pytest.fixture(scope="module")
-def from_sdist(uv: str, unpacked: Path, empty_environment: Callable[[str], Environment]) -> Environment:
-    """What the sdist holds, built on the way, with the extra `demo`."""
+def from_sdist(uv: str, sdist: Path, empty_environment: Callable[[str], Environment]) -> Environment:
+    """The sdist, compiled on the way, with the extra `demo`."""
     environment = empty_environment("3.11")
-    install(uv, environment, "--constraint", ROOT / "requirements/dev.txt", f"tidemill[demo] @ {unpacked.as_uri()}")
+    install(uv, environment, "--constraint", ROOT / "requirements/dev.txt", f"tidemill[demo] @ {sdist.as_uri()}")
     return environment
 
 

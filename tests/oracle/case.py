@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import tidemill as tm
+from tidemill.schema import to_ddl
 from tidemill.testing import Tester
 
 ORIGIN = datetime(2020, 1, 1, tzinfo=UTC)
@@ -52,8 +53,7 @@ class Case:
 def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> list[list[str]]:
     """What Tidemill gives for each micro-batch, both passes together."""
     p = tm.Pipeline("oracle")
-    streams = [p.read(tm.Rows(case.schema), name=name) for name in case.sources or ("source",)]
-    case.tidemill(streams if case.sources else streams[0])
+    _query(p, case)
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
     found = []
     for rows, at_ms in zip(case.batches, case.batch_times_ms, strict=True):
@@ -64,6 +64,16 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
         found.append(plain(result.outputs, case.digits))
         tester.restart()
     return found
+
+
+def schema(case: Case) -> str:
+    """The columns of what Tidemill gives, as DDL; nothing is run."""
+    return to_ddl(_query(tm.Pipeline("oracle"), case).schema)
+
+
+def _query(p: tm.Pipeline, case: Case) -> tm.Stream:
+    streams: list[Any] = [p.read(tm.Rows(case.schema), name=name) for name in case.sources or ("source",)]
+    return case.tidemill(streams if case.sources else streams[0])
 
 
 def plain(rows: Iterable[Sequence[Any]], digits: int | None = None) -> list[str]:

@@ -34,6 +34,19 @@ def outputs(spark: Any, case: Case) -> list[list[str]]:
                 spark.conf.unset(key)
 
 
+def schema(spark: Any, case: Case) -> Any:
+    """The columns of what Spark gives, as a `StructType`; nothing is run."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as folder:
+        return _query(spark, case, folder).schema
+
+
+def _query(spark: Any, case: Case, folder: str) -> Any:
+    source = spark.readStream.schema(case.schema).option("latestFirst", "false").parquet(folder)
+    first = case.schema.split()[0]
+    several = [source.where(source[first] == name) for name in case.sources]
+    return case.spark(several if several else source)
+
+
 class _Run:
     """The streaming query of a case; it starts with its first step."""
 
@@ -41,10 +54,7 @@ class _Run:
         self.spark, self.case, self.base = spark, case, base
         self.folder = base / "in"
         self.folder.mkdir()
-        source = spark.readStream.schema(case.schema).option("latestFirst", "false").parquet(str(self.folder))
-        first = case.schema.split()[0]
-        several = [source.where(source[first] == name) for name in case.sources]
-        self.frame = case.spark(several if several else source)
+        self.frame = _query(spark, case, str(self.folder))
         self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
         self.clock = spark._jvm.org.apache.spark.util.ManualClock(case.batch_times_ms[0])
         self.query: Any = None

@@ -1,6 +1,7 @@
 """What a user's code costs by itself: its calls over frames or rows that lie ready, with a state that costs nothing.
 
-No engine that makes these calls can take less, so this is the most that any engine could win against a peer.
+No engine that makes these calls can take less time of a processor, so this, times the cores, is the most that any
+engine could win against a peer.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def aggregate(
     numbers is double, of decimal(p, s) decimal(min(38, p+4), min(38, s+4)), var and stddev are double. Output: key
     columns, then one column a function, one row for each key that the pass touched ("update" mode). Input columns may
     be of any supported type for count, first, last, min_by and max_by, of any that has an order for min, max, and for
-    what is chosen by. Partials are combined within a block, then folded state first, in block order.
+    what is chosen by. Rows are combined within a split, then partials folded, state first, in the order of the splits.
 
     `window`: an object with `column` (a timestamp, or windows, which count by their last microsecond), `cut_ms` (size,
     slide and start; None: the windows that the column holds), `key` (the names of the key columns that hold a window's

@@ -13,7 +13,7 @@ import pytest
 
 import tidemill as tm
 from tests.crash.test_matrix import EFFECTS, TASKS, drain
-from tests.model.every_operator import OPERATORS, make_files, pipeline, results
+from tests.model.every_operator import FRAMES, OPERATORS, frames_pipeline, make_files, pipeline, results
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
@@ -25,9 +25,9 @@ def folder(tmp_path):
     return make_files(tmp_path / "data", FILES, ROWS)
 
 
-def seen(folder, store, monkeypatch):
+def seen(folder, store, monkeypatch, made):
     """What a user sees after one more run, which mends what is missing."""
-    repository = drain(folder, store, monkeypatch, pipeline)
+    repository = drain(folder, store, monkeypatch, made)
     published = store.at("published")
     files = {entry.name.rpartition("-")[0]: published.get(entry.name) for entry in published.list("")}
     return results(repository) | {"version": repository.head.version, "published": files}
@@ -38,24 +38,27 @@ def fresh():
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_recovery_equals_an_undisturbed_run(folder, monkeypatch, share):
+@pytest.mark.parametrize(
+    ("made", "operators"), [(pipeline, OPERATORS), (frames_pipeline, FRAMES)], ids=["all", "frames"]
+)
+def test_recovery_equals_an_undisturbed_run(folder, monkeypatch, share, made, operators):
     undisturbed = fresh()
     store = FaultStore(undisturbed)
-    drain(folder, store, monkeypatch, pipeline)
-    writes, expected = store.writes, seen(folder, undisturbed, monkeypatch)
+    drain(folder, store, monkeypatch, made)
+    writes, expected = store.writes, seen(folder, undisturbed, monkeypatch, made)
     assert expected["version"] == FILES - 1 and len(expected["published"]) >= FILES
     written = "\n".join(write.name for write in writes)
-    assert {name for name in OPERATORS if written.count(f"state/{name}/") < TASKS} == set(), written
+    assert {name for name in operators if written.count(f"state/{name}/") < TASKS} == set(), written
     effects = itertools.cycle(EFFECTS)
     for at, effect in itertools.islice(zip(range(1, len(writes) + 1), effects, strict=False), share, None, SHARES):
         inner = fresh()
         store = FaultStore(inner, [Fault(at, effect)])
         try:
-            drain(folder, store, monkeypatch, pipeline)
+            drain(folder, store, monkeypatch, made)
         except (Crash, tm.StoreUnavailable):
             pass
         else:
             assert effect not in ("before", "after"), f"nothing failed at write {at}"
-        found = seen(folder, inner, monkeypatch)
+        found = seen(folder, inner, monkeypatch, made)
         for part, value in expected.items():
             assert found[part] == value, f"{part} differs after `{effect}` at write {at}: {writes[at - 1]}"

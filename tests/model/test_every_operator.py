@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tidemill as tm
-from tests.model.every_operator import OPERATORS, make_files, pipeline, results
+from tests.model.every_operator import FRAMES, OPERATORS, frames_pipeline, make_files, pipeline, results
 
 FILES, ROWS = 7, 60
 
@@ -15,14 +15,14 @@ def folder(tmp_path_factory):
     return make_files(tmp_path_factory.mktemp("every") / "data", FILES, ROWS)
 
 
-def after(folder, root, tasks):
+def after(folder, root, tasks, made=pipeline):
     """What a run gives that is started anew for each batch, with that many tasks."""
     sink = str(root / "published")
-    tm.open(pipeline(folder, sink), root=str(root)).init()
+    tm.open(made(folder, sink), root=str(root)).init()
     for count in tasks:
-        repository = tm.open(pipeline(folder, sink), root=str(root), conf={"tidemill.block_rows": 16})
+        repository = tm.open(made(folder, sink), root=str(root), conf={"tidemill.block_rows": 16})
         assert len(repository.run(engine="local", tasks=count, max_batches=1)) == 1
-    return results(tm.open(pipeline(folder, sink), root=str(root)))
+    return results(tm.open(made(folder, sink), root=str(root)))
 
 
 @pytest.fixture(scope="module")
@@ -44,4 +44,25 @@ def test_another_number_of_tasks_in_the_middle_changes_nothing(folder, undisturb
     found = after(folder, tmp_path, tasks)
     assert found.keys() == undisturbed.keys()
     for part, expected in undisturbed.items():
+        assert found[part] == expected, part
+
+
+@pytest.fixture(scope="module")
+def frames_undisturbed(folder, tmp_path_factory):
+    return after(folder, tmp_path_factory.mktemp("frames"), [1] * FILES, frames_pipeline)
+
+
+def test_the_frames_have_something_of_everything(frames_undisturbed):
+    assert sum(counts.late_rows for counts in frames_undisturbed["counts"]) > FILES
+    for name, word in (("extremes", "'silent': True"), ("sums", "'closed': True"), ("behind-kept", "'lately': -1")):
+        assert word in "".join(line for batch in frames_undisturbed[f"outputs {name}"] for line in batch), name
+    for name in FRAMES - {"kept"}:
+        assert all(frames_undisturbed[f"outputs {name}"][:-1]), name
+
+
+@pytest.mark.parametrize("tasks", [[3] * FILES, [1, 3, 2, 5, 1, 4, 2]], ids=str)
+def test_frames_are_the_same_with_another_number_of_tasks(folder, frames_undisturbed, tmp_path, tasks):
+    found = after(folder, tmp_path, tasks, frames_pipeline)
+    assert found.keys() == frames_undisturbed.keys()
+    for part, expected in frames_undisturbed.items():
         assert found[part] == expected, part

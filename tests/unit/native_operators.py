@@ -75,11 +75,13 @@ def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
     return opened(map_with_state(operator, function=function, **how))
 
 
-def whole_split(operator: Operator, rows: pa.RecordBatch, at: Pass) -> pa.RecordBatch:
-    """What is sent of a split that is one block."""
-    prepared = operator.prepare(rows, at).rows
+def whole_split(operator: Operator, rows: pa.RecordBatch, at: Pass, block_rows: int = 1000) -> pa.RecordBatch:
+    """What is sent of a split, as one chunk."""
+    starts = range(0, rows.num_rows or 1, block_rows)
+    sent = [operator.prepare(rows.slice(start, block_rows), at).rows for start in starts]
     rest = operator.rest()
-    return prepared if rest is None else rest
+    parts = [part for part in (*sent, rest) if part is not None and part.num_rows]
+    return pa.concat_batches(parts) if parts else sent[0]
 
 
 def call(operator: Operator, *rows: Sequence[Any], at: Pass | None = None) -> list[tuple[Any, ...]]:

@@ -309,3 +309,41 @@ def test_without_a_home_it_lies_in_the_folder_for_temporary_files_by_itself(monk
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     assert DiskCache("", 1).folder == Path(tempfile.gettempdir()) / f"tidemill-{os.geteuid()}"
+
+
+def test_runs_that_grow_by_being_searched_are_counted_as_what_they_are() -> None:
+    def searched(run: Run) -> Run:
+        for _ in range(4):
+            StateMap.open(SCHEMA, [run], 0, 2**64 - 1).next_deadline()
+        return run
+
+    def with_deadlines() -> Run:
+        states = StateMap.open(SCHEMA, [], 0, 2**64 - 1)
+        keys = pa.record_batch([pa.array(range(1000), pa.int64())], names=["k"])
+        values = pa.record_batch([pa.array(map(str, range(1000)))], names=["v"])
+        states.put_many(keys, values, 1, pa.array(range(1000), pa.int64()))
+        return states.base()
+
+    fresh, grown = with_deadlines().nbytes, searched(with_deadlines()).nbytes
+    assert grown > fresh
+    cache = RunCache(3 * grown, None)
+    kept: list[Run] = []
+    for number in range(60):
+        kept.append(cache.put(f"{number:032x}", with_deadlines()))
+        searched(cache.get(f"{number:032x}", SCHEMA, with_deadlines))
+        assert cache.get(f"{number:032x}", SCHEMA, with_deadlines) is kept[-1]
+
+    class Missing(Exception):
+        pass
+
+    def missing() -> Run:
+        raise Missing
+
+    def is_here(number: int) -> bool:
+        try:
+            return cache.get(f"{number:032x}", SCHEMA, missing) is kept[number]
+        except Missing:
+            return False
+
+    here = [number for number in range(60) if is_here(number)]
+    assert 1 <= len(here) <= 3 and 59 in here

@@ -123,11 +123,11 @@ BLOCKS = st.lists(st.lists(ROW, max_size=8), max_size=5)
 
 
 @settings(max_examples=150, deadline=None)
-@given(batches=st.lists(BLOCKS, max_size=3))
-def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any, ...]]]]) -> None:
+@given(batches=st.lists(BLOCKS, max_size=3), block_rows=st.integers(1, 5))
+def test_aggregates_are_those_of_a_plain_loop(batches: list[list[list[tuple[Any, ...]]]], block_rows: int) -> None:
     operator, model = over(*FUNCTIONS), Model()
     for number, blocks in enumerate(batches):
-        chunks = [whole_split(operator, batch(INPUT, *rows), data()) for rows in blocks]
+        chunks = [whole_split(operator, batch(INPUT, *rows), data(), block_rows) for rows in blocks]
         touched = set().union(*[model.add(rows) for rows in blocks])
         found = {row[0]: row for row in tuples(operator.apply(chunks, data(number)))}
         assert found.keys() == touched

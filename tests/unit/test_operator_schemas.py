@@ -40,6 +40,20 @@ def mapped(state: str = "int", key: str = "k") -> Callable[[Any], Any]:
     return lambda s: s.groupBy(key).mapWithState(tm.StateSpec.function(keep), state, "int", name="op")
 
 
+def with_number_as_key(s: Any) -> Any:
+    """The stream with a key of another type under the same name."""
+    return s.sql("SELECT other AS k, n, ts FROM rows")
+
+
+def mapped_groups(state: str = "total double") -> Callable[[Any], Any]:
+    return lambda s: s.groupBy("k").mapGroupsWithState(keep, "k string", state, name="op")
+
+
+def in_frames(value: str = "n int") -> Callable[[Any], Any]:
+    processor = Keeping(value)
+    return lambda s: s.groupBy("k").transformWithStateInPandas(processor, "k string", "append", "None", name="op")
+
+
 def grouped(state: str = "total double") -> Callable[[Any], Any]:
     return lambda s: s.groupBy("k").flatMapGroupsWithState(keep, "k string", state, name="op")
 
@@ -60,6 +74,14 @@ CHANGES = {
     "mapWithState: type": (mapped(), mapped("string"), ["state int", "state string"]),
     "mapWithState: name": (mapped("a int"), mapped("b int"), ["a int", "b int"]),
     "mapWithState: key": (mapped(), mapped(key="other"), ["['k']", "['other']"]),
+    "mapWithState: type of the key": (mapped(), lambda s: mapped()(with_number_as_key(s)), ["k string", "k int"]),
+    "agg: type of the key": (
+        lambda s: s.groupBy("k").agg(n=tm.count(), name="op"),
+        lambda s: with_number_as_key(s).groupBy("k").agg(n=tm.count(), name="op"),
+        ["k string", "k int"],
+    ),
+    "mapGroups: type": (mapped_groups(), mapped_groups("total float"), ["total double", "total float"]),
+    "value state of frames": (in_frames(), in_frames("n long"), ["n int", "n bigint"]),
     "groups: type": (grouped(), grouped("total float"), ["total double", "total float"]),
     "groups: name": (grouped(), grouped("sum double"), ["total double", "sum double"]),
     "pandas: type": (in_pandas(), in_pandas("total long"), ["total double", "total bigint"]),
@@ -93,6 +115,16 @@ CHANGES = {
         lambda s: s.dropDuplicates(["k", "n"], name="op"),
         ["['k']", "['k', 'n']"],
     ),
+    "duplicates within: key": (
+        lambda s: s.dropDuplicatesWithinWatermark(["k"], name="op"),
+        lambda s: s.dropDuplicatesWithinWatermark(["other"], name="op"),
+        ["['k']", "['other']"],
+    ),
+    "duplicates within: no longer": (
+        lambda s: s.dropDuplicatesWithinWatermark(["k"], name="op"),
+        lambda s: s.dropDuplicates(["k"], name="op"),
+        ["= after", "declares never"],
+    ),
     "another operator": (mapped(), grouped(), ["map-with-state", "groups-with-state"]),
 }
 
@@ -114,3 +146,22 @@ def test_code_that_does_not_fit_the_state_is_refused_and_both_are_shown(tmp_path
     assert "`op`" in text
     for part in both:
         assert part in text, text
+
+
+def test_what_an_operator_emits_may_change(tmp_path: Any) -> None:
+    (tmp_path / "a.json").write_text('{"k": "a", "n": 1}\n')
+    (tmp_path / "b.json").write_text('{"k": "a", "n": 2}\n')
+
+    def repository(output: str, emitted: Any) -> tm.Repository:
+        p = tm.Pipeline("changing")
+        rows = p.read(tm.Files(str(tmp_path), format="json", schema=SCHEMA, maxFilesPerTrigger=1))
+        function = lambda batch_time, key, row, state: (state.update(row.n), emitted)[1]  # noqa: E731
+        rows.groupBy("k").mapWithState(tm.StateSpec.function(function), "int", output, name="op")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    repository("n int", (1,)).init()
+    repository("n int", (1,)).run(engine="local", max_batches=1)
+    changed = repository("n string, more double", ("x", 0.5))
+    changed.run(engine="local")
+    assert changed.outputs(version=0).select(["n"]).to_pylist() == [{"n": 1}]
+    assert changed.outputs(version=1).select(["n", "more"]).to_pylist() == [{"n": "x", "more": 0.5}]

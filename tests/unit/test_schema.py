@@ -282,3 +282,6 @@ def test_rows_become_one_batch_and_what_arrow_cuts_is_refused_not_cut_off() -> N
     assert one_batch(table.schema.empty_table(), "here").num_rows == 0
     with pytest.raises(InvalidInput, match="^source `s`: 4 rows at once have more than 2 GiB of text or list items"):
         arrow._only([part, part], part.schema, "source `s`")
+    lists = pa.table({"a": pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30))})  # nulls take no memory
+    with pytest.raises(InvalidInput, match="^here: 2 rows at once have more than 2 GiB of text or list items"):
+        one_batch(pa.concat_tables([lists, lists]), "here")

@@ -43,8 +43,9 @@ fn check_at_most(total: usize, most: usize) -> Result<()> {
 /// What is said of a column that does not fit.
 pub(crate) fn overflow() -> Error {
     Error::InvalidInput(format!(
-        "a column would hold more than {MOST} bytes of text or binary, or items of lists, in one key range\n\
-         hint: run with more tasks, so that a range holds fewer rows, or keep less in each row"
+        "a column would hold more than {MOST} bytes of text or binary, or items of lists, at once\n\
+         hint: run with more tasks, so that a key range holds fewer rows, with fewer `tidemill.block_rows`, or keep \
+         less in each row"
     ))
 }
 

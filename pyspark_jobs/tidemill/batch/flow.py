@@ -12,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
+from ..operators.contract import BoundOperator
 from ..pipeline.job import Job, Output, Placed
 from ..sources.contract import HIDDEN, Step
 
@@ -49,6 +50,14 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows with the declared columns only, in their order."""
     return rows if rows.schema.names == schema.names else rows.select(schema.names)
+
+
+def looked_at(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
+    """The rows with the columns that an operator looks at only: it may keep them, and what is not in them can go."""
+    reads = operator.reads
+    if reads is None:
+        return declared(rows, operator.input.schema)
+    return rows.select([name for name in rows.schema.names if name in reads])
 
 
 def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

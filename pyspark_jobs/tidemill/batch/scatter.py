@@ -125,7 +125,7 @@ class _Block:
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
         """Prepared in Rust (late rows out, combined or kept back to be), then cut by key range."""
         operator = placed.operator
-        given = rows if operator.reads is not None else flow.declared(rows, operator.input.schema)
+        given = flow.looked_at(rows, operator)
         prepared = self.sender.handles[operator.name].prepare(given, self.sender.passes[operator.name])
         if prepared.late is not None:
             self._late(placed, rows, prepared.late)

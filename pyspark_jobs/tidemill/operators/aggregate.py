@@ -158,9 +158,7 @@ class BoundAggregate(Defaults):
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """Keys, what is aggregated, and the windows' time; all where late rows are put aside, which is done whole."""
-        if self.input.late == "quarantine":
-            return None
+        """Keys, what is aggregated, and the windows' time."""
         window = () if self.input.window is None else (self.input.window[0].column,)
         aggregated = [name for _, one in self.aggregates for name in (one.column, one.by) if name is not None]
         return frozenset((*self.input.key, *window, *aggregated))

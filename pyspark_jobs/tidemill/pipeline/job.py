@@ -120,7 +120,8 @@ class Job:
 
     def _reads_of(self, action: Action) -> frozenset[str] | None:
         if action.operator is not None:
-            return self.operators[action.operator].operator.reads
+            operator = self.operators[action.operator].operator
+            return None if operator.input.late == "quarantine" else operator.reads  # late rows are put aside whole
         if action.watermark is None:
             return None
         rule, below = self.watermarks.get(action.watermark), self.reads(action.number)

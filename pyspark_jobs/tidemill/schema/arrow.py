@@ -107,17 +107,24 @@ def one_batch(table: pa.Table, what: str) -> pa.RecordBatch:
 
     `InvalidInput` where a column holds more text than an Arrow array takes; `what` says whose rows they are.
     """
-    return _only(table.combine_chunks().to_batches(), table.schema, what)
+    try:
+        batches = table.combine_chunks().to_batches()
+    except pa.ArrowInvalid as error:  # lists, and text in lists and structs, which Arrow does not cut
+        raise _too_much(table.num_rows, what) from error
+    return _only(batches, table.schema, what)
 
 
 def _only(batches: list[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.RecordBatch:
     if len(batches) > 1:  # INVARIANT: Arrow cut what does not fit: no part is taken for the whole
-        rows = sum(batch.num_rows for batch in batches)
-        raise InvalidInput(
-            f"{what}: {rows} rows at once have more than 2 GiB of text or list items in a column",
-            hint="handle fewer rows at once: in a pipeline by `tidemill.block_rows` or by more tasks",
-        )
+        raise _too_much(sum(batch.num_rows for batch in batches), what)
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _too_much(rows: int, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what}: {rows} rows at once have more than 2 GiB of text or list items in a column",
+        hint="handle fewer rows at once: in a pipeline by `tidemill.block_rows` or by more tasks",
+    )
 
 
 def has_map(kind: pa.DataType) -> bool:

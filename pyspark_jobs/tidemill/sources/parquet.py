@@ -2,6 +2,7 @@
 
 INVARIANT: with PERMISSIVE a split (a file, or a range of its row groups) is read whole or not at all: a damaged one is
 one reject that counts its rows, and gives none. With FAILFAST the batch fails, so damage may be met after some rows.
+Of columns that nobody looks at only the footer is read: damage in them is not seen.
 """
 
 from __future__ import annotations

@@ -21,16 +21,18 @@ class RunCache:
     def __init__(self, limit_bytes: int, disk: DiskCache | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._disk = disk
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: OrderedDict[str, tuple[Run, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def get(self, checksum: str, schema: MapSchema, load: Callable[[], Run]) -> Run:
         """The run of these columns with this checksum; `load` reads it where it is neither here nor on disk."""
         with self._lock:
-            run = self._runs.get(checksum)
-            if run is not None:
-                self._runs.move_to_end(checksum)
+            known = self._runs.pop(checksum, None)
+            if known is not None:
+                run, size = known
+                self._bytes -= size
+                self._add(checksum, run)
                 return run
         kept = self._disk.get(checksum, schema) if self._disk is not None else None
         if kept is None:
@@ -51,11 +53,16 @@ class RunCache:
         with self._lock:
             if checksum in self._runs:
                 return
-            self._runs[checksum] = run
-            self._bytes += run.nbytes
-            while self._bytes > self.limit_bytes:
-                _, dropped = self._runs.popitem(last=False)
-                self._bytes -= dropped.nbytes
+            self._add(checksum, run)
+
+    def _add(self, checksum: str, run: Run) -> None:
+        """As the newest one. A run grows by the tables that searches make: it counts as what it was when last used."""
+        size = run.nbytes
+        self._runs[checksum] = run, size
+        self._bytes += size
+        while self._bytes > self.limit_bytes:
+            _, (_, dropped) = self._runs.popitem(last=False)
+            self._bytes -= dropped
 
 
 _CACHE: dict[tuple[int, int, str], RunCache] = {}

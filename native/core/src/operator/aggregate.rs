@@ -86,6 +86,12 @@ impl AggregateOperator {
         Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, combiner, metrics })
     }
 
+    /// Keeps back at most so many rows, or bytes, of a split.
+    #[cfg(test)]
+    pub(super) fn keeping_back(&mut self, rows: usize, bytes: usize) {
+        self.combiner = Combiner::new(super::combiner::Enough { rows, bytes });
+    }
+
     /// How many columns a key has, a window's too.
     fn key_width(&self) -> usize {
         self.maps[0].key.len()

@@ -1,23 +1,36 @@
 //! Keeps the blocks of a split back until there are enough of them, and folds their rows by key all at once: what
 //! travels is a row a key, not one a key and block, and to sort many rows costs no more a row than to sort few.
 //!
-//! INVARIANT: what comes out depends on the rows, their order and how they are cut into blocks, which a plan fixes.
+//! INVARIANT: what comes out depends on the rows, their order and how they are cut into blocks, which a plan fixes, never
+//! on how they lie in memory. Other limits than these would add doubles in another order.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
 
 use super::aggregates::Aggregates;
 use super::groups::Groups;
 use crate::error::Result;
 use crate::key::Keys;
 
-/// Rows that are folded at once, or more by less than a block.
-const ENOUGH_ROWS: usize = 1 << 20;
-/// Bytes of their columns, likewise.
-const ENOUGH_BYTES: usize = 1 << 26;
+/// How much is folded at once, or more by less than a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Enough {
+    pub(super) rows: usize,
+    /// Of the columns that are kept.
+    pub(super) bytes: usize,
+}
+
+impl Default for Enough {
+    fn default() -> Self {
+        Self { rows: 1 << 20, bytes: 1 << 26 }
+    }
+}
 
 /// Blocks kept back.
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
+    enough: Enough,
     keys: Vec<Keys>,
     /// For each block, for each aggregate, what it folds.
     values: Vec<Vec<Option<ArrayRef>>>,
@@ -26,6 +39,12 @@ pub(super) struct Combiner {
 }
 
 impl Combiner {
+    /// One that keeps back less or more than others.
+    #[cfg(test)]
+    pub(super) fn new(enough: Enough) -> Self {
+        Self { enough, ..Self::default() }
+    }
+
     /// Takes a block. Returns key and partial columns of all rows kept back, and begins anew, where they are enough.
     pub(super) fn add(
         &mut self,
@@ -38,22 +57,93 @@ impl Combiner {
             return Ok(None);
         }
         let values = aggregates.values(operator, rows)?;
-        let size = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
         self.rows += keys.len();
-        self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(size).sum::<usize>();
+        self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(content_bytes).sum::<usize>();
         self.keys.push(keys);
         self.values.push(values);
-        if self.rows >= ENOUGH_ROWS || self.bytes >= ENOUGH_BYTES { self.take(aggregates) } else { Ok(None) }
+        if self.rows >= self.enough.rows || self.bytes >= self.enough.bytes { self.take(aggregates) } else { Ok(None) }
     }
 
     /// Key and partial columns of all rows kept back, in the order of the keys; `None` if there are none.
     pub(super) fn take(&mut self, aggregates: &Aggregates) -> Result<Option<Vec<ArrayRef>>> {
-        let Self { keys, values, .. } = std::mem::take(self);
+        let enough = self.enough;
+        let Self { keys, values, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
         if keys.is_empty() {
             return Ok(None);
         }
         let Groups { keys, of } = Groups::new(&keys)?;
         let partials = aggregates.partials_of(keys.len(), &values, &of)?;
         Ok(Some([keys.columns(), &partials].concat()))
+    }
+}
+
+/// Bytes that the cells of a column take, by what they hold and not by where it lies; what says which are null left out.
+fn content_bytes(column: &ArrayRef) -> usize {
+    let ends = |offsets: &[i32]| match offsets {
+        [first, .., last] => (first.unsigned_abs() as usize, last.unsigned_abs() as usize),
+        _ => (0, 0),
+    };
+    let items = |offsets: &[i32], items: &ArrayRef| {
+        let (first, last) = ends(offsets);
+        content_bytes(&items.slice(first, last - first))
+    };
+    let rows = column.len();
+    let text = |offsets: &[i32]| ends(offsets).1 - ends(offsets).0;
+    let own = match column.data_type() {
+        DataType::Utf8 => text(column.as_string::<i32>().offsets()),
+        DataType::Binary => text(column.as_binary::<i32>().offsets()),
+        DataType::List(_) => items(column.as_list::<i32>().offsets(), column.as_list::<i32>().values()),
+        DataType::Map(_, _) => {
+            let map = column.as_map();
+            let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
+            items(map.offsets(), &entries)
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(content_bytes).sum(),
+        other => rows * other.primitive_width().unwrap_or(1),
+    };
+    let has_ends =
+        matches!(column.data_type(), DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _));
+    own + if has_ends { rows * size_of::<i32>() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{Int64Builder, ListBuilder, MapBuilder, StringBuilder};
+    use arrow_array::{BooleanArray, Int32Array, StringArray, StructArray};
+    use arrow_schema::Field;
+    use arrow_select::concat::concat;
+
+    use super::*;
+
+    #[test]
+    fn content_counts_the_same_wherever_it_lies() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ab"), None, Some("cde"), Some("")]));
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());
+        for row in 0..4i64 {
+            (0..row).for_each(|item| lists.values().append_value("x".repeat(item as usize)));
+            lists.append(row != 2);
+            maps.keys().append_value("key");
+            maps.values().append_value(row);
+            maps.append(true).unwrap();
+        }
+        let (lists, maps): (ArrayRef, ArrayRef) = (Arc::new(lists.finish()), Arc::new(maps.finish()));
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4]));
+        let field = |name: &str, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), true));
+        let structs: ArrayRef =
+            Arc::new(StructArray::from(vec![(field("t", &texts), texts.clone()), (field("l", &lists), lists.clone())]));
+        let bits: ArrayRef = Arc::new(BooleanArray::from(vec![true, false, true, true]));
+        for (column, expected) in [(&texts, 5 + 16), (&numbers, 16), (&bits, 4), (&maps, 16 + 4 * (3 + 4 + 8))] {
+            assert_eq!(content_bytes(column), expected, "{}", column.data_type());
+        }
+        for column in [&texts, &numbers, &bits, &maps, &lists, &structs] {
+            let parts: Vec<ArrayRef> = (0..4).map(|row| column.slice(row, 1)).collect();
+            let copied: Vec<ArrayRef> = parts.iter().map(|part| concat(&[part.as_ref()]).unwrap()).collect();
+            let total = |columns: &[ArrayRef]| columns.iter().map(content_bytes).sum::<usize>();
+            assert_eq!(total(&parts), content_bytes(column), "{}", column.data_type());
+            assert_eq!(total(&copied), total(&parts), "{}", column.data_type());
+        }
     }
 }

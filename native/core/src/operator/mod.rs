@@ -72,7 +72,8 @@ pub struct Pass {
 /// How `prepare` may shrink its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// The rows are the next block of a split: rows of one key may be folded into one, and kept back until `rest`.
+    /// The rows are the next block of a split: rows of one key may be folded into one, within the block, or, kept back
+    /// until `rest`, within the split.
     Split,
     /// The rows are outputs of an operator before: each stays by itself, in the order it has.
     Nothing,
@@ -113,7 +114,7 @@ pub trait Operator: Send {
     /// The columns of `Prepared::rows`: key columns first.
     fn prepared_schema(&self) -> SchemaRef;
 
-    /// Takes late rows out, and combines what can be combined within the rows given.
+    /// Takes late rows out, and combines what can be combined, as `combine` says.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared>;
 
     /// What `prepare` has kept back of the rows of a split, where it keeps any; asked for at the end of the split.

@@ -177,3 +177,27 @@ fn no_more_is_kept_back_than_enough() {
     check([0, 1].map(|seed| block(&schema, seed, 1 << 19, 100, 1))); // 2^20 rows
     check([0, 1].map(|seed| block(&schema, seed, 1 << 10, 10, 1 << 15))); // 64 MiB of keys
 }
+
+#[test]
+fn what_is_kept_back_is_sent_where_it_is_enough_and_then_begun_anew() {
+    for (enough, expected) in [((100, usize::MAX), [2, 2, 1]), ((usize::MAX, 1), [1, 1, 1]), ((51, 1 << 20), [2, 2, 1])]
+    {
+        let (mut operator, schema, pass) = totals();
+        operator.keeping_back(enough.0, enough.1);
+        let blocks: Vec<RecordBatch> = (0..5).map(|seed| block(&schema, seed, 50, 20, 1)).collect();
+        let (mut sent, mut held) = (Vec::new(), Vec::new());
+        for rows in &blocks {
+            held.push(rows.clone());
+            let prepared = operator.prepare(rows, &pass, Combine::Split).unwrap().rows;
+            if prepared.num_rows() > 0 {
+                assert_eq!(partials(&prepared), self::expected(&held));
+                sent.push(std::mem::take(&mut held).len());
+            }
+        }
+        if let Some(rest) = operator.rest().unwrap() {
+            assert_eq!(partials(&rest), self::expected(&held));
+            sent.push(held.len());
+        }
+        assert_eq!(sent[..3], expected);
+    }
+}

@@ -5,25 +5,27 @@
 
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
 use super::{Body, SortedRun};
 
-/// Searches that look at every row; the next one makes the order, which costs as much as some thirty of them.
-const SCANS: u32 = 2;
+/// How often the rows of a run are looked at one by one, all of them; the next search makes the order, which costs as
+/// much as some thirty times.
+const SCANS: u64 = 2;
 
 /// The rows that have a deadline, by (deadline, row), once it is made.
 #[derive(Debug, Default)]
 pub(super) struct DueOrder {
-    searches: AtomicU32,
+    /// Rows looked at one by one, by all searches of any part.
+    looks: AtomicU64,
     rows: OnceLock<ScalarBuffer<u32>>,
 }
 
 impl DueOrder {
     pub(super) fn of_rows(rows: ScalarBuffer<u32>) -> Self {
-        Self { searches: AtomicU32::new(0), rows: OnceLock::from(rows) }
+        Self { looks: AtomicU64::new(0), rows: OnceLock::from(rows) }
     }
 
     /// Bytes that it takes.
@@ -61,10 +63,11 @@ impl Body {
         self.deadline_nulls.as_ref().is_none_or(|nulls| nulls.null_count() < nulls.len())
     }
 
-    /// The order of deadlines, if it is made or is worth it by now.
-    fn due_order_for_search(&self) -> Option<&[u32]> {
+    /// The order of deadlines, if it is made, or is worth it by now for one who would look at `rows` rows else.
+    fn due_order_for_search(&self, rows: usize) -> Option<&[u32]> {
         let made = self.due.rows.get();
-        if made.is_none() && self.due.searches.fetch_add(1, Ordering::Relaxed) < SCANS {
+        let enough = SCANS * self.deadline.len() as u64;
+        if made.is_none() && self.due.looks.fetch_add(rows as u64, Ordering::Relaxed) < enough {
             return None;
         }
         Some(self.due_order())
@@ -84,7 +87,7 @@ impl SortedRun {
         if !self.body.has_deadlines() {
             return Vec::new();
         }
-        let Some(order) = self.body.due_order_for_search() else {
+        let Some(order) = self.body.due_order_for_search(self.len()) else {
             let is_due = |row: &usize| self.body.deadline[*row] <= now_ms && self.body.deadline_of(*row).is_some();
             return (self.start..self.end).filter(is_due).map(|row| row as u32).collect();
         };
@@ -100,7 +103,7 @@ impl SortedRun {
         if !self.body.has_deadlines() {
             return Vec::new();
         }
-        let order = if skip == 0 { self.body.due_order_for_search() } else { Some(&**self.body.due_order()) };
+        let order = if skip == 0 { self.body.due_order_for_search(self.len()) } else { Some(&**self.body.due_order()) };
         let Some(order) = order else {
             return self.first_by_deadline(count);
         };

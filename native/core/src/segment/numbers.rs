@@ -51,6 +51,10 @@ pub(super) fn numbers(
         let group_rows = usize::try_from(group.num_rows())?;
         let mut pages = SerializedPageReader::new(Arc::clone(&source), group.column(leaf), group_rows, None)?;
         while let Some(page) = pages.get_next_page()? {
+            // A page may claim, and by compression hold, far more than there are rows: nothing of it is kept then.
+            if numbers.len() + nulls + page.num_values() as usize > rows {
+                return Ok(None);
+            }
             match values(&page, column.max_def_level()) {
                 Some(Values::Nulls(count)) => nulls += count,
                 Some(Values::Split(streams)) => join(streams, &mut numbers),

@@ -1,0 +1,48 @@
+"""A split of more rows than an operator keeps back: some are sent before its end, and nothing comes twice."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidemill as tm
+
+ROWS = 1_250_000
+"""More than 2^20, which is when an aggregate lets go what it has kept back."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    chance = np.random.default_rng(3)
+    table = pa.table(
+        {"a": chance.integers(0, 500, ROWS), "b": chance.integers(0, 30, ROWS), "v": chance.integers(-99, 99, ROWS)}
+    )
+    pq.write_table(table, folder / "0.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_totals_are_those_of_all_rows(folder, tmp_path, tasks):
+    p = tm.Pipeline("long")
+    rows = p.read(tm.Files(str(folder), schema="a bigint, b bigint, v bigint"))
+    rows.groupBy("a").agg(n=tm.count(), total=tm.sum("v"), opening=tm.first("b"), name="by-a")
+    rows.unionByName(rows).groupBy("b").agg(n=tm.count(), lowest=tm.min("v"), closing=tm.last("a"), name="by-b")
+    repository = tm.open(p, root=str(tmp_path))
+    repository.init()
+    (progress,) = repository.run(engine="local", tasks=tasks)
+    assert progress.numInputRows == ROWS
+    by_a, by_b = repository.outputs(sink="by-a"), repository.outputs(sink="by-b")  # noqa: F841
+    rows_of = duckdb.read_parquet(str(folder / "0.parquet"))  # noqa: F841
+    found = duckdb.sql("SELECT a, n, total, opening FROM by_a ORDER BY a").fetchall()
+    numbered = "SELECT *, row_number() OVER () AS place FROM rows_of"
+    assert found == duckdb.sql(
+        f"SELECT a, count(*), sum(v)::BIGINT, arg_min(b, place) FROM ({numbered}) GROUP BY a ORDER BY a"
+    ).fetchall()  # fmt: skip
+    found = duckdb.sql("SELECT b, n, lowest, closing FROM by_b ORDER BY b").fetchall()
+    assert found == duckdb.sql(
+        f"SELECT b, 2 * count(*), min(v), arg_max(a, place) FROM ({numbered}) GROUP BY b ORDER BY b"
+    ).fetchall()  # fmt: skip

@@ -66,7 +66,7 @@ class Summed(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         self.add([initialState.n])
-        self.given.appendValue((f"{key!r} {[getattr(initialState, name) for name in INITIAL_NAMES]}",))
+        self.given.appendValue((f"{key!r} {initialState!r}",))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = sorted(rows, key=repr)
@@ -86,7 +86,7 @@ class SummedInFrames(Summed):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         self.add(list(initialState["n"]))
-        self.given.appendValue((f"{key!r} {seen(initialState[INITIAL_NAMES])}",))
+        self.given.appendValue((f"{key!r} {seen(initialState)}",))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = list(rows)

@@ -41,10 +41,10 @@ def test_the_initial_state_is_handed_over_in_the_first_batch_in_the_order_it_was
 
 
 def test_an_initial_state_may_be_given_to_init_instead():
-    t = Tester(seeded(k=["a"], row=[1]))
+    t = Tester(seeded(row=[1], k=["a"]))
     t.repository.init(initial_state={"transform-with-state": pa.table({"k": ["b"], "row": [2]})})
     t.batch([])
-    assert set(t.batch([("a", 1, None), ("b", 1, None)]).outputs) == {("(('b',), Row(k='b', row=2))",)}
+    assert set(t.batch([("a", 1, None), ("b", 1, None)]).outputs) == {("(('b',), Row(row=2, k='b'))",)}
 
 
 def test_what_handle_initial_state_raises_is_told():

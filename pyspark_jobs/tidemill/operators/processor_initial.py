@@ -13,9 +13,13 @@ from ..schema import normalise
 
 @dataclass(frozen=True)
 class InitialRows:
-    """The initial state that the code gives. Its rows stay where they are: workers need their columns alone."""
+    """The initial state that the code gives. Its rows stay where they are: workers need their columns alone.
+
+    `order`: the names of all columns, those of the key among them, as they were given and are shown.
+    """
 
     state: pa.Schema
+    order: tuple[str, ...]
     table: pa.Table | None
 
     @staticmethod
@@ -33,7 +37,7 @@ class InitialRows:
                 found = ", ".join(f"`{one}`" for one in table.column_names)
                 raise InvalidInput(f"{what}: initialState has no key column `{name}`, it has {found}")
         names = [name for name in table.column_names if name not in key.names]
-        return InitialRows(normalise(table.select(names).schema), table)
+        return InitialRows(normalise(table.select(names).schema), tuple(table.column_names), table)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"state": self.state, "table": None}
+        return {"state": self.state, "order": self.order, "table": None}

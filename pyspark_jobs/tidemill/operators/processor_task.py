@@ -35,10 +35,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class InitialColumns:
-    """The initial state, as the engine is told of it: what its map keeps, and what the processor is shown."""
+    """The initial state, as the engine is told of it: what its map keeps, and what the processor is shown.
+
+    `places`: where each column that is shown lies in the key columns and those that are stored.
+    """
 
     stored: pa.Schema
     shown: pa.Schema
+    places: Sequence[int]
 
 
 class ProcessorTask:
@@ -116,6 +120,7 @@ class ProcessorTask:
         )
 
     def _initial(self, given: InitialRows) -> InitialColumns:
-        return InitialColumns(
-            stored=self.operator.stored_initial, shown=pa.schema([*key_schema(self.operator.input), *given.state])
-        )
+        columns = pa.schema([*key_schema(self.operator.input), *given.state])
+        places = [columns.get_field_index(name) for name in given.order]
+        shown = pa.schema([columns.field(place) for place in places])
+        return InitialColumns(self.operator.stored_initial, shown, places)

@@ -79,6 +79,25 @@ pub(super) struct RowKind {
     pub(super) columns: Vec<String>,
 }
 
+/// What a row of the initial state looks like: its columns in the order in which they were given.
+pub(super) struct InitialKind {
+    pub(super) shape: Arc<Shape>,
+    pub(super) schema: SchemaRef,
+    /// Where each column lies in what is stored, which begins with the key.
+    pub(super) places: Vec<usize>,
+}
+
+impl InitialKind {
+    /// The rows that the processor is shown, of those that are stored.
+    pub(super) fn shown(&self, stored: &RecordBatch) -> Result<RecordBatch> {
+        crate::arrow::batch(
+            Arc::clone(&self.schema),
+            stored.project(&self.places)?.columns().to_vec(),
+            stored.num_rows(),
+        )
+    }
+}
+
 /// A user's processor, and the shapes of what it sees.
 pub(super) struct PythonProcessor {
     pub(super) operator: String,
@@ -87,8 +106,7 @@ pub(super) struct PythonProcessor {
     pub(super) time_mode: TimeMode,
     pub(super) key: Vec<Field>,
     pub(super) row: RowKind,
-    /// Rows of the initial state.
-    pub(super) initial: Arc<Shape>,
+    pub(super) initial: InitialKind,
     /// How rows are made into pandas frames; `None`: they stay rows.
     pub(super) frames: Option<FrameKind>,
     pub(super) variables: Vec<Variable>,
@@ -124,7 +142,10 @@ impl PythonProcessor {
                 let values = Values::new(&self.operator, &self.row.columns, chunks, rows)?;
                 Ok(Some(RowSource::new(values, &self.row.shape, &self.zone)))
             }
-            Calls::Initial { rows, .. } => Ok(Some(RowSource::new(Values::of_batch(rows), &self.initial, &self.zone))),
+            Calls::Initial { rows, .. } => {
+                let values = Values::of_batch(&self.initial.shown(rows)?);
+                Ok(Some(RowSource::new(values, &self.initial.shape, &self.zone)))
+            }
             Calls::Timers(_) => Ok(None),
         }
     }
@@ -180,7 +201,7 @@ struct Run<'a, 'py> {
 impl<'a, 'py> Run<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonProcessor, visit: &Visit<'_>) -> Result<Self> {
         let exchange = match &of.frames {
-            Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, &of.row.columns, visit)?),
+            Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, &of.row.columns, &of.initial, visit)?),
             None => Exchange::Rows { source: of.source(visit)?, outputs: of.output.builders(), emitted_by: Vec::new() },
         };
         Ok(Self {

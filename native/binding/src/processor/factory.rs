@@ -8,7 +8,7 @@ use tidemill_core::Result;
 use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variable as MapOf};
 
 use super::at::At;
-use super::calls::{PythonProcessor, RowKind, Variable};
+use super::calls::{InitialKind, PythonProcessor, RowKind, Variable};
 use super::frames::FrameKind;
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
@@ -58,12 +58,21 @@ impl Declared<'_> {
 pub(crate) struct Initial<'py> {
     stored: Bound<'py, PyAny>,
     shown: Bound<'py, PyAny>,
+    places: Vec<usize>,
 }
 
 impl Initial<'_> {
-    /// What its map keeps beside the key, and what the processor is shown.
-    fn schemas(&self) -> PyResult<(Schema, Schema)> {
-        Ok((schema_in(&self.stored)?, schema_in(&self.shown)?))
+    /// What its map keeps beside the key.
+    fn stored(&self) -> PyResult<Fields> {
+        Ok(schema_in(&self.stored)?.fields().clone())
+    }
+
+    /// What the processor is shown of it; nothing of none.
+    fn kind(initial: Option<&Self>, py: Python<'_>) -> PyResult<InitialKind> {
+        let schema = initial.map_or_else(|| Ok(Schema::empty()), |initial| schema_in(&initial.shown))?;
+        let shape = Arc::new(Shape::record(py, schema.fields(), None)?);
+        let places = initial.map_or_else(Vec::new, |initial| initial.places.clone());
+        Ok(InitialKind { shape, schema: Arc::new(schema), places })
     }
 }
 
@@ -92,14 +101,13 @@ pub(crate) fn transform_with_state(
     frames: Option<Py<PyAny>>,
 ) -> PyResult<PyOperator> {
     let Bare { name, input, time_mode, output_schema, event_time, on_error } = operator.extract()?;
-    let initial = initial.map(|initial| initial.schemas()).transpose()?;
     let output = Arc::new(schema_in(&output_schema)?);
     let spec = ProcessorSpec {
         name: name.clone(),
         key: input.key,
         input: Arc::new(schema_in(&input.schema)?),
         variables: variables.iter().map(Declared::map_of).collect::<PyResult<_>>()?,
-        initial: initial.as_ref().map(|(stored, _)| stored.fields().clone()),
+        initial: initial.as_ref().map(Initial::stored).transpose()?,
         time_mode: mode(py, &time_mode)?,
         event_time: input.event_time,
         late: late_rows(py, &input.late)?,
@@ -109,14 +117,8 @@ pub(crate) fn transform_with_state(
     let zone = Arc::new(Zone::named(py, &input.time_zone)?);
     let at = At::default();
     let shown = spec.value_columns();
-    let given = initial.map_or_else(Schema::empty, |(_, shown)| shown);
     let (key, row) = (columns(&spec, &spec.key).raise(py)?, columns(&spec, &shown).raise(py)?);
-    let frames = frames.map(|open| FrameKind {
-        open,
-        key: Arc::new(key.clone()),
-        row: Arc::new(row.clone()),
-        initial: Arc::new(given.clone()),
-    });
+    let frames = frames.map(|open| FrameKind { open, key: Arc::new(key.clone()), row: Arc::new(row.clone()) });
     let processor = PythonProcessor {
         operator: name.clone(),
         on_error: OnError::named(py, &on_error)?,
@@ -125,7 +127,7 @@ pub(crate) fn transform_with_state(
         time_mode: spec.time_mode,
         key: fields(py, &key)?,
         row: RowKind { shape: Arc::new(Shape::record(py, row.fields(), None)?), columns: shown },
-        initial: Arc::new(Shape::record(py, given.fields(), None)?),
+        initial: Initial::kind(initial.as_ref(), py)?,
         variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,
         timers: timers.clone().unbind(),
         at: at.clone(),

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
 
+use super::calls::InitialKind;
 use super::complaint::Place;
 use crate::arrow::{batch, batch_in, batch_out};
 use crate::caller::unreadable;
@@ -23,7 +24,6 @@ pub(super) struct FrameKind {
     pub(super) open: Py<PyAny>,
     pub(super) key: SchemaRef,
     pub(super) row: SchemaRef,
-    pub(super) initial: SchemaRef,
 }
 
 /// The frames of one visit.
@@ -36,13 +36,14 @@ impl<'py> Frames<'py> {
         kind: &FrameKind,
         operator: &str,
         columns: &[String],
+        initial: &InitialKind,
         visit: &Visit<'_>,
     ) -> Result<Self> {
         let rows = match visit.calls {
             Calls::Rows { chunks, rows, .. } => {
                 batch(Arc::clone(&kind.row), Values::new(operator, columns, chunks, rows)?.all()?, rows.len())?
             }
-            Calls::Initial { rows, .. } => batch(Arc::clone(&kind.initial), rows.columns().to_vec(), rows.num_rows())?,
+            Calls::Initial { rows, .. } => initial.shown(rows)?,
             Calls::Timers(_) => RecordBatch::new_empty(Arc::new(Schema::empty())),
         };
         let keys = batch(Arc::clone(&kind.key), visit.keys.columns().to_vec(), visit.keys.len())?;

@@ -38,6 +38,11 @@ def _row(chance: random.Random, second: int) -> dict[str, Any]:
     return {"user": chance.choice([*"abcdefg", None]), "n": chance.randrange(3), "v": value, "ts": time}
 
 
+def by_file_name(plan: Any) -> int:
+    """The batch time: that of the last file's rows, a step later."""
+    return round(ORIGIN.timestamp() + STEP_S * (1 + int(Path(plan.splits[-1].path).stem))) * 1000
+
+
 def mapped(batch_time: Any, user: Any, row: Any, state: Any) -> Any:
     """A sum that depends on the order of rows; says goodbye."""
     total = (state.getOption or 0.0) if not state.isTimingOut else state.get
@@ -111,7 +116,7 @@ def halved(rows: Any, state: Any, context: Any) -> Any:
 def pipeline(folder: Path, sink: str = "memory://published") -> tm.Pipeline:
     """An operator of every kind on one stream, and three behind another one; a sink of files."""
     p = tm.Pipeline("every")
-    p.batch_time(lambda plan: round(ORIGIN.timestamp() + STEP_S * (1 + int(Path(plan.splits[-1].path).stem))) * 1000)
+    p.batch_time(by_file_name)
     rows = p.read(tm.Files(str(folder), format="json", schema=SCHEMA, maxFilesPerTrigger=1)).withWatermark("ts", DELAY)
     by_user = rows.groupBy("user")
     by_user.mapWithState(
@@ -211,7 +216,7 @@ def frames_pipeline(folder: Path, sink: str = "memory://published") -> tm.Pipeli
     import pyarrow as pa
 
     p = tm.Pipeline("frames")
-    p.batch_time(lambda plan: round(ORIGIN.timestamp() + STEP_S * (1 + int(Path(plan.splits[-1].path).stem))) * 1000)
+    p.batch_time(by_file_name)
 
     def source(name: str) -> Any:
         files = tm.Files(str(folder), format="json", schema=SCHEMA, maxFilesPerTrigger=1)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.model.every_operator import make_files
+from tests.model.failing_once import Calls, fails_once_and_goes_on
 from tests.oracle.case import difference, ours
 from tests.oracle.cases import CASES
 from tests.oracle.cases_processor import INITIAL, OUTPUT, Seeded
@@ -35,6 +38,12 @@ def test_operators_give_on_spark_what_they_should(spark_session: Any, name: str)
     assert len(found) == len(expected)
     for number, (spark, tidemill) in enumerate(zip(expected, found, strict=True)):
         assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"
+
+
+@pytest.mark.parametrize(("name", "calls"), [("mapWithState", "rows"), ("transformWithStateInPandas", "timeout")])
+def test_a_function_that_fails_once_leaves_nothing(spark_session: Any, tmp_path: Path, name: str, calls: Calls) -> None:
+    folder = make_files(tmp_path / "data", files=4, rows=40)
+    fails_once_and_goes_on(name, calls, folder, tmp_path, {"spark": spark_session, "tasks": 2})
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])

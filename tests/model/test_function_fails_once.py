@@ -1,0 +1,30 @@
+"""A user's function that fails once in a later batch: nothing of that batch is kept, and the next run goes on.
+
+PySpark's `python_worker_random_failure`, for every operator that calls functions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.model.every_operator import make_files
+from tests.model.failing_once import OPERATORS, Calls, fails_once_and_goes_on
+
+FILES, ROWS = 4, 40
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_files(tmp_path_factory.mktemp("failing") / "data", FILES, ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [*((name, "rows") for name in OPERATORS), *((name, "timeout") for name in OPERATORS if name != "apply_batch")],
+)
+def test_the_run_after_gives_what_an_undisturbed_one_gives(
+    name: str, calls: Calls, folder: Path, tmp_path: Path
+) -> None:
+    fails_once_and_goes_on(name, calls, folder, tmp_path, {"engine": "local", "tasks": 3})

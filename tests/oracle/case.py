@@ -5,17 +5,23 @@ A case is values and two small functions that write the same query twice. Neithe
 
 from __future__ import annotations
 
+import io
+import itertools
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import tidemill as tm
-from tidemill.schema import to_ddl
-from tidemill.testing import Tester
+from tidemill.schema import normalise, spark_json
+from tidemill.testing import OUTPUT_COLUMNS, Tester
 
 ORIGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -50,25 +56,57 @@ class Case:
         return list(self.times_ms or range(0, 1000 * len(self.batches), 1000))
 
 
-def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> list[list[str]]:
-    """What Tidemill gives for each micro-batch, both passes together."""
+Columns = list[list[str]]
+"""Name and type of each, the type as Spark's `simpleString` has it, which leaves nullability out."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine gives: its columns, and the rows of each micro-batch as `plain` writes them."""
+
+    columns: Columns
+    batches: list[list[str]]
+
+
+def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> Outcome:
+    """What Tidemill gives for each micro-batch, both passes together; its columns are those of the files written."""
     p = tm.Pipeline("oracle")
     _query(p, case)
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
-    found = []
+    found, written = [], set()
     for rows, at_ms in zip(case.batches, case.batch_times_ms, strict=True):
         given: Any = rows
         if rows is not None and case.sources:
             given = {name: [row for row in rows if row[0] == name] for name in case.sources}
         result = tester.sweep(at_ms) if given is None else tester.batch(given, batch_time_ms=at_ms)
         found.append(plain(result.outputs, case.digits))
+        written |= set(_written(tester))
         tester.restart()
-    return found
+    (columns,) = written  # all files have the same
+    return Outcome(sparks(columns), found)
 
 
-def schema(case: Case) -> str:
-    """The columns of what Tidemill gives, as DDL; nothing is run."""
-    return to_ddl(_query(tm.Pipeline("oracle"), case).schema)
+def declared(case: Case) -> Columns:
+    """The columns of what Tidemill gives; nothing is run."""
+    return sparks(_query(tm.Pipeline("oracle"), case).schema)
+
+
+def _written(tester: Tester) -> Iterator[pa.Schema]:
+    """The columns of the newest version's files, by Parquet's own types, without `_batch_id`."""
+    context = tester.repository.context
+    head = context.log.head()
+    assert head is not None
+    for file in itertools.chain(*head.outputs.values()):
+        parquet = pq.ParquetFile(io.BytesIO(context.store.get(file.name))).schema.to_arrow_schema()
+        yield normalise(pa.schema([field.with_nullable(True) for field in parquet if field.name not in OUTPUT_COLUMNS]))
+
+
+def sparks(schema: pa.Schema) -> Columns:
+    """The columns as Spark calls their types."""
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromJson(json.loads(spark_json(schema)))
+    return [[field.name, field.dataType.simpleString()] for field in found]
 
 
 def _query(p: tm.Pipeline, case: Case) -> tm.Stream:

@@ -47,7 +47,7 @@ def sets(name: str, batches: Any) -> Case:
     def tidemill(stream: tm.Stream) -> tm.Stream:
         made = stream.groupBy("k").agg(**{f"r_{column}": tm.collect_set(column, 1000) for column in SETS + FLOATS})
         shown = [f"list_sort(r_{column}) AS r_{column}" for column in SETS]
-        shown += [f"len(r_{column}) AS r_{column}" for column in FLOATS]
+        shown += [f"CAST(len(r_{column}) AS INTEGER) AS r_{column}" for column in FLOATS]
         return made.sql(f"SELECT k, {', '.join(shown)} FROM rows").write(tm.Parquet(_FOLDER.name))
 
     return Case(f"distinct-sets-{name}", SCHEMA, batches, spark, tidemill, mode="update")

@@ -16,28 +16,32 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests.oracle.case import Case, plain
+from tests.oracle.case import Case, Columns, Outcome, plain
 from tidemill.sources.rows import Rows
 
 
-def outputs(spark: Any, case: Case) -> list[list[str]]:
-    """What Spark gives for each micro-batch, as `case.plain` writes rows."""
+def outcome(spark: Any, case: Case) -> Outcome:
+    """What Spark gives for each micro-batch."""
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as base:
         for key, value in case.conf.items():
             spark.conf.set(key, value)
         run = _Run(spark, case, Path(base))
         try:
-            return [run.step(number) for number in range(len(case.batches))]
+            return Outcome(_columns(run.frame), [run.step(number) for number in range(len(case.batches))])
         finally:
             run.stop()
             for key in case.conf:
                 spark.conf.unset(key)
 
 
-def schema(spark: Any, case: Case) -> Any:
-    """The columns of what Spark gives, as a `StructType`; nothing is run."""
+def columns(spark: Any, case: Case) -> Columns:
+    """The columns of what Spark gives; nothing is run."""
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as folder:
-        return _query(spark, case, folder).schema
+        return _columns(_query(spark, case, folder))
+
+
+def _columns(frame: Any) -> Columns:
+    return [[field.name, field.dataType.simpleString()] for field in frame.schema]
 
 
 def _query(spark: Any, case: Case, folder: str) -> Any:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.oracle.case import difference, ours
+from tests.oracle.case import declared, difference, ours
 from tests.oracle.cases import CASES
-from tests.oracle.make import OUTPUTS, path
-
-
-def recorded(name: str) -> list[list[str]]:
-    return json.loads(path(name).read_text())
+from tests.oracle.make import OUTPUTS, recorded
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -20,11 +14,13 @@ def recorded(name: str) -> list[list[str]]:
 def test_outputs_are_sparks_batch_by_batch(name: str, tasks: int) -> None:
     expected = recorded(name)
     found = ours(CASES[name], tasks)
-    assert len(found) == len(expected)
-    for number, (spark, tidemill) in enumerate(zip(expected, found, strict=True)):
+    assert declared(CASES[name]) == expected.columns
+    assert found.columns == expected.columns
+    assert len(found.batches) == len(expected.batches)
+    for number, (spark, tidemill) in enumerate(zip(expected.batches, found.batches, strict=True)):
         assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"
 
 
 def test_every_file_belongs_to_a_case_and_something_comes_out_of_each() -> None:
     assert {file.stem for file in OUTPUTS.glob("*.json")} == set(CASES)
-    assert all(any(recorded(name)) for name in CASES)
+    assert all(any(recorded(name).batches) for name in CASES)

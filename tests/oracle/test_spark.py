@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.oracle import spark
-from tests.oracle.case import schema
 from tests.oracle.cases import CASES
-from tests.oracle.make import path
+from tests.oracle.make import recorded
 
 AGAIN = [
     "groups-pandas-states",
@@ -40,24 +38,6 @@ def session() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_recorded_outputs_are_what_spark_gives(session: Any, name: str) -> None:
-    _needs_compiler(name)
-    assert spark.outputs(session, CASES[name]) == json.loads(path(name).read_text())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", AGAIN)
-def test_columns_have_sparks_names_and_types(session: Any, name: str) -> None:
-    from pyspark.sql.types import StructType
-
-    _needs_compiler(name)
-    assert _columns(StructType.fromDDL(schema(CASES[name]))) == _columns(spark.schema(session, CASES[name]))
-
-
-def _columns(found: Any) -> list[tuple[str, str]]:
-    """Nullability left out."""
-    return [(field.name, field.dataType.simpleString()) for field in found]
-
-
-def _needs_compiler(name: str) -> None:
     if name.startswith(COMPILED) and shutil.which("javac") is None:
         pytest.skip(f"{name} is compiled with `javac`, which is not on the path: install a JDK")
+    assert spark.outcome(session, CASES[name]) == recorded(name)

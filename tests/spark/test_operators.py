@@ -13,7 +13,7 @@ from tests.model.failing_once import Calls, fails_once_and_goes_on
 from tests.oracle.case import difference, ours
 from tests.oracle.cases import CASES
 from tests.oracle.cases_processor import INITIAL, OUTPUT, Seeded
-from tests.oracle.test_oracle import recorded
+from tests.oracle.make import recorded
 
 ONE_OF_EACH = [
     "deduplicate-within-boundaries",
@@ -35,8 +35,9 @@ ONE_OF_EACH = [
 def test_operators_give_on_spark_what_they_should(spark_session: Any, name: str) -> None:
     expected = recorded(name)
     found = ours(CASES[name], tasks=2, engine="spark", spark=spark_session)
-    assert len(found) == len(expected)
-    for number, (spark, tidemill) in enumerate(zip(expected, found, strict=True)):
+    assert found.columns == expected.columns
+    assert len(found.batches) == len(expected.batches)
+    for number, (spark, tidemill) in enumerate(zip(expected.batches, found.batches, strict=True)):
         assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"
 
 

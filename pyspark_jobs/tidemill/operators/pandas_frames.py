@@ -64,17 +64,18 @@ class Frames:
         answer = self._calls.function(key, iter((frame,)), state)
         if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
-        # A function may change a frame and give it again: each is copied as it comes, as PySpark writes each at once.
-        frames = [one.copy() for one in answer if self._given.checked(one)]
+        given = [pieces for frame in answer if (pieces := self._given.pieces(frame))]
         if self._calls.key_by_key:
-            for one in frames:
-                self.check_alone(number, one)
-        for one in frames:
-            self._given.take(number, one)
+            for pieces in given:
+                self.check_alone(number, pieces)
+        for pieces in given:
+            self._given.keep(number, pieces)
 
-    def check_alone(self, number: int, frame: Any) -> None:
-        """`DoesNotFit` where the rows of a frame, which was checked, are not of the declared types."""
-        _Given(self._calls.output, self._calls.time_zone).alone(number, frame)
+    def check_alone(self, number: int, pieces: list[Any]) -> None:
+        """`DoesNotFit` where the rows of one frame are not of the declared types."""
+        alone = _Given(self._calls.output, self._calls.time_zone)
+        alone.keep(number, pieces)
+        alone.rows()
 
     def finish(self) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
         """All rows, and (key, number of rows) in their order."""
@@ -131,11 +132,12 @@ class _Column:
             self.nulls_before = np.concatenate(([0], np.cumsum(nulls)))
             column = column.fill_null(False if kind == pa.bool_() else 0)
         self.whole = _series(column, time_zone)
+        self._cells = self.whole.array
 
     def scalar(self, row: int) -> Any:
         if self.nulls_before is not None and not self._column[row].is_valid:
             return _series(self._column.slice(row, 1), self._time_zone)[0]
-        return self.whole[row]
+        return self._cells[row]
 
 
 def _series(column: pa.Array, time_zone: str) -> Any:
@@ -154,33 +156,36 @@ class _Given:
     def __init__(self, schema: pa.Schema, time_zone: str) -> None:
         self._schema, self._time_zone = schema, time_zone
         self._names = list(schema.names)
+        self._places = list(range(len(self._names)))
         self._columns: list[list[Any]] = [[] for _ in schema]
         self.counts: list[tuple[int, int]] = []
 
-    def checked(self, frame: Any) -> bool:
-        """Whether the frame has rows; `DoesNotFit` where it is none, or has other columns than the declared ones."""
+    def pieces(self, frame: Any) -> list[Any]:
+        """The columns of a frame in the declared order, none where it has no rows.
+
+        `DoesNotFit` where it is no frame, or has other columns than the declared ones. They are copies: a function may
+        change a frame and give it again, and PySpark writes each as it comes.
+        """
         if not isinstance(frame, pandas.DataFrame):
             raise DoesNotFit(f"found an iterator of `{type(frame).__name__}`, expected an iterator of pandas.DataFrame")
-        found = frame.columns.tolist()
+        found, places = frame.columns.tolist(), self._places
         if found != self._names and (found or len(frame)):
             by_name = any(isinstance(name, str) for name in found)
             if len(found) != len(self._names) or (by_name and set(found) != set(self._names)):
                 types = ", ".join(f"{name} {dtype}" for name, dtype in zip(found, frame.dtypes, strict=True))
                 raise DoesNotFit(f"found a frame with the columns ({types}), expected ({to_ddl(self._schema)})")
-        return len(frame) > 0
+            if by_name:
+                places = [found.index(name) for name in self._names]
+        if not len(frame):
+            return []
+        # What `frame.iloc[:, place]` holds, without a Series around it: a frame a key makes that dear.
+        return [_plain(frame._get_column_array(place).copy()) for place in places]
 
-    def take(self, number: int, frame: Any) -> None:
-        """Keeps the rows of a frame that was checked."""
-        self.counts.append((number, len(frame)))
-        by_name = frame.columns.tolist() == self._names or any(isinstance(name, str) for name in frame.columns)
-        for place, name in enumerate(self._names):
-            series = frame[name] if by_name else frame.iloc[:, place]
-            self._columns[place].append(series.to_numpy() if isinstance(series.dtype, np.dtype) else series)
-
-    def alone(self, number: int, frame: Any) -> None:
-        """`DoesNotFit` where the rows of a frame are not of the declared types."""
-        self.take(number, frame)
-        self.rows()
+    def keep(self, number: int, pieces: list[Any]) -> None:
+        """Keeps the columns of a frame."""
+        self.counts.append((number, len(pieces[0])))
+        for column, piece in zip(self._columns, pieces, strict=True):
+            column.append(piece)
 
     def rows(self) -> pa.RecordBatch:
         """All rows; `DoesNotFit(why, key number)` for the first frame that is not of the declared types."""
@@ -225,6 +230,13 @@ class _Given:
         if kind.tz is not None and series.dt.tz is None:
             series = series.dt.tz_localize(self._time_zone, ambiguous=False)
         return pa.Array.from_pandas(series).cast(kind)
+
+
+def _plain(column: Any) -> Any:
+    """A column of a frame as a NumPy array if NumPy has its type, else as a Series."""
+    if isinstance(column, np.ndarray):
+        return column
+    return column.to_numpy() if isinstance(column.dtype, np.dtype) else pandas.Series(column)
 
 
 def _joined(pieces: list[Any]) -> Iterator[Any]:

@@ -43,10 +43,10 @@ class ProcessorFrames(Frames):
         if is_frame or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         for frame in answer:
-            if self._given.checked(frame):
+            if pieces := self._given.pieces(frame):
                 if self._calls.key_by_key:
-                    self.check_alone(number, frame)
-                self._given.take(number, frame.copy())  # it may be changed and given again
+                    self.check_alone(number, pieces)
+                self._given.keep(number, pieces)
 
 
 def _widened(rows: pa.RecordBatch) -> pa.RecordBatch:

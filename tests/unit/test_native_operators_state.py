@@ -5,8 +5,10 @@ The rules of passes and deadlines have a model of their own beside the engine (`
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -188,6 +190,30 @@ def test_a_state_that_was_kept_is_inert_and_sees_no_other_key() -> None:
                 use(state)
         assert repr(state) == "<State of a call that has returned>"
     assert states(operator) == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize("arguments", [2, 4])
+def test_arguments_that_the_function_kept_stay_as_they_were(arguments: int) -> None:
+    """`lru_cache` is written in C and keeps the very tuple that it is called with, as a key of its dict."""
+
+    def spend(*given: Any) -> str:
+        value, state = given[-2:]
+        state.update(value + (state.getOption or 0))
+        return str(state.get)
+
+    cached = lru_cache(maxsize=None)(spend)
+    operator = function_operator(cached, arguments=arguments)
+    rows = [("a", 1, None), ("a", 1, None), ("b", 1, None), ("a", 1, None)]
+    assert sorted(call(operator, *rows)) == [("1",), ("1",), ("2",), ("3",)]
+    assert (cached.cache_info().hits, cached.cache_info().misses, cached.cache_info().currsize) == (0, 4, 4)
+    assert states(operator) == {"a": 3, "b": 1}
+    caches = [each for each in gc.get_referents(cached) if isinstance(each, dict)]
+    (kept,) = [[key for key in cache if isinstance(key, tuple)] for cache in caches if len(cache) == 4]
+    assert len({id(each[-1]) for each in kept}) == len(kept) == 4
+    for each in kept:
+        assert each[-2] == 1 and len(each) == arguments
+        with pytest.raises(ValueError, match="belongs to a call that has returned"):
+            each[-1].update(9)
 
 
 def test_changing_an_object_changes_no_state() -> None:

@@ -110,6 +110,12 @@ impl Held {
         }
     }
 
+    /// Sets it to `value`, which `object`, that nobody can change, stands for.
+    fn set_as(&mut self, value: Value, object: &Bound<'_, PyAny>) {
+        self.set(Current::Updated(value));
+        self.shown = Some(object.clone().unbind());
+    }
+
     /// Sets or removes it.
     pub(crate) fn set(&mut self, new: Current) {
         self.shown = None;
@@ -185,7 +191,14 @@ pub(crate) fn update<T: Settable>(
         if new.is_none() {
             return Err(none("cannot update the state with None: `remove()` it instead"));
         }
-        Arc::clone(&state.held().kind)
+        let held = state.held();
+        if held.kind.shape.is_shown_as(new) {
+            let value = held.kind.shape.parse(new, &held.kind.zone).map_err(|refused| held.refuse(py, refused))?;
+            held.set_as(value, new);
+            state.was_set();
+            return Ok(());
+        }
+        Arc::clone(&held.kind)
     };
     // Not borrowed here: reading `new` may run user code that asks this state.
     let parsed = kind.shape.parse(new, &kind.zone);
@@ -201,11 +214,17 @@ pub(crate) fn update<T: Settable>(
     }
 }
 
-/// Puts another object in the place of one that user code still holds.
+/// How many references to an object there are.
 #[expect(unsafe_code, reason = "a reference count is read while the interpreter is held")]
-pub(crate) fn retire_if_kept<T: Lendable>(object: &mut Bound<'_, T>) -> PyResult<()> {
+pub(crate) fn references<T>(object: &Bound<'_, T>) -> isize {
     // SAFETY: the pointer is that of a live object.
-    if unsafe { ffi::Py_REFCNT(object.as_ptr()) } == 1 {
+    unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// Puts another object in the place of one that user code still holds, that is, of which there are more references than
+/// `ours`.
+pub(crate) fn retire_if_kept<T: Lendable>(object: &mut Bound<'_, T>, ours: isize) -> PyResult<()> {
+    if references(object) <= ours {
         return Ok(());
     }
     let successor = object.try_borrow_mut()?.retire();

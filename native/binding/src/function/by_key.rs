@@ -79,7 +79,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
                 let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
-                retire_if_kept(&mut self.state.object).map_err(external)?;
+                retire_if_kept(&mut self.state.object, 1).map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
@@ -101,7 +101,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Complaint::Said(error) => error,
         })?;
         let left = self.state.object.borrow_mut().take_back();
-        retire_if_kept(&mut self.state.object).map_err(external)?;
+        retire_if_kept(&mut self.state.object, 1).map_err(external)?;
         let shapes = (&self.of.user.state.shape, &self.of.user.output);
         let exists = self.visit.exists[place];
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;

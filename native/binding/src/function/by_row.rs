@@ -7,12 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::PyInt;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
 use super::declared::{States, UserFunction, columns, declared, engine, key_fields};
 use super::growing::Growing;
+use super::passed::Passed;
 use super::state::{Lent, PyState};
 use crate::caller::{Place, unreadable};
 use crate::error::{Raise, external, invalid};
@@ -54,6 +55,8 @@ struct Calls<'a, 'py> {
     keys: Vec<Decoder>,
     values: Values,
     state: Bound<'py, PyState>,
+    /// The arguments; `state` is among them.
+    passed: Passed<'py>,
     returned: Growing,
 }
 
@@ -70,6 +73,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             values: Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?,
             state,
+            passed: Passed::new(),
             returned: Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, of.user.caller.on_error),
         })
     }
@@ -79,7 +83,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         for (key, &end) in (0u32..).zip(self.visit.ends) {
             if let Err(error) = self.visit_key(key, start..end) {
                 let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
-                retire_if_kept(&mut self.state).map_err(external)?;
+                self.retire_if_kept().map_err(external)?;
                 self.returned.fail(reason, self.visit.deadlines[key as usize]);
             }
             start = end;
@@ -129,12 +133,18 @@ impl<'a, 'py> Calls<'a, 'py> {
         chunk: Option<u32>,
     ) -> Result<()> {
         let at = Place { key, chunk };
-        let answer = self.arguments(key, value).and_then(|arguments| self.function.call1(arguments));
-        let answer = answer.map_err(|error| {
+        let state = self.state.clone().into_any();
+        let passed = match self.of.arguments {
+            Arguments::Four => {
+                self.passed.fill(self.py, [self.batch_time.clone().into_any(), key.clone(), value, state])
+            }
+            Arguments::Two => self.passed.fill(self.py, [value, state]),
+        };
+        let answer = passed.and_then(|passed| self.function.call1(passed)).map_err(|error| {
             let is_complaint = self.state.try_borrow().is_ok_and(|state| state.is_own_complaint(self.py, &error));
             self.of.user.caller.raised(error, at, is_complaint)
         })?;
-        retire_if_kept(&mut self.state).map_err(external)?;
+        self.retire_if_kept().map_err(external)?;
         if answer.is_none() {
             return Ok(());
         }
@@ -142,12 +152,9 @@ impl<'a, 'py> Calls<'a, 'py> {
         emitted.map_err(|refused| self.of.user.caller.misfit(refused, at))
     }
 
-    fn arguments(&self, key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-        let state = self.state.clone().into_any();
-        match self.of.arguments {
-            Arguments::Four => PyTuple::new(self.py, [self.batch_time.clone().into_any(), key.clone(), value, state]),
-            Arguments::Two => PyTuple::new(self.py, [value, state]),
-        }
+    fn retire_if_kept(&mut self) -> PyResult<()> {
+        let ours = 1 + self.passed.holds();
+        retire_if_kept(&mut self.state, ours)
     }
 }
 

@@ -9,6 +9,7 @@ mod by_row;
 mod declared;
 mod group_state;
 mod growing;
+mod passed;
 mod state;
 
 use pyo3::prelude::*;

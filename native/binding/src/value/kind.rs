@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, TimeUnit};
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyFloat, PyInt, PyString, PyType};
 
 use super::record::Record;
 use crate::error::invalid;
@@ -83,6 +83,16 @@ impl Kind {
             },
             other => return Err(unknown(py, field.name(), other)),
         })
+    }
+
+    /// Whether `object` is the very object that would be made of its value, but for its place in memory.
+    pub(super) fn is_shown_as(&self, object: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Float64 => object.is_exact_instance_of::<PyFloat>(),
+            Self::Int(..) => object.is_exact_instance_of::<PyInt>(),
+            Self::Text => object.is_exact_instance_of::<PyString>(),
+            _ => false,
+        }
     }
 
     /// Whether its objects cannot be changed by who is given them.

@@ -53,6 +53,15 @@ impl Shape {
         }
     }
 
+    /// Whether `object` is what will be shown for itself: a scalar of Python's own type, which nobody can change, and
+    /// which is read without any code of the user's.
+    pub(crate) fn is_shown_as(&self, object: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Scalar(field) => field.kind.is_shown_as(object),
+            Self::Record(_) => false,
+        }
+    }
+
     fn fields(&self) -> &[Field] {
         match self {
             Self::Scalar(field) => std::slice::from_ref(field),

@@ -1,0 +1,53 @@
+//! The arguments of call after call: one tuple, whose items are put in anew while nobody else holds it.
+//!
+//! INVARIANT: a tuple that the called code kept is never changed, and is let go of before it is asked what it holds.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use pyo3::{PyErr, ffi};
+
+use crate::held::references;
+
+/// The tuple of the last call, if there was one and nobody else holds it.
+pub(super) struct Passed<'py>(Option<Bound<'py, PyTuple>>);
+
+impl<'py> Passed<'py> {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self(None)
+    }
+
+    /// A tuple of `items`; each call has as many.
+    pub(super) fn fill<const N: usize>(
+        &mut self,
+        py: Python<'py>,
+        items: [Bound<'py, PyAny>; N],
+    ) -> PyResult<&Bound<'py, PyTuple>> {
+        match self.0.take().filter(|tuple| references(tuple) == 1) {
+            Some(tuple) => {
+                put(&tuple, items)?;
+                Ok(self.0.insert(tuple))
+            }
+            None => Ok(self.0.insert(PyTuple::new(py, items)?)),
+        }
+    }
+
+    /// How often it holds each of its items, once the call is over: not at all where the called code kept the tuple.
+    pub(super) fn holds(&mut self) -> isize {
+        self.0.take_if(|tuple| references(tuple) > 1);
+        self.0.is_some().into()
+    }
+}
+
+/// Puts `items` in the place of those that the tuple has.
+#[expect(unsafe_code, reason = "only C can put items into a tuple; it refuses where others hold it")]
+fn put<const N: usize>(tuple: &Bound<'_, PyTuple>, items: [Bound<'_, PyAny>; N]) -> PyResult<()> {
+    for (place, item) in (0..).zip(items) {
+        // SAFETY: the tuple is a live object, and the reference to `item` is given away. A place that it does not have,
+        // and a tuple that others hold, are errors.
+        if unsafe { ffi::PyTuple_SetItem(tuple.as_ptr(), place, item.into_ptr()) } != 0 {
+            return Err(PyErr::fetch(tuple.py()));
+        }
+    }
+    Ok(())
+}

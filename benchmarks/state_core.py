@@ -118,19 +118,26 @@ def rates(rows: int, nanoseconds: Sequence[float]) -> list[float]:
     return [rows / one * 1000 for one in nanoseconds]
 
 
+def show_plain(rows: int, nanoseconds: Sequence[float], own: float) -> None:
+    """What plain loops take that are told where each key lies: no aim, but what there is to be won."""
+    rate, ratio = rows / middle(nanoseconds) * 1000, middle(nanoseconds) / own
+    print(f"    plain loops told the places: {rate:.2f} M rows/s, {ratio:.2f} times as long as ours", flush=True)
+
+
 def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
     """A batch of random updates, its delta made."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("updates", keys, lab.batch, kind))
-        asked = [(ours, "ours"), (ours, "hashbrown")]
+        asked = [(ours, "ours"), (ours, "hashbrown"), (ours, "plain")]
         if lab.classes is not None:
             asked.append((stack.enter_context(lab.jvm(keys, lab.batch, kind)), "update"))
         found = in_turn(lab.runs, *asked)
         own = middle(found[0])
         lab.at_least(what, "", lab.batch / own * 1000, "M rows/s", target, rates(lab.batch, found[0]))
         lab.at_least(what, "hashbrown with delta", middle(found[1]) / own, "times", 2.5)
+        show_plain(lab.batch, found[2], own)
         if lab.classes is not None:
-            lab.at_least(what, "JVM StateMap", middle(found[2]) / own, "times", 40)
+            lab.at_least(what, "JVM StateMap", middle(found[3]) / own, "times", 40)
         if kind == "number":
             forks = [ours.ask("fork", number)["ns"] / 1000 for number in range(lab.runs)]
             clone = middle([ours.ask("clone", number)["ns"] for number in range(lab.runs)]) / 1000
@@ -151,10 +158,11 @@ def texts(lab: Lab) -> None:
 def sparse(lab: Lab) -> None:
     """A small batch into a large state, and into a hundredth of it."""
     with lab.ours("updates", lab.keys, lab.small) as large, lab.ours("updates", lab.keys // 100, lab.small) as little:
-        of_large, _ = in_turn(lab.runs, (large, "ours"), (large, "hashbrown"))
+        of_large, _, of_plain = in_turn(lab.runs, (large, "ours"), (large, "hashbrown"), (large, "plain"))
         of_little, _ = in_turn(lab.runs, (little, "ours"), (little, "hashbrown"))
         ms = [one / 1e6 for one in of_large]
         lab.at_most("small batch", "", middle(ms), "ms", 1.5, ms)
+        show_plain(lab.small, of_plain, middle(of_large))
         lab.at_most("small batch", "a hundredth of the keys", middle(of_large) / middle(of_little), "times", 4)
 
 
@@ -204,9 +212,10 @@ def tiers(lab: Lab) -> None:
 def aggregate(lab: Lab) -> None:
     """The operator, ten rows a key."""
     with lab.ours("aggregate", lab.keys, lab.batch) as ours:
-        own, peer = in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"))
+        own, peer, plain = in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"), (ours, "plain"))
         what, each = "agg of ten rows a key", rates(lab.batch, own)
         lab.at_least(what, f"hashbrown {lab.batch / middle(peer) * 1000:,.1f}", middle(each), "M rows/s", 30, each)
+        show_plain(lab.batch, plain, middle(own))
 
 
 def segments(lab: Lab) -> None:
@@ -218,6 +227,9 @@ def segments(lab: Lab) -> None:
             "delta of random u64 keys, int counter", "", ours.ask("delta")["bytes"] / (10 * lab.small), "B a key", 16
         )
         print(f"    base written in {middle(written) / 1e6:,.0f} ms, opened in {middle(opened) / 1e6:,.0f} ms")
+        parts = in_turn(lab.runs, (ours, "pages"), (ours, "memory"), compare=None)
+        unpacked, filled = (middle(one) / 1e6 for one in parts)
+        print(f"    of that, pages unpacked {unpacked:,.0f} ms; as much new memory filled {filled:,.0f} ms")
         if lab.classes is not None:
             jvm = stack.enter_context(lab.jvm(lab.jvm_keys, lab.small))
             heap = jvm.ask("heap")["bytes"] / lab.jvm_keys

@@ -10,6 +10,7 @@ use tidemill_core::operator::{AggregateOperator, AggregateSpec, Call, Combine, O
 
 use crate::chance::{key_of, mix};
 use crate::peer::{self, Totals};
+use crate::plain::Plain;
 use crate::world::{self, Key};
 use crate::{Answer, Scenario, timed};
 
@@ -24,6 +25,7 @@ pub(crate) struct Aggregate<K> {
     map: StateMap,
     operator: AggregateOperator,
     peer: Option<Totals<K>>,
+    plain: Option<Plain<K>>,
 }
 
 impl<K: Key> Aggregate<K> {
@@ -37,7 +39,7 @@ impl<K: Key> Aggregate<K> {
             window: None,
             key_time: None,
         };
-        Self { keys, rows, map, operator: AggregateOperator::new(&spec).unwrap(), peer: None }
+        Self { keys, rows, map, operator: AggregateOperator::new(&spec).unwrap(), peer: None, plain: None }
     }
 
     /// The keys of a batch: some of all, and each about ten times.
@@ -77,6 +79,11 @@ impl<K: Key> Scenario for Aggregate<K> {
                 });
                 let delta = maps[0].delta().unwrap().unwrap();
                 Answer::default().with("ns", ns).with("digest", world::digest::<K>(&delta))
+            }
+            "plain" => {
+                let keys = K::column(self.numbers(number).map(K::of));
+                let batch = world::Batch { keys, ..world::batch::<K>(number, self.rows, self.keys) };
+                self.plain.get_or_insert_with(|| Plain::new(&self.map)).run(&batch)
             }
             "hashbrown" => {
                 let batch = peer::rows::<K>(self.numbers(number));

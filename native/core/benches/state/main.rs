@@ -13,6 +13,7 @@ mod chance;
 mod depth;
 mod due;
 mod peer;
+mod plain;
 mod segments;
 mod tiers;
 mod updates;

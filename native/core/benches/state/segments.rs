@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int32Array};
 use arrow_schema::{DataType, Field, Fields};
 use bytes::Bytes;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use tidemill_core::{Changes, KeyRange, MapSchema, StateMap, segment};
 
 use crate::world::{self, Key};
@@ -41,10 +42,31 @@ impl Scenario for Segments {
                 );
                 Answer::default().with("ns", ns)
             }
+            "pages" => {
+                let (ns, bytes) = timed(|| pages(&self.bytes));
+                Answer::default().with("ns", ns).with("bytes", bytes)
+            }
+            "memory" => {
+                let (ns, filled) = timed(|| vec![1_u8; run.nbytes()]);
+                Answer::default().with("ns", ns).with("bytes", filled.len())
+            }
             "delta" => Answer::default().with("bytes", delta_bytes(self.rows)),
             other => panic!("segments cannot {other}"),
         }
     }
+}
+
+/// Takes all pages of a segment out of their compression, and drops them; how many bytes they have.
+fn pages(segment: &Bytes) -> usize {
+    let file = SerializedFileReader::new(segment.clone()).unwrap();
+    let groups = (0..file.num_row_groups()).map(|group| file.get_row_group(group).unwrap());
+    groups
+        .flat_map(|group| {
+            (0..group.num_columns()).map(|column| group.get_column_page_reader(column).unwrap()).collect::<Vec<_>>()
+        })
+        .flatten()
+        .map(|page| page.unwrap().buffer().len())
+        .sum()
 }
 
 /// Bytes of a delta of `keys` random keys with an int counter.

@@ -10,6 +10,7 @@ use tidemill_core::{Keys, SortedRun, StateMap};
 
 use crate::chance::key_of;
 use crate::peer::{self, Totals};
+use crate::plain::Plain;
 use crate::world::{self, Batch, Key};
 use crate::{Answer, Scenario, timed};
 
@@ -18,11 +19,12 @@ pub(crate) struct Updates<K> {
     rows: u64,
     map: StateMap,
     peer: Option<Totals<K>>,
+    plain: Option<Plain<K>>,
 }
 
 impl<K: Key> Updates<K> {
     pub(crate) fn new(keys: u64, rows: u64) -> Self {
-        Self { keys, rows, map: world::map::<K>(keys, |_| None), peer: None }
+        Self { keys, rows, map: world::map::<K>(keys, |_| None), peer: None, plain: None }
     }
 
     fn peer(&mut self) -> &mut Totals<K> {
@@ -74,6 +76,10 @@ impl<K: Key> Scenario for Updates<K> {
                 let (ns, delta) = timed(|| peer.update(number, &batch));
                 peer.restore(numbers(rows, keys));
                 Answer::default().with("ns", ns).with("digest", peer::digest(&delta))
+            }
+            "plain" => {
+                let plain = self.plain.get_or_insert_with(|| Plain::new(&self.map));
+                plain.run(&world::batch::<K>(number, rows, keys))
             }
             "fork" => {
                 const FORKS: u128 = 1000;

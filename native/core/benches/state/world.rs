@@ -19,6 +19,8 @@ pub(crate) trait Key: Copy + Eq + 'static {
     fn of(number: u64) -> Self;
     fn hash(&self) -> u64;
     fn column(keys: impl Iterator<Item = Self>) -> ArrayRef;
+    /// The keys of a column.
+    fn cells(column: &ArrayRef) -> Vec<Self>;
     /// The keys of a column as digests know them.
     fn digests(column: &ArrayRef) -> Vec<u64>;
     fn digest(&self) -> u64;
@@ -38,6 +40,10 @@ impl Key for i64 {
 
     fn column(keys: impl Iterator<Item = Self>) -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(keys))
+    }
+
+    fn cells(column: &ArrayRef) -> Vec<Self> {
+        column.as_primitive::<Int64Type>().values().to_vec()
     }
 
     fn digests(column: &ArrayRef) -> Vec<u64> {
@@ -64,6 +70,10 @@ impl Key for Text {
     fn column(keys: impl Iterator<Item = Self>) -> ArrayRef {
         let keys: Vec<Self> = keys.collect();
         Arc::new(StringArray::from_iter_values(keys.iter().map(|key| std::str::from_utf8(key).unwrap())))
+    }
+
+    fn cells(column: &ArrayRef) -> Vec<Self> {
+        column.as_string::<i32>().iter().flatten().map(|text| text.as_bytes().try_into().unwrap()).collect()
     }
 
     fn digests(column: &ArrayRef) -> Vec<u64> {

@@ -188,9 +188,10 @@ def due(lab: Lab) -> None:
         found, scan = in_turn(lab.runs, (ours, "ours"), (ours, "scan"))
         ms = [one / 1e6 for one in found]
         lab.at_most("due rows", f"full scan {middle(scan) / 1e6:,.0f} ms", middle(ms), "ms", 1, ms)
-        (refreshed,) = in_turn(lab.runs, (ours, "refreshed"))
-        ms = [one / 1e6 for one in refreshed]
-        lab.at_most("as many refreshed ones", "", middle(ms), "ms", 1, ms)
+        for what, command in (("as many refreshed ones", "refreshed"), ("the same in the next batch", "waiting")):
+            (put_off,) = in_turn(lab.runs, (ours, command))
+            ms = [one / 1e6 for one in put_off]
+            lab.at_most(what, "", middle(ms), "ms", 1, ms)
         if lab.classes is not None:
             jvm = stack.enter_context(lab.jvm(lab.jvm_keys, lab.small))
             (theirs,) = in_turn(lab.runs, (jvm, "due"), compare="rows")

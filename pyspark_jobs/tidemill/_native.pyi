@@ -90,7 +90,11 @@ class Run:
     @property
     def nbytes(self) -> int: ...
     @property
-    def min_deadline_ms(self) -> int | None: ...
+    def first_due(self) -> tuple[int, int] | None:
+        """Deadline and key hash of the row that is due first, by these two; None: no row has a deadline."""
+    def with_due_from(self, deadline_ms: int, hash: int) -> Run:
+        """The same rows, told that newer runs hide those whose (deadline, key hash) lies below this one: searches for
+        deadlines begin here. For `StateMap.open` alone, with those newer runs."""
 
 @final
 class StateMap:
@@ -125,7 +129,10 @@ class StateMap:
     def get_due(self, now_ms: int) -> pa.RecordBatch:
         """The live rows with deadline <= now_ms, sorted, in the columns of `scan`."""
     def next_deadline(self) -> int | None:
-        """A lower bound of the deadlines of live rows, exact where nothing newer hides a row; None: there is none."""
+        """The least deadline of a live row; None: none has one."""
+    def due_places(self) -> list[tuple[int, int]]:
+        """For each run with rows that the map was opened with (deadline, key hash): all its rows below it are hidden by
+        newer ones, changes too. (2**63 - 1, 2**64 - 1): all that it has."""
     def delta(self) -> Run | None:
         """What was changed since `open`, tombstones included; None if nothing was."""
     def live_change(self) -> int:

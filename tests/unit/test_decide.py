@@ -26,6 +26,7 @@ from tidemill.protocol.decide import (
     visible,
 )
 from tidemill.protocol.records import HASH_END, Receipt, Segment
+from tidemill.protocol.tiling import NEVER, due_from, neighbours, with_due_from
 
 # commit_outcome
 
@@ -275,18 +276,34 @@ def test_coalescing_changes_nothing_that_is_shown(segments: list[Segment]) -> No
     found = coalesce(segments)
     assert shown(found) == shown(segments)
     assert found == sorted(found, key=lambda s: (s.lo, s.version, s.name))
-    touching = {(s.name, s.hi + 1) for s in found} & {(s.name, s.lo) for s in found}
+    touching = {(s.name, due_from(s), s.hi + 1) for s in found} & {(s.name, due_from(s), s.lo) for s in found}
     assert touching == set()
     assert coalesce(found) == found
 
 
 @given(lists_of_segments())
-def test_a_coalesced_deadline_is_still_a_lower_bound(segments: list[Segment]) -> None:
+def test_where_deadlines_begin_is_the_same_for_each_hash_of_coalesced_segments(segments: list[Segment]) -> None:
     for joined in coalesce(segments):
         parts = [s for s in segments if s.name == joined.name and joined.lo <= s.lo <= joined.hi]
-        assert joined.min_deadline_ms == min(
-            (s.min_deadline_ms for s in parts if s.min_deadline_ms is not None), default=None
-        )
+        assert {due_from(part) for part in parts} == {due_from(joined)}
+
+
+@given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))
+def test_neighbours_are_all_touching_ranges_of_an_object_together(segments: list[Segment], one: int, two: int) -> None:
+    seen = visible(coalesce(segments), min(one, two), max(one, two))
+    found = neighbours(seen)
+    assert [s for together in found for s in together] == seen
+    for together in found:
+        assert all(a.name == b.name and a.hi + 1 == b.lo for a, b in pairwise(together))
+    assert all(a[-1].name != b[0].name or a[-1].hi + 1 < b[0].lo for a, b in pairwise(found))
+
+
+def test_deadlines_begin_nowhere_where_no_row_that_counts_has_one() -> None:
+    segment = make.segment(min_deadline_ms=5, min_deadline_hash=9)
+    assert due_from(segment) == (5, 9)
+    assert with_due_from(segment, NEVER) == make.segment()
+    assert due_from(make.segment()) == NEVER
+    assert with_due_from(make.segment(), (5, 9)) == segment
 
 
 @given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))

@@ -132,7 +132,7 @@ def test_delta_holds_what_was_changed_since_open() -> None:
     delta = state.delta()
     assert delta is not None
     assert [(row["user"], row["deleted"], row["total"]) for row in delta.rows().to_pylist()] == [("bob", True, None)]
-    assert delta.min_deadline_ms is None
+    assert delta.first_due is None
 
 
 def test_merge_keeps_or_drops_tombstones() -> None:
@@ -145,7 +145,7 @@ def test_merge_keeps_or_drops_tombstones() -> None:
     assert len(Run.merge([first, second], 0, END, "nothing")) == 3
     merged = Run.merge([first, second], 0, END, "tombstones")
     assert set(by_user(merged.rows())) == {"ann", None}
-    assert merged.min_deadline_ms == 5000
+    assert merged.first_due is not None and merged.first_due[0] == 5000
     assert merged.nbytes > 0
     with pytest.raises(InvalidInput, match="`drop` of a merge must be `tombstones` or `nothing`, found `all`"):
         Run.merge([first], 0, END, "all")

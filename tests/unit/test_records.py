@@ -127,6 +127,14 @@ def test_a_hash_is_written_so_that_no_reader_rounds_it() -> None:
     assert (segment["lo"], segment["hi"]) == ("00000000000000ff", "ffffffffffffffff")
 
 
+def test_the_hash_beside_a_deadline_is_written_where_it_says_something() -> None:
+    for place, written in ((9, "0000000000000009"), (0, None)):
+        record = make.init(seeds={"op": {"map": [make.segment(min_deadline_ms=5, min_deadline_hash=place)]}})
+        [segment] = json.loads(encode(record))["seeds"]["op"]["map"]
+        assert segment.get("min_deadline_hash") == written
+        assert decode(Init, encode(record), "x") == record
+
+
 def test_an_older_reader_ignores_fields_it_does_not_know() -> None:
     raw = as_json(make.plan()) | {"added_later": {"x": [1]}}
     assert decode(Plan, json.dumps(raw).encode(), "x") == make.plan()

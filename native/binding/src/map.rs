@@ -14,7 +14,7 @@ use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, So
 use crate::arrow::{array_in, array_out, batch, batch_in, batch_out};
 use crate::error::Raise;
 use crate::map_schema::PyMapSchema;
-use crate::run::PyRun;
+use crate::run::{PyRun, place_out};
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
@@ -163,14 +163,20 @@ impl PyStateMap {
 
     fn get_due<'py>(&self, py: Python<'py>, now_ms: i64) -> PyResult<Bound<'py, PyAny>> {
         let rows = py.detach(|| {
-            let map = self.fork();
-            map.due(now_ms)?.into_batch(map.schema())
+            let mut map = self.lock(); // which remembers how far rows are hidden
+            let (due, schema) = (map.due(now_ms), Arc::clone(map.schema()));
+            drop(map);
+            due?.into_batch(&schema)
         });
         batch_out(py, &rows.raise(py)?)
     }
 
     fn next_deadline(&self, py: Python<'_>) -> Option<i64> {
-        py.detach(|| self.fork().next_deadline())
+        py.detach(|| self.lock().next_deadline())
+    }
+
+    fn due_places(&self, py: Python<'_>) -> Vec<(i64, u64)> {
+        py.detach(|| self.lock().due_places()).into_iter().map(place_out).collect()
     }
 
     fn delta(&self, py: Python<'_>) -> PyResult<Option<PyRun>> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use tidemill_core::run::{self, Tombstones};
+use tidemill_core::run::{self, DuePlace, Tombstones};
 use tidemill_core::{Error, KeyRange, SortedRun, segment};
 
 use crate::arrow::batch_out;
@@ -87,9 +87,18 @@ impl PyRun {
     }
 
     #[getter]
-    fn min_deadline_ms(&self) -> Option<i64> {
-        self.run.min_deadline()
+    fn first_due(&self) -> Option<(i64, u64)> {
+        self.run.first_due().map(place_out)
     }
+
+    fn with_due_from(&self, deadline_ms: i64, hash: u64) -> Self {
+        Self { run: self.run.with_due_from(DuePlace { deadline_ms, hash }) }
+    }
+}
+
+/// A place in the order of deadlines, as Python has it.
+pub(crate) fn place_out(place: DuePlace) -> (i64, u64) {
+    (place.deadline_ms, place.hash)
 }
 
 /// The file of an open descriptor, which stays the caller's.

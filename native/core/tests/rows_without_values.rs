@@ -46,7 +46,7 @@ fn map(values: bool) -> StateMap {
     map
 }
 
-fn check(map: &StateMap, values: bool) {
+fn check(mut map: StateMap, values: bool) {
     assert_eq!((map.len(), map.next_deadline()), (KEYS as usize, Some(0)));
     let due = map.due(9).unwrap();
     let mut found: Vec<_> = due.keys[0].as_primitive::<Int64Type>().values().to_vec();
@@ -71,13 +71,13 @@ fn there_and_back(run: &SortedRun) -> SortedRun {
 fn they_live_and_are_due_and_come_back_from_segments_and_merges() {
     for values in [true, false] {
         let changed = map(values);
-        check(&changed, values);
+        check(changed.copy(), values);
         let delta = there_and_back(&changed.delta().unwrap().unwrap());
         let runs = [delta.clone(), delta];
-        check(&StateMap::open(schema(values), &runs[..1], KeyRange::ALL).unwrap(), values);
+        check(StateMap::open(schema(values), &runs[..1], KeyRange::ALL).unwrap(), values);
         let base = there_and_back(&merge(&runs, KeyRange::ALL, Tombstones::Drop).unwrap());
-        assert!(base.min_deadline() == Some(0) && base.len() == KEYS as usize);
-        check(&StateMap::open(schema(values), &[base], KeyRange::ALL).unwrap(), values);
+        assert!(base.first_due().is_some_and(|due| due.deadline_ms == 0) && base.len() == KEYS as usize);
+        check(StateMap::open(schema(values), &[base], KeyRange::ALL).unwrap(), values);
     }
 }
 
@@ -89,7 +89,7 @@ fn they_come_back_from_the_cache_on_disk() {
     segment::kept::keep(&delta, "abc", &file).unwrap();
     let found = segment::kept::map(delta.schema(), "abc", &std::fs::File::open(&path).unwrap(), true);
     std::fs::remove_file(&path).unwrap();
-    check(&StateMap::open(schema(true), &[found.unwrap()], KeyRange::ALL).unwrap(), true);
+    check(StateMap::open(schema(true), &[found.unwrap()], KeyRange::ALL).unwrap(), true);
 }
 
 #[test]

@@ -7,7 +7,7 @@ the attempt and the task's own try. CRASH: nothing it wrote counts until a commi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,7 @@ class _Range:
             one.name: self._persist(operator.name, one.name, before, changed)
             for one, before, changed in zip(operator.maps, opened, after, strict=True)
         }
-        self._deadline(operator, after)
+        self._deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
             rows_updated=counters.get("rows_updated", 0),
@@ -144,11 +144,13 @@ class _Range:
     def _persist(self, operator: str, map_name: str, before: Opened, after: _native.StateMap) -> list[Segment]:
         name = names.segment(operator, map_name, self.batch.plan.branch, self.stem)
         segments = persist(self.store, self.cache, before, after, self.batch.plan.number, name)
-        self.changed = self.changed or segments is not before.segments
+        # Where deadlines begin may have moved alone: a sweep that did no more needs no commit.
+        self.changed = self.changed or {one.name for one in segments} != {one.name for one in before.segments}
         return segments
 
-    def _deadline(self, operator: BoundOperator, maps: Sequence[_native.StateMap]) -> None:
-        found = [deadline for one in maps if (deadline := one.next_deadline()) is not None]
+    def _deadline(self, operator: BoundOperator) -> None:
+        segments = [segment for of_map in self.state[operator.name].values() for segment in of_map]
+        found = [segment.min_deadline_ms for segment in segments if segment.min_deadline_ms is not None]
         if operator.clock is not None and found:
             timer = "batch" if operator.clock == "batch" else f"event/{operator.name}"
             self.deadlines[timer] = min(*found, self.deadlines.get(timer, found[0]))

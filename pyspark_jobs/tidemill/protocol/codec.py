@@ -36,10 +36,10 @@ from .records import (
 
 Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
-_HASHES = {"lo", "hi"}  # 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
-_LATER = {
-    "failed"
-}  # came after the first records: written where it says something, so that old bytes stay as they were
+# 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
+_HASHES = {"lo", "hi", "min_deadline_hash"}
+# came after the first records: written where they say something, so that old bytes stay as they were
+_LATER = {"failed", "min_deadline_hash"}
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
 _OBJECTS = (Segment, OutputFile, QuarantineFile)

@@ -93,7 +93,8 @@ class Segment:
     """A sorted run as an object. Visible are only its rows with a key hash in `lo..hi` (inclusive).
 
     `version` is the newest batch whose changes it holds; of two segments that show one hash, the higher
-    version is the newer. `min_deadline_ms` is a lower bound over its rows, None if none has a deadline.
+    version is the newer. Of the rows that it shows and no newer segment hides none has a deadline (and of equal
+    deadlines a key hash) below `min_deadline_ms` (and `min_deadline_hash`); None: none of them has a deadline.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Segment:
     hi: int
     version: int
     min_deadline_ms: int | None = None
+    min_deadline_hash: int = 0
 
 
 @dataclass(frozen=True)

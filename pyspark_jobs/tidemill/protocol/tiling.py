@@ -16,6 +16,11 @@ from .records import HASH_END, Plan, Receipt, Segment
 State = dict[str, dict[str, list[Segment]]]
 """Operator → map → live segments, sorted by (lo, version)."""
 
+DuePlace = tuple[int, int]
+"""A place in the order of deadlines: ms, and of equal ones the hash of the key."""
+NEVER: DuePlace = (2**63 - 1, HASH_END)
+"""Behind all deadlines."""
+
 
 def check_receipts(receipts: Sequence[Receipt], plan: Plan, levels: int) -> None:
     """`InternalError` unless the receipts of each level cover each hash once, and counted each split of `plan` once.
@@ -81,7 +86,8 @@ def _check_inside(receipt: Receipt, operator: str, segments: Iterable[Segment]) 
 
 
 def coalesce(segments: Iterable[Segment]) -> list[Segment]:
-    """The same segments, sorted by (lo, version), with neighbouring ranges of one object joined.
+    """The same segments, sorted by (lo, version), with neighbouring ranges of one object joined where deadlines begin
+    at one place in both: joined to the lesser, rows that were found hidden would be looked at once more in each batch.
 
     `InternalError` where one object is shown twice for one hash, or described in two ways.
     """
@@ -96,9 +102,8 @@ def coalesce(segments: Iterable[Segment]) -> list[Segment]:
                 f"join the ranges of `{segment.name}`: {_range(last.lo, last.hi)} and "
                 f"{_range(segment.lo, segment.hi)} overlap, or name two versions, sizes or checksums"
             )
-        if segment.lo == last.hi + 1:
-            deadlines = [d for d in (last.min_deadline_ms, segment.min_deadline_ms) if d is not None]
-            joined[-1] = dataclasses.replace(last, hi=segment.hi, min_deadline_ms=min(deadlines, default=None))
+        if segment.lo == last.hi + 1 and due_from(segment) == due_from(last):
+            joined[-1] = dataclasses.replace(last, hi=segment.hi)
         else:
             joined.append(segment)
     return sorted(joined, key=lambda s: (s.lo, s.version, s.name))
@@ -112,6 +117,28 @@ def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
         if segment.lo <= hi and segment.hi >= lo
     ]
     return sorted(found, key=lambda s: (s.version, s.lo, s.name))
+
+
+def neighbours(segments: Iterable[Segment]) -> list[list[Segment]]:
+    """The segments, in the order of `visible`; those of one object whose ranges touch stand together."""
+    found: list[list[Segment]] = []
+    for segment in segments:
+        if found and found[-1][-1].name == segment.name and found[-1][-1].hi + 1 == segment.lo:
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+    return found
+
+
+def due_from(segment: Segment) -> DuePlace:
+    """Where the deadlines of the rows begin that count."""
+    return NEVER if segment.min_deadline_ms is None else (segment.min_deadline_ms, segment.min_deadline_hash)
+
+
+def with_due_from(segment: Segment, place: DuePlace) -> Segment:
+    """The segment with deadlines that begin at `place`."""
+    deadline, key_hash = (None, 0) if place == NEVER else place
+    return dataclasses.replace(segment, min_deadline_ms=deadline, min_deadline_hash=key_hash)
 
 
 def _description(segment: Segment) -> tuple[object, ...]:

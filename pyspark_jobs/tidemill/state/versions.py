@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from .._native import MapSchema, Run, StateMap
 from ..errors import CorruptState
 from ..names import inside
-from ..protocol.decide import visible
 from ..protocol.records import HASH_END, Segment, digest
+from ..protocol.tiling import NEVER, DuePlace, due_from, neighbours, visible, with_due_from
 from ..store import Store
 from ..store.contract import ObjectMissing
 from .cache import RunCache
@@ -21,24 +21,41 @@ from .layers import Span, to_merge
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A state map of one key range, with the segments it was opened from (oldest first, clipped to the range).
+class Shown:
+    """What segments show of one object, opened as one run: their ranges touch, their deadlines may begin elsewhere."""
 
-    `runs` are what the segments show, one each.
-    """
+    segments: list[Segment]
+    run: Run
+
+    @property
+    def span(self) -> Span:
+        """Its hashes and rows."""
+        return Span(self.segments[0].lo, self.segments[-1].hi, len(self.run))
+
+    def hidden_before(self, place: DuePlace) -> list[Segment]:
+        """The segments, of which newer ones hide all rows with a deadline before `place`."""
+        return [with_due_from(segment, max(place, due_from(segment))) for segment in self.segments]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A state map of one key range, with what it was opened from (oldest first, clipped to the range)."""
 
     map: StateMap
-    segments: list[Segment]
-    runs: list[Run]
+    shown: list[Shown]
     lo: int
     hi: int
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments of the range."""
+        return [segment for one in self.shown for segment in one.segments]
 
 
 def open_map(store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int) -> Opened:
     """The state map that shows what `segments` hold of `lo..hi`; `CorruptState` for one that is missing or damaged."""
-    seen = visible(segments, lo, hi)
-    runs = [_load(store, cache, schema, segment).within(segment.lo, segment.hi) for segment in seen]
-    return Opened(StateMap.open(schema, runs, lo, hi), seen, runs, lo, hi)
+    shown = [_show(store, cache, schema, together) for together in neighbours(visible(segments, lo, hi))]
+    return Opened(StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
 
 def persist(
@@ -51,15 +68,19 @@ def persist(
 ) -> list[Segment]:
     """Stores what `after` changed as the segment `name`, and returns the range's live segments, oldest first.
 
+    Each is told where the deadlines of those of its rows begin that nothing newer hides, so that none is looked for
+    twice. The least of them is the least deadline of the range.
     CRASH: a segment that no commit names is garbage; nothing points to it.
     """
-    delta = after.delta()
+    delta, places = after.delta(), iter(after.due_places())
     if delta is None:
-        return before.segments
-    shown = [(segment, run) for segment, run in zip(before.segments, before.runs, strict=True) if len(run)]
-    merged = to_merge([Span(segment.lo, segment.hi, len(run)) for segment, run in shown], len(delta))
-    kept = [segment for number, (segment, _) in enumerate(shown) if number not in merged]
-    runs = [*(shown[number][1] for number in merged), delta]
+        found = [one.hidden_before(next(places) if len(one.run) else NEVER) for one in before.shown]
+        return [segment for of_object in found for segment in of_object]
+    shown = [one for one in before.shown if len(one.run)]
+    merged = to_merge([one.span for one in shown], len(delta))
+    still = [one.hidden_before(place) for one, place in zip(shown, places, strict=True)]
+    kept = [segment for number, of_object in enumerate(still) if number not in merged for segment in of_object]
+    runs = [*(shown[number].run for number in merged), delta]
     run = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones")
     return [*kept, *store_run(store, cache, run, version, name, before.lo, before.hi)]
 
@@ -74,7 +95,7 @@ def store_run(
     checksum = digest(data)
     store.put(name, data)
     cache.put(checksum, run)
-    return [Segment(name, checksum, len(data), len(run), lo, hi, version, run.min_deadline_ms)]
+    return [with_due_from(Segment(name, checksum, len(data), len(run), lo, hi, version), run.first_due or NEVER)]
 
 
 def checked(data: bytes, name: str, checksum: str) -> bytes:
@@ -98,6 +119,12 @@ def fetch(store: Store, name: str, checksum: str) -> bytes:
             hint="restore the object from a backup; Tidemill never goes on with an empty state",
         ) from error
     return checked(data, name, checksum)
+
+
+def _show(store: Store, cache: RunCache, schema: MapSchema, segments: list[Segment]) -> Shown:
+    first = min(due_from(segment) for segment in segments)
+    run = _load(store, cache, schema, segments[0]).within(segments[0].lo, segments[-1].hi)
+    return Shown(segments, run.with_due_from(*first))
 
 
 def _load(store: Store, cache: RunCache, schema: MapSchema, segment: Segment) -> Run:

@@ -35,8 +35,15 @@ impl Scenario for Due {
                 answer(ns, &due)
             }
             "refreshed" => {
-                let waiting = refreshed(&self.map, now_ms);
+                let mut waiting = self.refreshed(now_ms);
                 let (ns, due) = timed(|| waiting.due(now_ms).unwrap());
+                answer(ns, &due)
+            }
+            "waiting" => {
+                let mut later = self.refreshed(now_ms);
+                later.next_deadline();
+                let mut later = later.next_version().unwrap();
+                let (ns, due) = timed(|| later.due(now_ms).unwrap());
                 answer(ns, &due)
             }
             other => panic!("due cannot {other}"),
@@ -51,19 +58,21 @@ fn scanned(map: &StateMap, now_ms: i64) -> Rows {
     Rows { deadline, ..Rows::default() }
 }
 
-/// The map after a batch that put the deadlines of all due keys off.
-fn refreshed(map: &StateMap, now_ms: i64) -> StateMap {
-    let due = map.due(now_ms).unwrap();
-    let mut later = map.copy();
-    let rows = due.updated_at.len();
-    let changes = Changes {
-        keys: due.keys,
-        sub_keys: due.sub_keys,
-        values: due.values,
-        updated_at: due.updated_at,
-        deadline: vec![Some(i64::MAX - 1); rows],
-        deleted: vec![false; rows],
-    };
-    later.change(&changes).unwrap();
-    later.next_version().unwrap()
+impl Due {
+    /// The map after a batch that put the deadlines of all due keys off.
+    fn refreshed(&self, now_ms: i64) -> StateMap {
+        let mut later = self.map.copy();
+        let due = later.due(now_ms).unwrap();
+        let rows = due.updated_at.len();
+        let changes = Changes {
+            keys: due.keys,
+            sub_keys: due.sub_keys,
+            values: due.values,
+            updated_at: due.updated_at,
+            deadline: vec![Some(i64::MAX - 1); rows],
+            deleted: vec![false; rows],
+        };
+        later.change(&changes).unwrap();
+        later.next_version().unwrap()
+    }
 }

@@ -7,7 +7,7 @@ use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_null_array};
 use arrow_buffer::BooleanBuffer;
 
-use super::due::DueOrder;
+use super::due::{DueOrder, DuePlace};
 use super::filter::Filter;
 use super::gather::gather;
 use super::prefix::PrefixTable;
@@ -101,7 +101,7 @@ impl SortedRun {
             filter,
             due,
         };
-        Ok(Self { body: Arc::new(body), start: 0, end: rows })
+        Ok(Self { body: Arc::new(body), start: 0, end: rows, due_from: DuePlace::FIRST })
     }
 }
 

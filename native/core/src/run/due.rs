@@ -1,11 +1,13 @@
 //! When the rows of a run are due: their numbers in the order of deadlines, so that a search touches what is due alone.
 //!
 //! The order is made when a run is searched often, or kept on disk: a search or two cost less by a look at every row.
-//! Who has no deadlines pays nothing.
+//! Who has no deadlines pays nothing. A search begins where the view was told that the deadlines begin which count, so
+//! that rows which newer runs hide are passed once, and never again.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
@@ -15,7 +17,28 @@ use super::{Body, SortedRun};
 /// much as some thirty times.
 const SCANS: u64 = 2;
 
-/// The rows that have a deadline, by (deadline, row), once it is made.
+/// A place in the order of deadlines: by deadline, and of equal ones by the hash of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DuePlace {
+    /// The deadline, ms.
+    pub deadline_ms: i64,
+    /// The hash of the key.
+    pub hash: u64,
+}
+
+impl DuePlace {
+    /// Before every row.
+    pub const FIRST: Self = Self { deadline_ms: i64::MIN, hash: 0 };
+    /// Behind every row; the one row that could lie there does not lie before it, so that it is never passed.
+    pub const LAST: Self = Self { deadline_ms: i64::MAX, hash: u64::MAX };
+
+    /// Behind all rows with a deadline <= `now_ms`.
+    pub(crate) fn behind(now_ms: i64) -> Self {
+        now_ms.checked_add(1).map_or(Self { hash: 0, ..Self::LAST }, |deadline_ms| Self { deadline_ms, hash: 0 })
+    }
+}
+
+/// The rows that have a deadline, by (deadline, row), once it is made; rows ascend by hash, so by places too.
 #[derive(Debug, Default)]
 pub(super) struct DueOrder {
     /// Rows looked at one by one, by all searches of any part.
@@ -59,6 +82,14 @@ impl Body {
         })
     }
 
+    /// Whether `row`, which has a deadline, lies before `place`.
+    fn is_before(&self, row: u32, place: DuePlace) -> bool {
+        match self.deadline[row as usize].cmp(&place.deadline_ms) {
+            Ordering::Equal => self.keys.hash(row as usize) < place.hash,
+            other => other.is_lt(),
+        }
+    }
+
     fn has_deadlines(&self) -> bool {
         self.deadline_nulls.as_ref().is_none_or(|nulls| nulls.null_count() < nulls.len())
     }
@@ -67,7 +98,7 @@ impl Body {
     fn due_order_for_search(&self, rows: usize) -> Option<&[u32]> {
         let made = self.due.rows.get();
         let enough = SCANS * self.deadline.len() as u64;
-        if made.is_none() && self.due.looks.fetch_add(rows as u64, Ordering::Relaxed) < enough {
+        if made.is_none() && self.due.looks.fetch_add(rows as u64, Relaxed) < enough {
             return None;
         }
         Some(self.due_order())
@@ -82,32 +113,71 @@ fn sorted<T: Ord>(pairs: impl Iterator<Item = T>, count: usize, row: impl Fn(T) 
 }
 
 impl SortedRun {
-    /// The rows with a deadline <= `now_ms`, in the order of their keys.
+    /// Where the deadlines begin that count: rows before it are hidden by newer runs.
+    #[must_use]
+    pub fn due_from(&self) -> DuePlace {
+        self.due_from
+    }
+
+    /// The same rows under runs that hide all those before `place`, which so will never be searched.
+    #[must_use]
+    pub fn with_due_from(&self, place: DuePlace) -> Self {
+        Self { due_from: place, ..self.clone() }
+    }
+
+    /// Tells this view that newer runs hide all rows before `place`.
+    pub(crate) fn raise_due_from(&mut self, place: DuePlace) {
+        self.due_from = self.due_from.max(place);
+    }
+
+    /// The same rows under no other run: all of them count.
+    pub(crate) fn by_itself(&self) -> Self {
+        self.with_due_from(DuePlace::FIRST)
+    }
+
+    /// The place of the first row that has a deadline, from [`SortedRun::due_from`] on; `None` if there is none.
+    #[must_use]
+    pub fn first_due(&self) -> Option<DuePlace> {
+        self.by_deadline(0, 1).first().map(|&row| self.due_place(row))
+    }
+
+    /// The place of `row`, which has a deadline.
+    pub(crate) fn due_place(&self, row: u32) -> DuePlace {
+        DuePlace { deadline_ms: self.body.deadline[row as usize], hash: self.body.keys.hash(row as usize) }
+    }
+
+    /// The rows with a deadline <= `now_ms`, from [`SortedRun::due_from`] on, in the order of their keys.
     pub(crate) fn due(&self, now_ms: i64) -> Vec<u32> {
-        if !self.body.has_deadlines() {
+        let (body, from) = (&self.body, self.due_from);
+        if from.deadline_ms > now_ms || !body.has_deadlines() {
             return Vec::new();
         }
-        let Some(order) = self.body.due_order_for_search(self.len()) else {
-            let is_due = |row: &usize| self.body.deadline[*row] <= now_ms && self.body.deadline_of(*row).is_some();
-            return (self.start..self.end).filter(is_due).map(|row| row as u32).collect();
+        let Some(order) = body.due_order_for_search(self.len()) else {
+            let is_due = |row: &u32| {
+                let due = body.deadline[*row as usize];
+                due <= now_ms && !body.is_before(*row, from) && body.deadline_of(*row as usize).is_some()
+            };
+            return (self.start as u32..self.end as u32).filter(is_due).collect();
         };
-        let end = order.partition_point(|&row| self.body.deadline[row as usize] <= now_ms);
-        let mut rows: Vec<u32> = order[..end].iter().copied().filter(|&row| self.shows(row)).collect();
+        let order = &order[order.partition_point(|&row| body.is_before(row, from))..];
+        let end = order.partition_point(|&row| body.deadline[row as usize] <= now_ms);
+        let mut rows = self.shown(&order[..end], 0, end);
         rows.sort_unstable();
         rows
     }
 
-    /// The rows that have a deadline in the order of deadlines: the first `skip` are left out, at most `count` of the
-    /// others told.
+    /// The rows that have a deadline, from [`SortedRun::due_from`] on, in the order of deadlines: the first `skip` are
+    /// left out, at most `count` of the others told.
     pub(crate) fn by_deadline(&self, skip: usize, count: usize) -> Vec<u32> {
-        if !self.body.has_deadlines() {
+        if self.due_from == DuePlace::LAST || !self.body.has_deadlines() {
             return Vec::new();
         }
         let order = if skip == 0 { self.body.due_order_for_search(self.len()) } else { Some(&**self.body.due_order()) };
         let Some(order) = order else {
             return self.first_by_deadline(count);
         };
-        order.iter().copied().filter(|&row| self.shows(row)).skip(skip).take(count).collect()
+        let start = order.partition_point(|&row| self.body.is_before(row, self.due_from));
+        self.shown(&order[start..], skip, count)
     }
 
     /// The first `count` rows in the order of deadlines, found by a look at all.
@@ -115,7 +185,10 @@ impl SortedRun {
         let mut first: BinaryHeap<(i64, u32)> = BinaryHeap::with_capacity(count + 1);
         for row in self.start..self.end {
             let is_late = first.len() == count && first.peek().is_none_or(|&(due, _)| due <= self.body.deadline[row]);
-            if !is_late && let Some(deadline) = self.body.deadline_of(row) {
+            if !is_late
+                && let Some(deadline) = self.body.deadline_of(row)
+                && !self.body.is_before(row as u32, self.due_from)
+            {
                 first.push((deadline, row as u32));
                 if first.len() > count {
                     first.pop();
@@ -125,7 +198,12 @@ impl SortedRun {
         first.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }
 
-    fn shows(&self, row: u32) -> bool {
-        (self.start..self.end).contains(&(row as usize))
+    /// Those of `rows` that this view shows, in their order: the first `skip` are left out, at most `count` told.
+    fn shown(&self, rows: &[u32], skip: usize, count: usize) -> Vec<u32> {
+        if self.len() == self.body.keys.len() {
+            return rows.iter().skip(skip).take(count).copied().collect();
+        }
+        let shows = |row: &u32| (self.start..self.end).contains(&(*row as usize));
+        rows.iter().copied().filter(shows).skip(skip).take(count).collect()
     }
 }

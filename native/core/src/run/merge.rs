@@ -34,7 +34,7 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
     if let [only] = views.as_slice()
         && (tombstones == Tombstones::Keep || only.has_no_tombstones())
     {
-        return Ok(only.clone());
+        return Ok(only.by_itself());
     }
     let mut picks = Vec::with_capacity(views.iter().map(SortedRun::len).max().unwrap_or(0));
     newest(&views, |source, row| {

@@ -2,6 +2,7 @@
 //!
 //! A run knows nothing of versions or files. Deltas, bases and the changes in memory are all runs.
 //! INVARIANT: the keys of a run ascend strictly; a tombstone has no value and no deadline.
+//! INVARIANT: what a view says of deadlines (`due_from`) holds where it lies under the runs that it was found under.
 
 mod build;
 mod due;
@@ -27,6 +28,7 @@ use due::DueOrder;
 use filter::Filter;
 use prefix::PrefixTable;
 
+pub use due::DuePlace;
 pub use merge::{Tombstones, merge};
 
 pub(crate) use build::Unsorted;
@@ -39,6 +41,8 @@ pub struct SortedRun {
     body: Arc<Body>,
     start: usize,
     end: usize,
+    /// Of the rows that count none has a deadline before this place.
+    due_from: DuePlace,
 }
 
 /// The whole run that views share.
@@ -113,12 +117,6 @@ impl SortedRun {
         (columns + whole * size_of::<u64>() + tables) * self.len() / whole
     }
 
-    /// The least deadline of a row that is no tombstone; `None` if there is none.
-    #[must_use]
-    pub fn min_deadline(&self) -> Option<i64> {
-        self.by_deadline(0, 1).first().and_then(|&row| self.deadline(row as usize))
-    }
-
     /// The columns of its rows.
     #[must_use]
     pub fn schema(&self) -> &Arc<MapSchema> {
@@ -131,7 +129,7 @@ impl SortedRun {
         let hashes = &self.body.keys.hashes()[self.start..self.end];
         let start = self.start + hashes.partition_point(|&hash| hash < range.lo);
         let end = self.start + hashes.partition_point(|&hash| hash <= range.hi);
-        Self { body: Arc::clone(&self.body), start, end }
+        Self { body: Arc::clone(&self.body), start, end, due_from: self.due_from }
     }
 
     /// All its rows, tombstones too, in [`MapSchema::columns`].

@@ -58,7 +58,7 @@ fn the_last_of_equal_keys_holds() {
 fn a_tombstone_has_no_value_and_no_deadline() {
     let run = run(&[(1, None, Some(5))]);
     assert_eq!(contents(&run), [(1, None)]);
-    assert_eq!(run.min_deadline(), None);
+    assert_eq!(run.first_due(), None);
     assert!(run.is_tombstone(0));
 }
 
@@ -67,7 +67,7 @@ fn a_run_of_no_rows_finds_nothing() {
     let run = run(&[]);
     assert!(run.is_empty());
     assert_eq!(run.find(&keys(&[1]), 0), None);
-    assert_eq!((run.min_deadline(), run.nbytes(), run.batch().unwrap().num_rows()), (None, 0, 0));
+    assert_eq!((run.first_due(), run.nbytes(), run.batch().unwrap().num_rows()), (None, 0, 0));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_least_deadline_of_a_part_is_that_of_the_rows_it_shows() {
     for &cut in whole.hashes() {
         for part in [whole.within(KeyRange { lo: 0, hi: cut }), whole.within(KeyRange { lo: cut, hi: u64::MAX })] {
             let least = numbers(&part).into_iter().filter(|key| key % 3 > 0).min();
-            assert_eq!(part.min_deadline(), least);
+            assert_eq!(part.first_due().map(|due| due.deadline_ms), least);
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{Changes, StateMap, merge_count};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::range::KeyRange;
+use crate::run::{Tombstones, merge};
 use crate::schema::MapSchema;
 
 fn empty() -> StateMap {
@@ -110,6 +111,61 @@ fn the_next_deadline_is_exact_where_newer_rows_hide_many() {
     }
 }
 
+/// The version that the changes make: what `due_places` says of the runs below is told to the next opening.
+fn next(mut map: StateMap) -> StateMap {
+    let places = map.due_places();
+    assert_eq!(places.len(), map.opened);
+    let below = map.runs[..map.opened].iter().zip(places).map(|(run, place)| run.by_itself().with_due_from(place));
+    let runs: Vec<_> = below.chain(map.delta().unwrap()).collect();
+    StateMap::open(Arc::clone(map.schema()), &runs, map.range()).unwrap()
+}
+
+/// All keys wait for one millisecond or for one each, and are put off in many batches, one never.
+#[test]
+fn rows_that_were_put_off_are_looked_up_once_in_all_versions() {
+    const KEYS: i64 = 3000;
+    let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
+    let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
+    for (deadline, straggler) in
+        [(|_| 500, Some(1234)), (|key| key, Some(2900)), (|key| key, None)] as [(fn(i64) -> i64, _); 3]
+    {
+        let mut map = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
+        map.change(&armed((0..KEYS).map(|key| (key, Some(deadline(key)))))).unwrap();
+        let mut map = next(map);
+        let mut passed = 0;
+        for batch in 0..60 {
+            let refreshed = (batch * 50..(batch + 1) * 50).filter(|&key| Some(key) != straggler);
+            map.change(&armed(refreshed.map(|key| (key, Some(10_000))))).unwrap();
+            let ahead = map.runs[0].by_deadline(0, usize::MAX).len();
+            map = next(map);
+            passed += ahead - map.runs[0].by_deadline(0, usize::MAX).len();
+            let least = map.next_deadline().unwrap();
+            let hidden = map.runs[0].due(least - 1);
+            assert_eq!(hidden, [0; 0], "batch {batch}: rows that a search looks up once more");
+        }
+        let left = map.runs[0].by_deadline(0, usize::MAX);
+        assert_eq!(left.len() + passed, KEYS as usize);
+        let keys = map.runs[0].columns()[0].as_primitive::<Int64Type>();
+        assert_eq!(left.first().map(|&row| keys.value(row as usize)), straggler);
+        assert_eq!(map.next_deadline(), Some(straggler.map_or(10_000, deadline)));
+    }
+}
+
+#[test]
+fn a_fork_of_a_version_does_not_know_what_another_hides() {
+    let mut map = committed(&with(&[put(1, 1, Some(10)), put(2, 2, Some(20))]));
+    let mut fork = map.copy();
+    map.change(&changes(&[put(1, 1, None), remove(2)])).unwrap();
+    assert_eq!((map.next_deadline(), fork.next_deadline()), (None, Some(10)));
+    assert_eq!(map.due(100).unwrap().updated_at.len(), 0);
+    assert_eq!(map.runs[0].due(100).len(), 0);
+    assert_eq!(fork.due(100).unwrap().updated_at.len(), 2);
+    let mut base =
+        StateMap::open(map_schema(), &[merge(&map.runs[..1], KeyRange::ALL, Tombstones::Keep).unwrap()], KeyRange::ALL)
+            .unwrap();
+    assert_eq!(base.next_deadline(), Some(10)); // a run by itself: nothing hides its rows
+}
+
 /// The least deadlines lie anywhere, and most are hidden in turn; searched before the order is made, and after.
 #[test]
 fn deadlines_are_found_in_a_large_map_and_in_a_part_of_it() {
@@ -149,8 +205,8 @@ fn the_live_change_counts_rows_that_came_and_went_and_no_others() {
 
 #[test]
 fn a_deadline_is_due_at_its_own_millisecond() {
-    let map = with(&[put(1, 1, Some(10)), put(2, 1, Some(i64::MAX)), put(3, 1, Some(i64::MIN))]);
-    let due = |now| map.due(now).unwrap().updated_at.len();
+    let mut map = with(&[put(1, 1, Some(10)), put(2, 1, Some(i64::MAX)), put(3, 1, Some(i64::MIN))]);
+    let mut due = |now| map.due(now).unwrap().updated_at.len();
     assert_eq!((due(i64::MIN), due(9), due(10), due(i64::MAX)), (1, 1, 2, 3));
 }
 

@@ -65,7 +65,7 @@ fn play(steps: &[Step]) {
             Step::Switch(index) => at = index.index(worlds.len()),
         }
     }
-    worlds.iter().for_each(World::look);
+    worlds.iter_mut().for_each(World::look);
 }
 
 proptest! {

@@ -138,18 +138,26 @@ impl World {
         }
     }
 
-    pub(super) fn due(&self, now_ms: i64) {
+    pub(super) fn due(&mut self, now_ms: i64) {
+        let due = self.map.due(now_ms).unwrap();
         let expected = self.model.iter().filter(|(_, cell)| cell.2.is_some_and(|due| due <= now_ms));
-        self.compare(&self.map.due(now_ms).unwrap(), &expected.map(|(key, cell)| (*key, *cell)).collect());
+        self.compare(&due, &expected.map(|(key, cell)| (*key, *cell)).collect());
+    }
+
+    /// How many rows of what the map was opened with a search up to `now_ms` looks up.
+    fn looked_up(&self, now_ms: i64) -> usize {
+        self.map.runs[..self.map.opened].iter().map(|run| run.due(now_ms).len()).sum()
     }
 
     /// Everything that can be asked without an argument.
-    pub(super) fn look(&self) {
+    pub(super) fn look(&mut self) {
         self.compare(&self.map.scan().unwrap(), &self.model);
         assert_eq!(self.map.len(), self.model.len());
         assert_eq!(self.map.live_change(), self.model.len() as i64 - self.opened as i64);
         self.scan_keys();
-        assert_eq!(self.map.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
+        let least = self.model.values().filter_map(|cell| cell.2).min();
+        assert_eq!(self.map.next_deadline(), least);
+        assert_eq!(self.looked_up(least.map_or(i64::MAX, |least| least - 1)), 0, "rows that were found hidden");
     }
 
     /// Every whole key by itself, also those without a row: its rows in the order of sub-keys.
@@ -178,6 +186,9 @@ impl World {
 
     /// Writes the changes as a segment, reads it back, and opens the next version.
     pub(super) fn commit(&mut self) {
+        let places = self.map.due_places();
+        assert_eq!(self.segments.len(), places.len());
+        self.segments = self.segments.iter().zip(places).map(|(run, place)| run.with_due_from(place)).collect();
         if let Some(delta) = self.map.delta().unwrap() {
             self.segments.push(there_and_back(&delta));
         }
@@ -205,7 +216,7 @@ impl World {
         let mut parts = Vec::new();
         for (lo, hi) in ranges.into_iter().flatten() {
             let range = KeyRange::new(lo, hi).unwrap();
-            let map = StateMap::open(map_schema(), &self.segments, range).unwrap();
+            let mut map = StateMap::open(map_schema(), &self.segments, range).unwrap();
             let part: Model = self
                 .model
                 .iter()
@@ -213,6 +224,7 @@ impl World {
                 .map(|(key, cell)| (*key, *cell))
                 .collect();
             self.compare(&map.scan().unwrap(), &part);
+            assert_eq!(map.next_deadline(), part.values().filter_map(|cell| cell.2).min());
             if !self.segments.is_empty() {
                 parts.push(merge(&self.segments, range, Tombstones::Drop).unwrap());
             }
@@ -222,6 +234,7 @@ impl World {
     }
 
     fn reopen(&mut self) {
+        self.segments.retain(|run| !run.is_empty());
         self.map = StateMap::open(map_schema(), &self.segments, KeyRange::ALL).unwrap();
         self.opened = self.model.len();
     }

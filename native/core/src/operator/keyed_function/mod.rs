@@ -118,7 +118,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             (Timeout::Never, _) | (Timeout::BatchTime(_) | Timeout::ArmedByBatchTime, PassKind::Due) => None,
         };
         let Some(now_ms) = now_ms else { return Ok(()) };
-        let due = initial::arm(map, map.due(now_ms)?, self.timeout, pass)?;
+        let due = map.due(now_ms)?;
+        let due = initial::arm(map, due, self.timeout, pass)?;
         let (keys, known) = Known::of_rows(&due, excluded, self.timeout)?;
         if keys.is_empty() {
             return Ok(());

@@ -99,7 +99,7 @@ impl<P: Processor> ProcessorOperator<P> {
             (TimeMode::EventTime, _) => pass.watermark_ms,
             (TimeMode::None, _) | (TimeMode::ProcessingTime, PassKind::Due) => None,
         };
-        let (Some(now_ms), [.., timers]) = (now_ms, &*maps) else { return Ok(()) };
+        let (Some(now_ms), [.., timers]) = (now_ms, &mut *maps) else { return Ok(()) };
         let due = timers.due(now_ms)?;
         let [expiry] = due.sub_keys.as_slice() else { return Ok(()) };
         let (mut all, mut expiries): (Keys, Int64Array) =

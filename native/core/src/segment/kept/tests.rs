@@ -73,7 +73,7 @@ fn a_mapped_run_is_the_one_that_was_kept() {
         let found = mapped(&run, &bytes(&run), "same").unwrap();
         assert_eq!(found.batch().unwrap(), run.batch().unwrap());
         assert_eq!(found.hashes(), run.hashes());
-        assert_eq!(found.min_deadline(), run.min_deadline());
+        assert_eq!(found.first_due(), run.first_due());
         for row in 0..rows {
             assert_eq!(found.find(run.keys(), row), Some(row));
         }
@@ -90,7 +90,7 @@ fn of_a_part_of_a_run_what_it_shows_is_kept() {
         let part = whole.within(KeyRange { lo: whole.hashes()[first], hi: whole.hashes()[last] });
         let found = mapped(&whole, &bytes(&part), "part").unwrap();
         assert_eq!(found.batch().unwrap(), part.batch().unwrap());
-        assert_eq!((found.hashes(), found.min_deadline()), (part.hashes(), part.min_deadline()));
+        assert_eq!((found.hashes(), found.first_due()), (part.hashes(), part.first_due()));
         for row in 0..whole.len() {
             assert_eq!(found.find(whole.keys(), row), (first..=last).contains(&row).then(|| row - first));
         }

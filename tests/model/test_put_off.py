@@ -1,0 +1,179 @@
+"""Keys that are refreshed before they time out: what fires is what a naive loop says, in any cut; and where the
+deadlines of a segment begin, which its commit tells, moves past all rows that newer segments hide, and never back.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidemill as tm
+from tidemill._native import key_hashes
+from tidemill.protocol.records import HASH_END, Commit, Segment
+from tidemill.protocol.tiling import DuePlace, due_from
+from tidemill.state.versions import open_map
+from tidemill.testing import Tester
+
+KEYS = [f"key {number}" for number in range(12)]
+TIMEOUT = 10_000
+
+
+def seen(batch_time, key, one, state):
+    if state.isTimingOut:
+        return (key, True)
+    state.update(one)
+    return (key, False)
+
+
+def pipeline(timeout=TIMEOUT):
+    p = tm.Pipeline("seen")
+    spec = tm.StateSpec.function(seen).timeout(f"{timeout} milliseconds")
+    given = p.read(tm.Rows("k string, one int"))
+    given.groupBy("k").mapWithState(
+        spec, stateSchema="int", outputSchema="k string, out boolean", value="one", name="seen"
+    )
+    return p
+
+
+def hashes(keys):
+    return dict(zip(keys, key_hashes(pa.record_batch({"k": keys})).to_pylist(), strict=True))
+
+
+def live(commit: Commit) -> list[Segment]:
+    return commit.state["seen"]["state"]
+
+
+def first_counted(tester: Tester, commit: Commit) -> list[tuple[Segment, DuePlace | None, int]]:
+    """For each segment the place of the first row with a deadline that no newer one hides, and how many rows come
+    before it. From the rows alone."""
+    context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
+    hidden: set[str] = set()
+    found = []
+    for segment in sorted(live(commit), key=lambda s: -s.version):
+        whole = [
+            Segment(segment.name, segment.checksum, segment.size, segment.rows, segment.lo, segment.hi, 0, -(2**63))
+        ]
+        [one] = open_map(context.store, context.cache, columns.engine(), whole, 0, HASH_END).shown
+        rows = one.run.rows().select(["k", "deadline"]).to_pylist()
+        at = hashes([row["k"] for row in rows]) if rows else {}
+        places = {
+            row["k"]: (round(row["deadline"].timestamp() * 1000), at[row["k"]]) for row in rows if row["deadline"]
+        }
+        first = min((place for key, place in places.items() if key not in hidden), default=None)
+        before = sum(first is None or place < first for place in places.values())
+        found.append((segment, first, before))
+        hidden.update(row["k"] for row in rows)
+    return found
+
+
+def check(tester: Tester, expected: int | None) -> None:
+    head = tester.repository.head
+    assert head.next_deadline.get("batch") == expected
+    for segment, first, _ in first_counted(tester, head):
+        assert first is None or due_from(segment) <= first  # a bound, so that nothing is lost
+        if expected is None:
+            assert segment.min_deadline_ms is None
+        elif first is None or first[0] > expected:
+            assert due_from(segment)[0] >= expected  # and all that is hidden below is behind it
+
+
+def check_onward(before: Commit, after: Commit) -> None:
+    """Where a segment is kept deadlines begin no earlier than before, for each hash."""
+    for old in live(before):
+        for new in live(after):
+            if old.name == new.name and old.lo <= new.hi and new.lo <= old.hi:
+                assert due_from(new) >= due_from(old)
+
+
+steps = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(KEYS), max_size=8, unique=True),
+        st.sampled_from([0, 1, 1500, 4000, TIMEOUT, TIMEOUT + 1]),
+        st.sampled_from([1, 2, 3, 5, 8]),
+        st.booleans(),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_what_times_out_is_what_a_naive_loop_says(given):
+    tester, model, now = Tester(pipeline()), {}, 0
+    tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
+    model.update(dict.fromkeys(KEYS, 0))
+    for keys, later, tasks, sweeps in given:
+        now += later
+        tester.tasks = tasks
+        before = tester.repository.head
+        result = tester.sweep(at_ms=now) if sweeps else tester.batch([(key, 1) for key in keys], batch_time_ms=now)
+        model.update({} if sweeps else dict.fromkeys(keys, now))
+        out = {key for key, at in model.items() if now > at + TIMEOUT}
+        model = {key: at for key, at in model.items() if key not in out}
+        assert {key for key, timed_out in result.outputs if timed_out} == out
+        assert set(result.state) == set(model)
+        check(tester, min(model.values()) + TIMEOUT + 1 if model else None)
+        check_onward(before, tester.repository.head)
+        tester.restart()
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_a_base_whose_keys_were_all_put_off_is_searched_no_more(tasks):
+    """All keys wait for one millisecond; one is never refreshed, and no other range looks at its own again for that."""
+    keys = [f"key {number}" for number in range(3000)]
+    at = hashes(keys)
+    idle = keys[7]
+    tester = Tester(pipeline(), tasks=tasks)
+    tester.batch([(key, 1) for key in keys], batch_time_ms=0)
+    bases = {segment.name: segment.size for segment in live(tester.repository.head)}
+    assert {due_from(one)[0] for one in live(tester.repository.head)} == {TIMEOUT + 1}
+    for number in range(3):
+        refreshed = [key for place, key in enumerate(keys) if place % 3 == number and key != idle]
+        tester.batch([(key, 1) for key in refreshed], batch_time_ms=1000 + number)
+    kept = [segment for segment in live(tester.repository.head) if segment.name in bases]
+    assert {segment.name for segment in kept} == set(bases)
+    for segment in kept:
+        expected = (TIMEOUT + 1, at[idle]) if segment.lo <= at[idle] <= segment.hi else None
+        assert segment.min_deadline_ms is None if expected is None else due_from(segment) == expected
+    head = tester.repository.head
+    assert tester.sweep(at_ms=TIMEOUT).metrics is None  # nothing is due, so nothing is committed
+    assert tester.repository.head == head
+    assert tester.sweep(at_ms=TIMEOUT + 1).outputs == [(idle, True)]
+    assert all(s.min_deadline_ms is None for s in live(tester.repository.head) if s.name in bases)
+    assert tester.repository.head.next_deadline == {"batch": 1000 + TIMEOUT + 1}
+
+
+def test_ranges_of_an_object_keep_what_each_has_found_when_fewer_tasks_read_them():
+    """A base of one task, read by four and by one in turns: parts whose deadlines begin elsewhere are opened as one
+    run, and told apart again."""
+    keys = [f"key {number}" for number in range(3000)]
+    idle = keys[7]
+    tester = Tester(pipeline(), tasks=1)
+    tester.batch([(key, 1) for key in keys], batch_time_ms=0)
+    [base] = live(tester.repository.head)
+    tester.tasks = 4
+    tester.batch([(key, 1) for key in keys if key != idle and key.endswith("3")], batch_time_ms=1000)
+    tester.batch([(key, 1) for key in keys if key != idle], batch_time_ms=1001)
+    parts = [segment for segment in live(tester.repository.head) if segment.name == base.name]
+    assert len(parts) > 1 and [s.min_deadline_ms for s in parts].count(None) == len(parts) - 1
+    tester.tasks = 1
+    tester.batch([(keys[3], 1)], batch_time_ms=1002)
+    assert [segment for segment in live(tester.repository.head) if segment.name == base.name] == parts
+    assert tester.sweep(at_ms=TIMEOUT + 1).outputs == [(idle, True)]
+
+
+def test_an_older_commit_whose_segments_begin_with_hidden_rows_is_read_the_same():
+    """A bound that is lower than need be costs a search, and no more; the next batch mends it."""
+    tester = Tester(pipeline(), tasks=1)
+    tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
+    tester.batch([(key, 1) for key in KEYS[1:]], batch_time_ms=5000)
+    head = tester.repository.head
+    context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
+    for lowered in (TIMEOUT + 1, -(2**63)):
+        older = [Segment(s.name, s.checksum, s.size, s.rows, s.lo, s.hi, s.version, lowered) for s in live(head)]
+        opened = open_map(context.store, context.cache, columns.engine(), older, 0, HASH_END)
+        assert opened.map.next_deadline() == TIMEOUT + 1
+        assert opened.map.get_due(TIMEOUT + 1)["k"].to_pylist() == KEYS[:1]
+        assert opened.map.due_places() == [due_from(segment) for segment in live(head)]

@@ -13,6 +13,7 @@ from tests.oracle.case import ORIGIN, Case
 
 SCHEMA = "k string, ts timestamp, n int"
 DELAY = "8 seconds"
+Query = Callable[[Any], Any]
 _FOLDER = tempfile.TemporaryDirectory(prefix="tidemill-oracle-")
 
 
@@ -30,6 +31,19 @@ def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
 
     batches = [[row(number) for _ in range(chance.randrange(2, 12))] for number in range(8)]
     return [*batches, [("end", at(400), 0)], [("end", at(401), 0)]]
+
+
+def at_length(seed: int) -> list[list[tuple[Any, ...]]]:
+    """Fifteen batches, each a minute on: in each windows of both steps end, and rows come in time, just so and late."""
+    chance = random.Random(seed)
+
+    def row(number: int) -> tuple[Any, ...]:
+        step = chance.choice([-75, -40, -9, -8, -3, 0, 9.999999, 10, 20, 26.0005, 30, 41, 50])
+        time = at(number * 60 + step + chance.choice([0, 0, 2.5, 6, 6.000001]))
+        return (chance.choice(["a", "b", None]), None if chance.random() < 0.06 else time, chance.randrange(5))
+
+    batches = [[row(number) for _ in range(chance.randrange(8, 20))] for number in range(13)]
+    return [*batches, [("end", at(1200), 0)], [("end", at(1201), 0)]]
 
 
 def counted(grouped: Any) -> Any:
@@ -56,15 +70,15 @@ def _functions() -> Any:
     return functions
 
 
-def case(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any], **more: Any) -> Case:
-    return Case(f"chain-{name}", SCHEMA, at_random(seed), spark, tidemill, **more)
+def case(name: str, seed: int, spark: Query, tidemill: Query, rows: Any = at_random, **more: Any) -> Case:
+    return Case(f"chain-{name}", SCHEMA, rows(seed), spark, tidemill, **more)
 
 
 def late(stream: Any) -> Any:
     return stream.withWatermark("ts", DELAY)
 
 
-def windows(*durations: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def windows(*durations: str) -> tuple[Query, Query]:
     """Windows by key over the source, for both engines."""
     return (
         lambda df: counted(late(df).groupBy(_functions().window("ts", *durations), "k")),
@@ -72,7 +86,7 @@ def windows(*durations: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]
     )
 
 
-def sessions() -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def sessions() -> tuple[Query, Query]:
     """Sessions by key over the source, for both engines."""
     return (
         lambda df: counted(late(df).groupBy(_functions().session_window("ts", "6 seconds"), "k")),
@@ -89,7 +103,7 @@ def again(name: str, seed: int, first: Any, column: str, *durations: str, key: t
     def tidemill(stream: tm.Stream) -> tm.Stream:
         return first[1](stream).groupBy(tm.window(column, *durations) if durations else column, *key).agg(**SECOND)
 
-    return case(name, seed, spark, tidemill)
+    return case(name, seed, spark, tidemill, at_length)
 
 
 def latest(key: Any, pdfs: Any, state: Any) -> Any:
@@ -120,6 +134,7 @@ CASES = [
         lambda df: summed(by_function(df).groupBy(_functions().window("at", "10 seconds"))),
         lambda s: by_function(s).groupBy(tm.window("at", "10 seconds")).agg(**SECOND),
         # Spark refuses this chain unless told otherwise: what a function emits may be late for what follows.
+        rows=at_length,
         conf={"spark.sql.streaming.statefulOperator.checkCorrectness.enabled": "false"},
     ),
     again("window-window", 1, windows("10 seconds"), "window", "30 seconds"),

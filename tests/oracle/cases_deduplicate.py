@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.oracle.case import ORIGIN, Case
 
 SCHEMA = "user string, ts timestamp, n int, x double"
 DELAY = "10 seconds"
+FEW = ["a", "b", "c", None]
+MANY = [*FEW, *(f"user {number}" for number in range(60))]
 
 
 def at(seconds: float) -> Any:
@@ -28,26 +31,32 @@ BOUNDARIES = [
 ]
 
 
-def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
-    """Twelve batches of few users, times that drift forward and often come too late, doubled rows, nulls."""
+def at_random(seed: int, users: Sequence[str | None], rows_at_most: int) -> list[list[tuple[Any, ...]]]:
+    """Twelve batches of some users, times that drift forward and often come too late, doubled rows, nulls."""
     chance = random.Random(seed)
     batches: list[list[tuple[Any, ...]]] = []
     for number in range(12):
         rows: list[tuple[Any, ...]] = []
-        for _ in range(chance.randrange(12)):
+        for _ in range(chance.randrange(rows_at_most)):
             if rows and chance.random() < 0.2:
                 rows.append(chance.choice(rows))
                 continue
             time = at(number * 4 + chance.choice([-30, -10, -6, -4, 0, 1, 3, 3.5, 3.0005, 3.0000005]) + 30)
-            user = chance.choice(["a", "b", "c", None])
+            user = chance.choice(users)
             x = chance.choice([0.0, -0.0, float("nan"), 1.5, None])
             rows.append((user, None if chance.random() < 0.1 else time, chance.randrange(3), x))
         batches.append(rows)
     return batches
 
 
-def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
+Batches = list[list[tuple[Any, ...]]]
+
+
+def _cases(name: str, few: Batches, many: Batches | None = None) -> list[Case]:
+    """`many`: for what forgets no user, or not soon."""
+
     def case(kind: str, spark: Any, tidemill: Any) -> Case:
+        batches = many if many and kind in ("late", "within") else few
         return Case(f"deduplicate-{kind}-{name}", SCHEMA, batches, spark, tidemill)
 
     return [
@@ -77,5 +86,9 @@ def _cases(name: str, batches: list[list[tuple[Any, ...]]]) -> list[Case]:
 
 CASES = [
     *_cases("boundaries", BOUNDARIES),
-    *(case for seed in (1, 2, 3) for case in _cases(f"random-{seed}", at_random(seed))),
+    *(
+        case
+        for seed in (1, 2, 3)
+        for case in _cases(f"random-{seed}", at_random(seed, FEW, 12), at_random(seed, MANY, 40))
+    ),
 ]

@@ -43,15 +43,16 @@ BOUNDARIES = [
 
 
 def at_random(seed: int, keys: list[Any]) -> list[list[tuple[Any, ...]]]:
-    """Ten batches whose times drift forward, come late, and lie about a gap apart."""
+    """Twelve batches of a minute each, whose times come late and lie about a gap apart, across batches too."""
     chance = random.Random(seed)
+    steps = [-110, -50, -30, -20.001, -20, -10.001, -10, -5, 0, 4.999999, 7, 14.999999, 20, 27, 32, 42, 48, 59]
 
     def row(number: int) -> tuple[Any, ...]:
-        time = at(number * 9 + chance.choice([-70, -45, -30, -20, -10.001, -10, -5, 0, 1, 4.999999, 7, 12]))
+        time = at(number * 60 + chance.choice(steps) + chance.choice([0, 0, 1.5]))
         x = chance.choice([0.5, -1.25, 3.0, None])
         return (chance.choice(keys), None if chance.random() < 0.08 else time, chance.randrange(9), x)
 
-    return [[row(number) for _ in range(chance.randrange(14))] for number in range(10)]
+    return [[row(number) for _ in range(chance.randrange(2, 14))] for number in range(12)]
 
 
 def case(name: str, batches: list[list[tuple[Any, ...]]], *, first: bool = False) -> Case:

@@ -10,6 +10,7 @@ from tests.oracle import (
     cases_groups,
     cases_key_time,
     cases_nested,
+    cases_pandas_types,
     cases_processor,
     cases_processor_types,
     cases_session,
@@ -31,6 +32,7 @@ _FILES = (
     cases_union,
     cases_key_time,
     cases_nested,
+    cases_pandas_types,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tidemill.operators.contract import Declared, Defaults, Input, column, key_schema
+from tidemill.operators.contract import Declared, Defaults, Handle, Input, column, key_schema
 from tidemill.state.columns import MapColumns
 
 
@@ -45,10 +45,10 @@ class BoundLatest(Defaults):
         return (MapColumns("latest", key_schema(self.input), pa.schema([]), value),)
 
     def open(self) -> Handle:
-        return Handle(self)
+        return LatestHandle(self)
 
 
-class Handle:
+class LatestHandle(Handle):
     """At work: folds whole chunks, so it needs no Rust of its own."""
 
     def __init__(self, operator: BoundLatest) -> None:
@@ -56,9 +56,6 @@ class Handle:
 
     def prepare(self, rows, pass_, combine=True):
         return Prepared(rows.select(self.operator.output_schema.names))
-
-    def rest(self):
-        return None
 
     def open(self, maps):
         (self.map,) = maps

@@ -85,6 +85,20 @@ def test_a_flipped_bit_is_found_and_the_file_goes(cache: DiskCache, caplog: Any,
     assert "it is deleted, and the segment read from the store" in caplog.text
 
 
+def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplog: Any) -> None:
+    """Another release kept it: eight words stand before the last 24 bytes, and the first tells the format."""
+    cache.put(KEY, run_of())
+    path = cache.folder / f"{KEY}.run"
+    data = bytearray(path.read_bytes())
+    data[-24 - 8 * 8] += 1
+    path.write_bytes(data)
+    with caplog.at_level(logging.INFO):
+        assert cache.get(KEY, SCHEMA) is None
+    assert files(cache) == []
+    [record] = caplog.records
+    assert (record.levelno, "it has another format; it is deleted" in record.getMessage()) == (logging.INFO, True)
+
+
 def test_a_truncated_or_empty_file_is_found(cache: DiskCache) -> None:
     for length in (0, 10, 5000):
         cache.put(KEY, run_of())

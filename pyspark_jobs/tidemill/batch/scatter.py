@@ -60,14 +60,16 @@ class _Sender:
         first = batch.job.at_level(0)
         self.passes = {placed.operator.name: batch.data_pass(placed) for placed in first}
         self.handles = {placed.operator.name: placed.operator.open() for placed in first}
+        self.roots = {name: [a for a in batch.job.actions if a.source == name] for name in batch.job.sources}
+        self.contexts = {name: self._context(roots) for name, roots in self.roots.items()}
 
     def split(self, number: int, split: Split) -> Iterator[Item]:
         """All chunks of one split."""
         source = self.batch.job.sources[split.source]
-        roots = [action for action in self.batch.job.actions if action.source == split.source]
+        roots = self.roots[split.source]
         keyless = split_hash(split.source, split.path)
         rows = blocks = 0
-        for block in source.read(split, self.batch.plan.block_rows, self._context(roots)):
+        for block in source.read(split, self.batch.plan.block_rows, self.contexts[split.source]):
             received = _Block(self, number, split, block.number, keyless)
             for action in roots:
                 flow.run(self.batch.job, action.number, block.rows, received, f"`{split.path}`")

@@ -19,7 +19,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import is_unnamed, matching, one_batch, to_arrow
 from ..state.columns import MapColumns
-from .contract import Declared, Defaults, Input, OnError, check_on_error, key_schema
+from .contract import Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
 from .keys import KeySet, KeyValues, in_hash_order, repeated, shown
 
@@ -113,7 +113,7 @@ class Prepared:
     late: None = None
 
 
-class ApplyBatch:
+class ApplyBatch(Handle):
     """`apply_batch` at work in one task. Keeps to `operators.contract.Handle`."""
 
     def __init__(self, operator: BoundApplyBatch) -> None:
@@ -130,9 +130,6 @@ class ApplyBatch:
         """All rows, none combined, whatever `pass_` and `combine` say."""
         del pass_, combine
         return Prepared(rows.select(self._sent))
-
-    def rest(self) -> None:
-        """Nothing: no rows are kept back."""
 
     def open(self, maps: Sequence[_native.StateMap]) -> None:
         """Takes a fork of its map."""

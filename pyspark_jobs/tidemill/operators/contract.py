@@ -53,7 +53,11 @@ class Handle(Protocol):
         """
 
     def rest(self) -> pa.RecordBatch | None:
-        """What `prepare` has kept back of the rows of a split, asked for at its end; None where there is nothing."""
+        """What `prepare` has kept back of the rows of a split, asked for at its end; None where there is nothing.
+
+        Who keeps nothing back says nothing of it, and inherits this.
+        """
+        return None
 
     def open(self, maps: Sequence[Any]) -> None:
         """Takes the state maps of one key range, in the order of `BoundOperator.maps`."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import TidemillError
-from .contract import key_schema
+from .contract import Handle, key_schema
 from .processor_initial import InitialRows
 from .stateful_processor import StatefulProcessorHandle
 
@@ -45,7 +45,7 @@ class InitialColumns:
     places: Sequence[int]
 
 
-class ProcessorTask:
+class ProcessorTask(Handle):
     """The operator at work in one task: `init` before its first pass, `close` after its last."""
 
     def __init__(self, operator: BoundTransformWithState) -> None:
@@ -61,9 +61,6 @@ class ProcessorTask:
                 handle.states[one.name] = one.state(self.operator.name, self.operator.input.time_zone)
             self.inner = self._native(handle)
         return self.inner.prepare(rows, pass_, combine)
-
-    def rest(self) -> None:
-        """Nothing: no rows are kept back."""
 
     def open(self, maps: Sequence[Any]) -> None:
         """Calls `init`, and takes the maps."""

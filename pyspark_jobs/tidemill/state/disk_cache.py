@@ -27,6 +27,8 @@ RESERVED_BYTES = 1 << 30
 """So much of a disk is left to others."""
 SMALL_BYTES = 4 << 20
 """A smaller run is decoded as fast as it is found here."""
+OTHER_FORMAT = "it has another format"
+"""How the engine ends what it says of a file that another release kept: nothing is wrong with it."""
 _RUN = re.compile(r"[0-9a-f]{32}\.run")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")
 
@@ -57,7 +59,8 @@ class DiskCache:
                     _mark(ok, None if is_checked else seen)
                 return found
         except CorruptState as error:
-            LOG.warning("the cache on disk: %s; it is deleted, and the segment read from the store", error)
+            level = logging.INFO if error.message.endswith(OTHER_FORMAT) else logging.WARNING
+            LOG.log(level, "the cache on disk: %s; it is deleted, and the segment read from the store", error)
             self._drop(checksum)
         except FileNotFoundError:
             pass

@@ -69,12 +69,14 @@ impl<K: Key> Scenario for Aggregate<K> {
                 let (ns, maps) = timed(|| {
                     let mut maps = [self.map.copy()];
                     let mut out = Output::new(self.operator.output_schema());
+                    let mut chunks = Vec::new();
                     for start in (0..rows.num_rows()).step_by(BLOCK_ROWS) {
                         let block = rows.slice(start, BLOCK_ROWS.min(rows.num_rows() - start));
-                        self.operator.prepare(&block, &pass, Combine::Split).unwrap();
+                        let prepared = self.operator.prepare(&block, &pass, Combine::Split).unwrap();
+                        chunks.extend(Some(prepared.rows).filter(|rows| rows.num_rows() > 0));
                     }
-                    let rest = self.operator.rest().unwrap().unwrap();
-                    self.operator.apply(&[rest], &mut maps, &pass, &mut out).unwrap();
+                    chunks.extend(self.operator.rest().unwrap());
+                    self.operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
                     maps
                 });
                 let delta = maps[0].delta().unwrap().unwrap();

@@ -3,7 +3,7 @@
 //!
 //! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
 
@@ -100,6 +100,11 @@ impl AggregateOperator {
     /// Where among the key columns a window's stand.
     fn window_keys(&self, windows: &Windows) -> std::ops::Range<usize> {
         windows.place()..windows.place() + self.key_width() - self.key.len()
+    }
+
+    /// Key and partial columns as rows that travel.
+    fn prepared_rows(&self, columns: Option<Vec<ArrayRef>>) -> Result<Option<RecordBatch>> {
+        Ok(columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?)
     }
 
     /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
@@ -211,13 +216,13 @@ impl Operator for AggregateOperator {
             }
             Combine::Split => self.combiner.add(&self.name, &self.aggregates, keys, &rows)?,
         };
-        let prepared = columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?;
+        let prepared = self.prepared_rows(columns)?;
         Ok(Prepared { rows: prepared.unwrap_or_else(|| RecordBatch::new_empty(self.prepared.clone())), late })
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
         let columns = self.combiner.take(&self.aggregates)?;
-        Ok(columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?)
+        self.prepared_rows(columns)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

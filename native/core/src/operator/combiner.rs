@@ -89,21 +89,23 @@ fn content_bytes(column: &ArrayRef) -> usize {
     };
     let rows = column.len();
     let text = |offsets: &[i32]| ends(offsets).1 - ends(offsets).0;
-    let own = match column.data_type() {
-        DataType::Utf8 => text(column.as_string::<i32>().offsets()),
-        DataType::Binary => text(column.as_binary::<i32>().offsets()),
-        DataType::List(_) => items(column.as_list::<i32>().offsets(), column.as_list::<i32>().values()),
+    // What the cells hold, and what a row takes beside.
+    let (held, each) = match column.data_type() {
+        DataType::Utf8 => (text(column.as_string::<i32>().offsets()), size_of::<i32>()),
+        DataType::Binary => (text(column.as_binary::<i32>().offsets()), size_of::<i32>()),
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            (items(list.offsets(), list.values()), size_of::<i32>())
+        }
         DataType::Map(_, _) => {
             let map = column.as_map();
             let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
-            items(map.offsets(), &entries)
+            (items(map.offsets(), &entries), size_of::<i32>())
         }
-        DataType::Struct(_) => column.as_struct().columns().iter().map(content_bytes).sum(),
-        other => rows * other.primitive_width().unwrap_or(1),
+        DataType::Struct(_) => (column.as_struct().columns().iter().map(content_bytes).sum(), 0),
+        other => (0, other.primitive_width().unwrap_or(1)),
     };
-    let has_ends =
-        matches!(column.data_type(), DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _));
-    own + if has_ends { rows * size_of::<i32>() } else { 0 }
+    held + rows * each
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Making a run: from rows in any order, or from columns that are sorted already.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
@@ -92,6 +92,7 @@ impl SortedRun {
             schema,
             keys,
             columns,
+            column_bytes: OnceLock::new(),
             updated_at,
             deadline,
             deadline_nulls,

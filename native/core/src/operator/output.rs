@@ -3,14 +3,13 @@
 //! INVARIANT: rows leave sorted by (key hash, key bytes, emission number), whatever the order they were emitted in
 //! across keys; rows of one key keep theirs.
 
-use arrow_array::{RecordBatch, UInt64Array};
-use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take_record_batch;
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::{FieldRef, SchemaRef};
 
 use super::RowAt;
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::run::{Pick, gather};
 
 /// Rows of one key that were put aside instead of being applied.
 #[derive(Clone, Debug)]
@@ -72,18 +71,14 @@ impl Output {
         }
         let mut order = self.addresses();
         order.sort_by(|a, b| self.keys_of(a.0).cmp_at(a.1, self.keys_of(b.0), b.1));
-        let starts: Vec<usize> = self
-            .emitted
-            .iter()
-            .scan(0, |next, (_, rows)| {
-                let start = *next;
-                *next += rows.num_rows();
-                Some(start)
-            })
-            .collect();
-        let all = concat_batches(&self.schema, self.emitted.iter().map(|(_, rows)| rows))?;
-        let picks: UInt64Array = order.iter().map(|&(part, row)| (starts[part] + row) as u64).collect();
-        Ok(take_record_batch(&all, &picks)?)
+        let picks: Vec<Pick> = order.iter().map(|&(part, row)| Pick::new(part, row)).collect();
+        let column = |(number, field): (usize, &FieldRef)| {
+            let parts: Vec<&dyn Array> = self.emitted.iter().map(|(_, rows)| rows.column(number).as_ref()).collect();
+            gather(field.data_type(), &parts, &picks)
+        };
+        let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
 
     fn keys_of(&self, part: usize) -> &Keys {
@@ -98,4 +93,34 @@ impl Output {
 
 fn is_sorted(keys: &Keys) -> bool {
     (1..keys.len()).all(|row| keys.cmp_at(row - 1, keys, row).is_le())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, ListArray, NullArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::{Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn rows_that_do_not_fit_together_are_refused() {
+        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // they take no memory
+        let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+        let list = ListArray::new(item, OffsetBuffer::new(vec![0, 1 << 30].into()), items, None);
+        let schema = Arc::new(Schema::new(vec![Field::new("out", list.data_type().clone(), true)]));
+        let rows = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(list)]).unwrap();
+        let mut out = Output::new(schema);
+        for key in [1, 2] {
+            let key: ArrayRef = Arc::new(Int64Array::from(vec![key]));
+            out.emit(Keys::new(&[key]).unwrap(), rows.clone()).unwrap();
+        }
+        let said = out.into_rows().unwrap_err().to_string();
+        assert!(
+            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items"),
+            "{said}"
+        );
+    }
 }

@@ -4,15 +4,15 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, new_null_array};
+use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_schema::Fields;
-use arrow_select::concat::concat;
 use arrow_select::take::take;
 
 use super::visit::{Stored, Written};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::{Changes, Rows, StateMap};
+use crate::run::{Pick, gather};
 
 /// The deadlines of the rows that are put.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +100,11 @@ fn joined(stored: &[ArrayRef], picks: &[usize], put: Vec<ArrayRef>) -> Result<Ve
     if picks.is_empty() {
         return Ok(put);
     }
-    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
-    let picks: UInt32Array = picks.iter().map(|&row| row as u32).collect();
-    let join = |(stored, put): (&ArrayRef, ArrayRef)| Ok(concat(&[&take(stored, &picks, None)?, &put])?);
+    let stored_picks = picks.iter().map(|&row| Pick::new(0, row));
+    let join = |(stored, put): (&ArrayRef, ArrayRef)| {
+        let picks: Vec<Pick> = stored_picks.clone().chain((0..put.len()).map(|row| Pick::new(1, row))).collect();
+        gather(put.data_type(), &[stored, &put], &picks)
+    };
     stored.iter().zip(put).map(join).collect()
 }
 
@@ -112,8 +114,44 @@ fn behind_nulls(fields: &Fields, removed: usize, put: Vec<ArrayRef>) -> Result<V
         return Ok(put);
     }
     let join = |(field, put): (&arrow_schema::FieldRef, ArrayRef)| {
-        let nulls = new_null_array(field.data_type(), removed);
-        Ok(concat(&[nulls.as_ref() as &dyn Array, put.as_ref()])?)
+        let nulls = std::iter::repeat_n(Pick::NOWHERE, removed);
+        let picks: Vec<Pick> = nulls.chain((0..put.len()).map(|row| Pick::new(0, row))).collect();
+        gather(field.data_type(), &[&put], &picks)
     };
     fields.iter().zip(put).map(join).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Array, Int64Array, ListArray, NullArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::{DataType, Field};
+
+    use super::*;
+
+    #[test]
+    fn stored_rows_come_before_those_that_are_put_and_nulls_where_rows_are_removed() {
+        let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
+        let all = joined(&[numbers(vec![1, 2, 3])], &[2, 0], vec![numbers(vec![9])]).unwrap();
+        assert_eq!(all[0].as_primitive::<Int64Type>().values(), &[3, 1, 9]);
+        let fields = Fields::from(vec![Field::new("v", DataType::Int64, true)]);
+        let all = behind_nulls(&fields, 2, vec![numbers(vec![9])]).unwrap();
+        assert_eq!(all[0].as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [None, None, Some(9)]);
+        let all = behind_nulls(&fields, 2, vec![numbers(vec![])]).unwrap();
+        assert_eq!((all[0].len(), all[0].null_count()), (2, 2));
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_together_are_refused() {
+        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // they take no memory
+        let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+        let list: ArrayRef = Arc::new(ListArray::new(item, OffsetBuffer::new(vec![0, 1 << 30].into()), items, None));
+        let said = joined(&[Arc::clone(&list)], &[0], vec![list]).unwrap_err().to_string();
+        assert!(
+            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items"),
+            "{said}"
+        );
+    }
 }

@@ -7,42 +7,32 @@ described and not there; it keeps nothing that it does not understand.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
-import types
 import typing
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from .. import names
 from ..errors import CorruptState, InternalError
-from .described import Ddl, DescribedOperator, DescribedSink, ddl_fault
+from .described import DescribedOperator, DescribedSink
 from .records import (
     ENTRIES,
     FORMAT_VERSION,
     Added,
     Commit,
     Init,
-    OutputFile,
     Plan,
-    QuarantineFile,
     Receipt,
     Seeded,
-    Segment,
     StoreFloor,
     StoreVersion,
     digest,
 )
+from .typed import HASHES, Unfit, reader
 
 Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
-# 64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53
-_HASHES = {"lo", "hi", "min_deadline_hash"}
 # came after the first records: written where they say something, so that old bytes stay as they were
 _LATER = {"failed", "min_deadline_hash"}
-_WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
-_HASH = re.compile(r"[0-9a-f]{16}")
-_OBJECTS = (Segment, OutputFile, QuarantineFile)
 _DESCRIBED = {"schemas": dict[str, DescribedOperator], "sinks": dict[str, DescribedSink]}
 _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
 _SUFFIX_BYTES = 47
@@ -66,7 +56,7 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
     expected = kind.__name__.lower()
     raw = _parsed(data, expected, name)
     try:
-        record = typing.cast(Record, _typed(kind, raw, ""))
+        record = typing.cast(Record, reader(kind)(raw))
         _check_described(record)
         return record
     except (TypeError, ValueError) as error:
@@ -126,7 +116,11 @@ def _check_described(record: Any) -> None:
     void commits before the first batch have none at all.
     """
     for name, shape in _DESCRIBED.items():
-        _typed(shape, getattr(record, name, {}), name)
+        try:
+            reader(shape)(getattr(record, name, {}))
+        except Unfit as error:
+            error.way.append(f".{name}")
+            raise
     if not isinstance(record, Commit) or (record.kind == "void" and not record.state):
         return
     for operator, description in record.schemas.items():
@@ -141,7 +135,7 @@ def _check_described(record: Any) -> None:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            f.name: f"{getattr(value, f.name):016x}" if f.name in _HASHES else _plain(getattr(value, f.name))
+            f.name: f"{getattr(value, f.name):016x}" if f.name in HASHES else _plain(getattr(value, f.name))
             for f in dataclasses.fields(value)
             if f.name not in _LATER or getattr(value, f.name)
         }
@@ -150,82 +144,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value
-
-
-def _typed(kind: Any, raw: Any, where: str) -> Any:
-    """`raw` as an instance of the annotation `kind`; ValueError says where it does not fit."""
-    origin = typing.get_origin(kind)
-    if kind is Any:
-        return raw
-    if kind is Ddl:
-        return _ddl(raw, where)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _record(kind, raw, where)
-    if origin in (list, tuple):
-        return _sequence(kind, origin, raw, where)
-    if origin is dict:
-        _check(isinstance(raw, dict), where, "an object", raw)
-        item = typing.get_args(kind)[1]
-        return {k: _typed(item, v, f"{where}.{k}") for k, v in raw.items()}
-    if origin in (types.UnionType, typing.Union):
-        options = [option for option in typing.get_args(kind) if option is not type(None)]
-        return None if raw is None else _typed(options[0], raw, where)
-    if origin is Literal:
-        _check(raw in typing.get_args(kind), where, f"one of {typing.get_args(kind)}", raw)
-        return raw
-    fits = isinstance(raw, kind) and not (kind is int and isinstance(raw, bool))
-    _check(fits, where, _WORDS.get(kind, str(kind)), raw)
-    return raw
-
-
-def _sequence(kind: Any, origin: Any, raw: Any, where: str) -> Any:
-    _check(isinstance(raw, list), where, "a list", raw)
-    arguments = typing.get_args(kind)
-    values = [_typed(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(raw)]
-    if origin is list:
-        return values
-    _check(Ellipsis in arguments or len(arguments) == len(values), where, f"{len(arguments)} values", raw)
-    return tuple(values)
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _record(kind: type, raw: Any, where: str) -> Any:
-    _check(isinstance(raw, dict), where, "an object", raw)
-    hints = _hints(kind)
-    values: dict[str, Any] = {}
-    for f in dataclasses.fields(kind):
-        at = f"{where}.{f.name}".lstrip(".")
-        if f.name in raw:
-            read = _hash(raw[f.name], at) if f.name in _HASHES else _typed(hints[f.name], raw[f.name], at)
-            values[f.name] = read
-        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            raise ValueError(f"field `{at}` is missing")
-    if kind in _OBJECTS:
-        names.inside(values["name"])
-    if kind is Segment:
-        shown = f"`lo` {values['lo']:016x}, `hi` {values['hi']:016x}"
-        _check(values["lo"] <= values["hi"], where, "`lo` not above `hi`", shown)
-    return kind(**values)
-
-
-def _ddl(raw: Any, where: str) -> str:
-    _check(isinstance(raw, str), where, "a string", raw)
-    fault = ddl_fault(raw)
-    if fault is not None:
-        raise ValueError(f"field `{where}`: {fault}")
-    return str(raw)
-
-
-def _hash(raw: Any, where: str) -> int:
-    _check(isinstance(raw, str) and _HASH.fullmatch(raw) is not None, where, "16 hex digits", raw)
-    return int(raw, 16)
-
-
-def _check(holds: bool, where: str, expected: str, found: Any) -> None:
-    if not holds:
-        at = f"field `{where}`" if where else "the record"
-        raise ValueError(f"{at}: expected {expected}, found {str(found)[:80]!r}")

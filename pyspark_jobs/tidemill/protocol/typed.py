@@ -1,0 +1,185 @@
+"""JSON as instances of annotations, strictly: how the fields of records are read.
+
+A reader is made once an annotation. INVARIANT: nothing is converted or guessed: a value fits as it is, or it is told
+where it stands, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Literal
+
+from .. import names
+from .described import Ddl, ddl_fault
+from .records import OutputFile, QuarantineFile, Segment
+
+Reader = Callable[[Any], Any]
+HASHES = {"lo", "hi", "min_deadline_hash"}
+"""64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53."""
+
+_WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
+_HASH = re.compile(r"[0-9a-f]{16}")
+_OBJECTS = (Segment, OutputFile, QuarantineFile)
+
+
+class Unfit(ValueError):
+    """A value that does not fit. Whoever reads what it lies in adds the way there, from within outwards."""
+
+    def __init__(self, said: str, *way: str) -> None:
+        super().__init__(said)
+        self.said, self.way = said, list(way)
+
+    def __str__(self) -> str:
+        where = "".join(reversed(self.way)).lstrip(".")
+        return f"field `{where}`{self.said}" if where else f"the record{self.said}"
+
+
+def reader(kind: Any) -> Reader:
+    """What makes an instance of the annotation `kind`; `Unfit` says where a value does not fit."""
+    return _reader(kind)
+
+
+@functools.cache
+def _reader(kind: Any) -> Reader:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return lambda raw: raw
+    if kind is Ddl:
+        return _ddl
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _of_record(kind)
+    if origin in (list, tuple):
+        return _of_sequence(origin, arguments)
+    if origin is dict:
+        return _of_object(reader(arguments[1]))
+    if origin in (types.UnionType, typing.Union):
+        inner = reader(next(option for option in arguments if option is not type(None)))
+        return lambda raw: None if raw is None else inner(raw)
+    if origin is Literal:
+        return _of_one_of(arguments)
+    return _of_word(kind)
+
+
+def _of_record(kind: Any) -> Reader:
+    hints = typing.get_type_hints(kind)
+    fields = [(f.name, _hash if f.name in HASHES else reader(hints[f.name]), _is_needed(f)) for f in _fields(kind)]
+    check = _check_segment if kind is Segment else _check_object if kind in _OBJECTS else None
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            raise _unfit("an object", raw)
+        values: dict[str, Any] = {}
+        for name, of_field, is_needed in fields:
+            if name in raw:
+                try:
+                    values[name] = of_field(raw[name])
+                except Unfit as error:
+                    error.way.append(f".{name}")
+                    raise
+            elif is_needed:
+                raise Unfit(" is missing", f".{name}")
+        if check is not None:
+            check(values)
+        return kind(**values)
+
+    return read
+
+
+def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _check_object(values: dict[str, Any]) -> None:
+    """`CorruptState` for a name that leaves the repository."""
+    names.inside(values["name"])
+
+
+def _check_segment(values: dict[str, Any]) -> None:
+    _check_object(values)
+    lo, hi = values["lo"], values["hi"]
+    if lo > hi:
+        raise _unfit("`lo` not above `hi`", f"`lo` {lo:016x}, `hi` {hi:016x}")
+
+
+def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> Reader:
+    of_item = reader(arguments[0])
+    length = None if origin is list or Ellipsis in arguments else len(arguments)
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, list):
+            raise _unfit("a list", raw)
+        values: list[Any] = []
+        try:
+            values.extend(map(of_item, raw))  # what was read before one that does not fit stays, and tells its place
+        except Unfit as error:
+            error.way.append(f"[{len(values)}]")
+            raise
+        if length is not None and len(values) != length:
+            raise _unfit(f"{length} values", raw)
+        return values if origin is list else tuple(values)
+
+    return read
+
+
+def _of_object(of_item: Reader) -> Reader:
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            raise _unfit("an object", raw)
+        values = {}
+        for name, item in raw.items():
+            try:
+                values[name] = of_item(item)
+            except Unfit as error:
+                error.way.append(f".{name}")
+                raise
+        return values
+
+    return read
+
+
+def _of_one_of(options: tuple[Any, ...]) -> Reader:
+    def read(raw: Any) -> Any:
+        if raw not in options:
+            raise _unfit(f"one of {options}", raw)
+        return raw
+
+    return read
+
+
+def _of_word(kind: Any) -> Reader:
+    expected = _WORDS.get(kind, str(kind))
+
+    def read(raw: Any) -> Any:
+        if not isinstance(raw, kind) or (kind is int and isinstance(raw, bool)):
+            raise _unfit(expected, raw)
+        return raw
+
+    return read
+
+
+def _ddl(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise _unfit("a string", raw)
+    fault = ddl_fault(raw)
+    if fault is not None:
+        raise Unfit(f": {fault}")
+    return raw
+
+
+def _hash(raw: Any) -> int:
+    if not isinstance(raw, str) or _HASH.fullmatch(raw) is None:
+        raise _unfit("16 hex digits", raw)
+    return int(raw, 16)
+
+
+def _unfit(expected: str, found: Any) -> Unfit:
+    return Unfit(f": expected {expected}, found {str(found)[:80]!r}")

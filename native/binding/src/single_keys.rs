@@ -1,6 +1,7 @@
 //! `SingleKeys`: puts and gets of one key at a time. Puts wait in a hash map, and are sealed into one run together.
 //!
-//! INVARIANT: no Python code of a user's runs while a lock is held: keys and states are parsed before, shown after.
+//! INVARIANT: nothing of Python runs while a lock is held: any object made may start the garbage collector, and with it
+//! a `__del__` that calls this map. Keys, states and columns are made before, shown and let go after; so are errors.
 //! INVARIANT: a seal that fails loses nothing: what waits is forgotten when the map has taken it.
 
 use std::collections::HashMap;
@@ -41,36 +42,76 @@ struct Put {
     nbytes: usize,
 }
 
+/// A put that waits, and how many were put before it.
+struct Entry {
+    keys: Keys,
+    put: Arc<Put>,
+    number: u64,
+}
+
 /// Puts by the hash of their key, and by how many other keys of that hash came before it.
 #[derive(Default)]
 struct Waiting {
-    puts: HashMap<(u64, u32), (Keys, Arc<Put>)>,
+    puts: HashMap<(u64, u32), Entry>,
     nbytes: usize,
+    /// How many there ever were.
+    numbered: u64,
+    /// How often the map has taken what waited.
+    seals: u64,
+}
+
+/// What waited at one moment.
+struct Snapshot {
+    puts: Vec<Arc<Put>>,
+    numbered: u64,
+    seals: u64,
 }
 
 impl Waiting {
-    fn put(&mut self, keys: Keys, put: Put) {
-        let hash = keys.hash(0);
-        self.nbytes += put.nbytes;
-        for number in 0.. {
-            match self.puts.entry((hash, number)) {
+    /// Adds a put; what it takes the place of is the caller's to let go.
+    fn put(&mut self, keys: Keys, put: Put) -> Option<Arc<Put>> {
+        self.numbered += 1;
+        self.insert(Entry { keys, put: Arc::new(put), number: self.numbered })
+    }
+
+    fn insert(&mut self, entry: Entry) -> Option<Arc<Put>> {
+        let hash = entry.keys.hash(0);
+        self.nbytes += entry.put.nbytes;
+        for nth in 0.. {
+            match self.puts.entry((hash, nth)) {
                 Place::Vacant(free) => {
-                    free.insert((keys, Arc::new(put)));
-                    return;
+                    free.insert(entry);
+                    return None;
                 }
-                Place::Occupied(mut there) if there.get().0.eq_at(0, &keys, 0) => {
-                    self.nbytes -= there.get().1.nbytes;
-                    there.get_mut().1 = Arc::new(put);
-                    return;
+                Place::Occupied(mut there) if there.get().keys.eq_at(0, &entry.keys, 0) => {
+                    let old = there.insert(entry).put;
+                    self.nbytes -= old.nbytes;
+                    return Some(old);
                 }
                 Place::Occupied(_) => {}
             }
         }
+        None
     }
 
     fn get(&self, keys: &Keys) -> Option<Arc<Put>> {
-        let there = (0..).map_while(|number| self.puts.get(&(keys.hash(0), number)));
-        there.filter(|(other, _)| other.eq_at(0, keys, 0)).map(|(_, put)| Arc::clone(put)).next()
+        let mut there = (0..).map_while(|nth| self.puts.get(&(keys.hash(0), nth)));
+        there.find(|other| other.keys.eq_at(0, keys, 0)).map(|other| Arc::clone(&other.put))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let puts = self.puts.values().map(|entry| Arc::clone(&entry.put)).collect();
+        Snapshot { puts, numbered: self.numbered, seals: self.seals }
+    }
+
+    /// Forgets what the map has taken; what was put since waits on.
+    fn forget(&mut self, taken: &Snapshot) {
+        self.seals += 1;
+        self.nbytes = 0;
+        let puts = std::mem::take(&mut self.puts);
+        for entry in puts.into_values().filter(|entry| entry.number > taken.numbered) {
+            self.insert(entry);
+        }
     }
 }
 
@@ -85,7 +126,8 @@ impl PySingleKeys {
     fn get<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let codec = self.codec.get();
         let keys = self.keys(py, key)?.1;
-        if let Some(put) = self.lock(py).get(&keys) {
+        let waiting = self.lock(py).get(&keys);
+        if let Some(put) = waiting {
             return put.state.as_ref().map(|state| codec.state.show(py, state, &codec.zone)).transpose();
         }
         let found = self.map.get().lock_attached(py).find_one(&keys);
@@ -97,7 +139,8 @@ impl PySingleKeys {
 
     fn contains(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let keys = self.keys(py, key)?.1;
-        if let Some(put) = self.lock(py).get(&keys) {
+        let waiting = self.lock(py).get(&keys);
+        if let Some(put) = waiting {
             return Ok(put.state.is_some());
         }
         let found = self.map.get().lock_attached(py).find_one(&keys);
@@ -127,7 +170,7 @@ impl PySingleKeys {
 
     /// The map, with all that waited.
     fn sealed(&self, py: Python<'_>) -> PyResult<Py<PyStateMap>> {
-        self.seal(py, &mut self.lock(py))?;
+        self.seal(py)?;
         Ok(self.map.clone_ref(py))
     }
 }
@@ -153,35 +196,46 @@ impl PySingleKeys {
     }
 
     fn add(&self, py: Python<'_>, keys: Keys, put: Put) -> PyResult<()> {
-        let waiting = &mut *self.lock(py);
         if put.nbytes >= self.most_bytes {
-            self.seal(py, waiting)?;
-            return self.change(py, &[&put]); // it never waits: what is refused would be refused for ever
+            self.seal(py)?; // it never waits: what is refused would be refused for ever
+            let changes = changes(py, self.codec.get(), &[Arc::new(put)])?;
+            return py.detach(|| self.map.get().change(&changes)).raise(py);
         }
-        waiting.put(keys, put);
+        let mut waiting = self.lock(py);
+        let replaced = waiting.put(keys, put);
         let is_full = waiting.puts.len() >= MOST_WAITING || waiting.nbytes >= self.most_bytes;
-        if is_full { self.seal(py, waiting) } else { Ok(()) }
+        drop(waiting);
+        drop(replaced);
+        if is_full { self.seal(py) } else { Ok(()) }
     }
 
-    fn seal(&self, py: Python<'_>, waiting: &mut Waiting) -> PyResult<()> {
-        if waiting.puts.is_empty() {
-            return Ok(());
+    /// Gives the map all that waits now. Columns are made without the lock, so another call, of another thread or of a
+    /// `__del__` in this one, may have sealed what they hold: then they are stale, and the rest is looked at anew.
+    fn seal(&self, py: Python<'_>) -> PyResult<()> {
+        loop {
+            let waits = self.lock(py).snapshot();
+            if waits.puts.is_empty() {
+                return Ok(());
+            }
+            let changes = changes(py, self.codec.get(), &waits.puts)?;
+            let taken = py.detach(|| {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                if waiting.seals != waits.seals {
+                    return Ok(false);
+                }
+                self.map.get().change(&changes)?;
+                waiting.forget(&waits);
+                Ok(true)
+            });
+            if taken.raise(py)? {
+                return Ok(());
+            }
         }
-        self.change(py, &waiting.puts.values().map(|(_, put)| put.as_ref()).collect::<Vec<_>>())?;
-        waiting.puts.clear();
-        waiting.nbytes = 0;
-        Ok(())
-    }
-
-    /// Adds puts to the map, all or none.
-    fn change(&self, py: Python<'_>, puts: &[&Put]) -> PyResult<()> {
-        let changes = changes(py, self.codec.get(), puts)?;
-        py.detach(|| self.map.get().change(&changes)).raise(py)
     }
 }
 
 /// What these puts change, in no order: a key is there once.
-fn changes(py: Python<'_>, codec: &PyCodec, puts: &[&Put]) -> PyResult<Changes> {
+fn changes(py: Python<'_>, codec: &PyCodec, puts: &[Arc<Put>]) -> PyResult<Changes> {
     let (mut keys, mut states) = (codec.key.builders(), codec.state.builders());
     let nothing = codec.state.nothing();
     for put in puts {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from tidemill._native import MapSchema, Run, StateMap
+from tidemill._native import MapSchema, Run, StateMap, key_hashes, key_order, partition, time_bounds_ms
 
 NOTHING = pa.schema([])
 SCHEMA = MapSchema("m", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("v", pa.int64())]))
@@ -27,6 +27,9 @@ def filled() -> StateMap:
 STATES = filled()
 RUN = STATES.base()
 SEGMENT = RUN.write()
+TIMES = pa.array(range(ROWS), pa.timestamp("us"))
+UNTOUCHED = iter([Run.read(SCHEMA, SEGMENT, "s") for _ in range(20)])
+"""Runs whose order of deadlines nobody has asked for: it is made once."""
 CALLS: dict[str, Callable[[], object]] = {
     "put_many": lambda: filled().put_many(KEYS, VALUES, 2),
     "remove_many": lambda: filled().remove_many(KEYS),
@@ -38,9 +41,17 @@ CALLS: dict[str, Callable[[], object]] = {
     "compact": lambda: StateMap.open(SCHEMA, [RUN, RUN], 0, 2**64 - 1).compact(),
     "len": lambda: len(StateMap.open(SCHEMA, [RUN, RUN], 0, 2**64 - 1)),
     "live_change": filled().live_change,
+    "next_version": filled().next_version,
+    "delta": filled().delta,
+    "next_deadline": lambda: StateMap.open(SCHEMA, [next(UNTOUCHED, RUN)], 0, 2**64 - 1).next_deadline(),
+    "first_due": lambda: next(UNTOUCHED, RUN).first_due,
     "write": RUN.write,
     "read": lambda: Run.read(SCHEMA, SEGMENT, "s"),
     "merge": lambda: Run.merge([RUN, RUN], 0, 2**64 - 1, "nothing"),
+    "key_hashes": lambda: key_hashes(KEYS),
+    "key_order": lambda: key_order(KEYS),
+    "partition": lambda: partition(KEYS, ["k"], [2**63, 2**64 - 1]),
+    "time_bounds_ms": lambda: time_bounds_ms(TIMES),
 }
 
 

@@ -60,7 +60,8 @@ fn no_column(py: Python<'_>, name: &str, batch: &arrow_array::RecordBatch) -> Py
 /// (least, greatest) time of a timestamp or date column in ms since the epoch, floored; None if all are null.
 #[pyfunction]
 pub(crate) fn time_bounds_ms(py: Python<'_>, column: &Bound<'_, PyAny>) -> PyResult<Option<(i64, i64)>> {
-    time::bounds_ms(array_in(column)?.as_ref()).raise(py)
+    let column = array_in(column)?;
+    py.detach(|| time::bounds_ms(column.as_ref())).raise(py)
 }
 
 /// How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all.

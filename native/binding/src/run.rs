@@ -87,8 +87,8 @@ impl PyRun {
     }
 
     #[getter]
-    fn first_due(&self) -> Option<(i64, u64)> {
-        self.run.first_due().map(place_out)
+    fn first_due(&self, py: Python<'_>) -> Option<(i64, u64)> {
+        py.detach(|| self.run.first_due()).map(place_out)
     }
 
     fn with_due_from(&self, deadline_ms: i64, hash: u64) -> Self {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -173,6 +174,29 @@ def test_threads_may_put_get_and_copy_at_once() -> None:
     assert faults == []
     assert len(states) == 18_000
     assert states.get(-1) is None
+
+
+def test_threads_may_write_one_file_at_once(tmp_path: Path) -> None:
+    states = tm.StateMap("bigint", "bigint")
+    states.put_many(pa.array(range(1000), pa.int64()), pa.array(range(1000), pa.int64()), 1)
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                states.write_base(tmp_path / "base")
+                states.write_delta(tmp_path / "delta")
+        except tm.TidemillError as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["base", "delta"]
+    assert len(tm.StateMap.read([tmp_path / "base"])) == len(tm.StateMap.read([tmp_path / "delta"])) == 1000
 
 
 def test_more_keys_than_wait_at_once_are_all_there() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -341,7 +342,7 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     """Under another name first: a reader sees all of a file or none of it."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with hidden.open("wb") as file:
             file.write(data)

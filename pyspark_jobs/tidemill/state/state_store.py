@@ -21,12 +21,10 @@ from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
 from ..schema import is_unnamed, to_arrow
 from ..settings import resolve
 from ..store import ObjectMissing, open_store, probe
+from . import store_head
 from .cache import RunCache, process_cache
 from .columns import MapColumns
 from .versions import Opened, open_map, persist
-
-_LAST = 10**10 - 1
-"""The greatest version that has a name."""
 
 
 class StateStore:
@@ -69,9 +67,8 @@ class StateStore:
 
     @property
     def latest(self) -> int:
-        """The newest version; 0 where nothing was committed yet."""
-        found = [entry.name for entry in self._store.list("versions/")]
-        return self._number(found[-1]) if found else 0
+        """The newest version; 0 where nothing was committed yet, `CorruptState` where the record of one was lost."""
+        return store_head.newest(self._store)
 
     def get(self, version: int) -> StateStoreVersion:
         """Version `version`, open for changes: `InvalidInput` for one that there is not, or that was let go.
@@ -79,7 +76,11 @@ class StateStore:
         A version may be opened any number of times; of all that commit on it the first makes the next version.
         """
         self._probe()
-        return self._open(version, read_only=False)
+        opened = self._open(version, read_only=False)
+        following = names.store_version(version + 1)
+        if self._store.stat(following) is None and self.latest > version and self._store.stat(following) is None:
+            raise self._lost(version + 1)
+        return opened
 
     def getReadOnly(self, version: int) -> StateStoreVersion:
         """Version `version`; what would change it is an error."""
@@ -94,21 +95,21 @@ class StateStore:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise InvalidInput(f"StateStore.maintain: keep is {keep!r}, expected at least 1")
         newest = self.latest
-        known = self._floor()
+        known = store_head.floor(self._store)
         floor = max(known, newest - keep + 1)
         if known < floor:
             self._store.create(names.store_floor(floor), encode(StoreFloor(floor, now_ms())))
         named = {segment.name for version in range(max(floor, 1), newest + 1) for segment in self._segments(version)}
         old = [entry.name for entry in self._store.list("segments/")]
-        gone = [name for name in old if name not in named and self._number(name) <= newest]
+        gone = [name for name in old if name not in named and store_head.number(self._store, name) <= newest]
         for name in gone:
             self._store.delete(name)
         return len(gone)
 
     def _open(self, version: int, read_only: bool) -> StateStoreVersion:
-        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= _LAST:
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= store_head.LAST:
             raise InvalidInput(f"StateStore: version {version!r}, expected a number from 0")
-        floor = self._floor()
+        floor = store_head.floor(self._store)
         if version < floor:
             raise InvalidInput(f"StateStore: version {version} was let go; versions go from {floor} to {self.latest}")
         record = self._record(version) if version else None
@@ -116,17 +117,13 @@ class StateStore:
         return StateStoreVersion(self, version, opened, record.rows_total if record else 0, read_only)
 
     def _record(self, version: int) -> StoreVersion:
-        name = names.store_version(version)
         found = self._read(version)
         if found is None:
             newest = self.latest
             if version > newest:
                 there = f"the newest in {self._store.uri} is {newest}"
                 raise InvalidInput(f"StateStore: there is no version {version}; {there}")
-            raise CorruptState(
-                f"read version {version} in {self._store.uri}: `{name}` is not there, and version {newest} is",
-                hint="restore the object from a backup; nothing starts empty by accident",
-            )
+            raise self._lost(version)
         mine = self._columns.describe()
         if (found.key, found.state) != (mine["key"], mine["value"]):
             raise InvalidInput(
@@ -148,17 +145,12 @@ class StateStore:
     def _segments(self, version: int) -> list[Segment]:
         return self._record(version).segments
 
-    def _floor(self) -> int:
-        entries = [entry.name for entry in self._store.list("floors/")]
-        if not entries:
-            return 0
-        return decode(StoreFloor, self._store.get(entries[-1]), entries[-1]).version
-
-    def _number(self, name: str) -> int:
-        digits = name.rpartition("/")[2][:10]
-        if not digits.isdigit():
-            raise CorruptState(f"list {self._store.uri}: `{name}` is none of its names", hint="move it elsewhere")
-        return int(digits)
+    def _lost(self, version: int) -> CorruptState:
+        name = names.store_version(version)
+        return CorruptState(
+            f"read version {version} in {self._store.uri}: `{name}` is not there, and a newer version is",
+            hint="restore the object from a backup; nothing starts empty by accident",
+        )
 
     def _probe(self) -> None:
         if not self._probed:
@@ -174,6 +166,7 @@ class StateStore:
         unknown: StoreUnavailable | None = None
         try:
             if self._store.create(names.store_version(version), encode(record)):
+                store_head.note(self._store, version)
                 return
         except StoreUnavailable as error:
             unknown = error
@@ -185,6 +178,7 @@ class StateStore:
                 f"commit version {version} in {self._store.uri}: somebody else has made it, of other changes",
                 hint=f"open version {version} and make the changes there",
             )
+        store_head.note(self._store, version)
 
     def __repr__(self) -> str:
         return f"StateStore({self._store.uri!r})"

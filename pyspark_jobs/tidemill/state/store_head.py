@@ -1,0 +1,88 @@
+"""Which versions a `StateStore` has: the newest, the floor, and the hint that tells of a record that was lost.
+
+INVARIANT: what shows that a version was made (hint, floor, a segment of the version after it) and no record of it is
+`CorruptState`: a store never becomes an older or an empty one. CRASH: a version that was never committed may leave a
+segment, one above the newest; nothing else lies above it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from .. import names
+from ..errors import CorruptState, TidemillError
+from ..protocol.codec import decode
+from ..protocol.records import StoreFloor
+from ..store import ObjectMissing, Store
+
+LAST = 10**10 - 1
+"""The greatest version that has a name."""
+
+
+def newest(store: Store) -> int:
+    """The newest version, 0 where there is none; `CorruptState` where there are traces of a newer one."""
+    # INVARIANT: hint and floor are read before the records, which are made before them and never deleted.
+    hint, least = _hint(store), floor(store)
+    found = _last(store, hint)
+    _check(store, found, hint, f"`{names.HEAD_HINT}` says")
+    _check(store, found, least, "`floors/` says")
+    beyond = next(store.list("segments/", start_after=f"segments/{found + 2:010d}"), None)
+    if beyond is not None:
+        made = number(store, beyond.name) - 1
+        found = _last(store, found)  # others may have committed meanwhile
+        _check(store, found, made, f"`{beyond.name}` shows")
+    return found
+
+
+def floor(store: Store) -> int:
+    """The least version that was not let go."""
+    entries = [entry.name for entry in store.list("floors/")]
+    if not entries:
+        return 0
+    found = decode(StoreFloor, store.get(entries[-1]), entries[-1]).version
+    if found != number(store, entries[-1]):
+        raise CorruptState(f"read `{entries[-1]}` in {store.uri}: it says {found}", hint="restore it from a backup")
+    return found
+
+
+def note(store: Store, version: int) -> None:
+    """Leaves the hint that `version` was made; a greater one stays. A hint that cannot be left is no error."""
+    with contextlib.suppress(TidemillError):
+        if _hint(store) < version:
+            store.put_hint(names.HEAD_HINT, json.dumps({"version": version}).encode())
+
+
+def number(store: Store, name: str) -> int:
+    """The number in an object's name."""
+    digits = name.rpartition("/")[2][:10]
+    if not (len(digits) == 10 and digits.isascii() and digits.isdigit()):
+        raise CorruptState(f"list {store.uri}: `{name}` is none of its names", hint="move it elsewhere")
+    return int(digits)
+
+
+def _last(store: Store, known: int) -> int:
+    """The greatest version with a record. Only those from `known` on are listed where there is one."""
+    after = names.store_version(known - 1) if known > 0 else None
+    found = [entry.name for entry in store.list("versions/", start_after=after)]
+    if not found and after is not None:
+        return _last(store, 0)
+    return number(store, found[-1]) if found else 0
+
+
+def _check(store: Store, found: int, made: int, where: str) -> None:
+    if made > found:
+        there = f"the newest record is that of version {found}" if found else "there is no record of any version"
+        raise CorruptState(
+            f"read the newest version in {store.uri}: {where} that version {made} was made, and {there}",
+            hint=f"restore `{names.store_version(made)}` from a backup; nothing starts empty or older by accident",
+        )
+
+
+def _hint(store: Store) -> int:
+    """The version that the hint names, 0 where it is missing or garbage."""
+    try:
+        version = json.loads(store.get(names.HEAD_HINT))["version"]
+    except (ObjectMissing, ValueError, TypeError, KeyError, RecursionError):
+        return 0
+    return version if type(version) is int and 0 <= version <= LAST else 0

@@ -1,0 +1,139 @@
+"""A `tm.StateStore` whose records were lost, damaged or swapped: `CorruptState`, never an older or an empty store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import CorruptState, InvalidInput
+
+VERSIONS = 4
+
+
+def store_at(root: Path) -> tm.StateStore:
+    return tm.StateStore(str(root), "counts", 0, key="string", state="bigint")
+
+
+def commit(root: Path, version: int, state: int) -> int:
+    opened = store_at(root).get(version)
+    opened.put(f"key-{version}", state)
+    return opened.commit()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for version in range(VERSIONS):
+        commit(tmp_path, version, version)
+    return tmp_path / "stores/counts/00000"
+
+
+def record(folder: Path, version: int) -> Path:
+    return folder / f"versions/{version:010d}.json"
+
+
+def without_hint(folder: Path) -> None:
+    (folder / "head.json").unlink()
+
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "the last record": lambda folder: record(folder, VERSIONS).unlink(),
+    "all records": lambda folder: shutil.rmtree(folder / "versions"),
+    "the last two records and the hint": lambda folder: [
+        *(record(folder, version).unlink() for version in (VERSIONS - 1, VERSIONS)),
+        without_hint(folder),
+    ],
+    "all records and the hint": lambda folder: [shutil.rmtree(folder / "versions"), without_hint(folder)],
+    "all records and segments": lambda folder: [shutil.rmtree(folder / part) for part in ("versions", "segments")],
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_lost_is_neither_an_older_store_nor_an_empty_one(folder: Path, tmp_path: Path, loss: str) -> None:
+    LOSSES[loss](folder)
+    left = len(list((folder / "versions").glob("*"))) if (folder / "versions").exists() else 0
+    store = store_at(tmp_path)
+    with pytest.raises(CorruptState, match=r"was made, and (there is no|the newest) record") as raised:
+        _ = store.latest
+    assert "restore `versions/" in str(raised.value)
+    for call in (lambda: store.get(left), lambda: store.get(VERSIONS), lambda: store.maintain(keep=1)):
+        with pytest.raises(CorruptState):
+            call()
+    assert not record(folder, left + 1).exists()  # and no version is made anew
+
+
+def test_without_the_last_record_and_the_hint_floor_and_segments_tell(folder: Path, tmp_path: Path) -> None:
+    store_at(tmp_path).maintain(keep=1)
+    without_hint(folder)
+    record(folder, VERSIONS).unlink()
+    with pytest.raises(CorruptState, match=r"`floors/` says that version 4 was made, and the newest record .* 3"):
+        store_at(tmp_path).get(VERSIONS - 1)
+
+
+def test_a_record_amid_the_versions_is_missed_by_who_would_make_it_again(folder: Path, tmp_path: Path) -> None:
+    record(folder, 2).unlink()
+    assert store_at(tmp_path).latest == VERSIONS
+    for version in (1, 2):
+        with pytest.raises(CorruptState, match=r"`versions/0000000002.json` is not there, and a newer version is"):
+            store_at(tmp_path).get(version)
+
+
+@pytest.mark.parametrize("hint", [None, b"", b"\xff\x00", b'{"version": "4"}', b'{"version": -1}', b'{"version": 1}'])
+def test_a_hint_that_is_gone_garbage_or_old_changes_nothing(folder: Path, tmp_path: Path, hint: bytes | None) -> None:
+    without_hint(folder)
+    if hint is not None:
+        (folder / "head.json").write_bytes(hint)
+    store = store_at(tmp_path)
+    assert store.latest == VERSIONS
+    assert dict(store.get(VERSIONS).iterator()) == {f"key-{version}": version for version in range(VERSIONS)}
+    assert commit(tmp_path, VERSIONS, 4) == VERSIONS + 1
+    assert store.latest == VERSIONS + 1
+    record(folder, VERSIONS + 1).unlink()
+    with pytest.raises(CorruptState, match=r"`head\.json` says that version 5 was made"):
+        _ = store.latest
+
+
+def test_the_hint_is_never_lowered(folder: Path, tmp_path: Path) -> None:
+    before = (folder / "head.json").read_bytes()
+    assert commit(tmp_path, 1, 1) == 2  # the same changes again
+    assert (folder / "head.json").read_bytes() == before == b'{"version": 4}'
+
+
+def test_a_damaged_floor_is_told_of(folder: Path, tmp_path: Path) -> None:
+    assert store_at(tmp_path).maintain(keep=2) >= 0
+    (floor,) = (folder / "floors").iterdir()
+    data = floor.read_bytes()
+    for damaged in (b"", data[:-3], data.replace(b"3", b"1", 1)):
+        floor.write_bytes(damaged)
+        for call in (lambda: store_at(tmp_path).latest, lambda: store_at(tmp_path).get(VERSIONS)):
+            with pytest.raises(CorruptState):
+                call()
+    floor.unlink()
+    floor.with_name("0000000002.json").write_bytes(data)
+    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` .* it says 3"):
+        store_at(tmp_path).get(VERSIONS)
+    floor.with_name("0000000002.json").rename(floor)
+    assert store_at(tmp_path).get(VERSIONS).get("key-3") == 3
+
+
+def test_a_record_that_was_copied_over_another_is_told_of(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(record(folder, 1), record(folder, VERSIONS))
+    with pytest.raises(CorruptState, match="it says that it is version 1"):
+        store_at(tmp_path).get(VERSIONS)
+
+
+@pytest.mark.parametrize("crashed", [1, VERSIONS + 1])
+def test_a_segment_of_a_commit_that_never_was_is_no_damage(tmp_path: Path, crashed: int) -> None:
+    for version in range(crashed - 1):
+        commit(tmp_path, version, version)
+    segments = tmp_path / "stores/counts/00000/segments"
+    segments.mkdir(parents=True, exist_ok=True)
+    (segments / f"{crashed:010d}-0123456789abcdef.parquet").write_bytes(b"torn")
+    assert store_at(tmp_path).latest == crashed - 1
+    assert commit(tmp_path, crashed - 1, 7) == crashed
+    assert store_at(tmp_path).getReadOnly(crashed).get(f"key-{crashed - 1}") == 7
+    with pytest.raises(InvalidInput, match=f"there is no version {crashed + 1}"):
+        store_at(tmp_path).get(crashed + 1)

@@ -6,6 +6,7 @@ INVARIANT: the conditional create of a version's record is the whole commit; a v
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -185,7 +186,10 @@ class StateStore:
 
 
 class StateStoreVersion:
-    """One version of a `StateStore`, and the changes made to it. Nobody else sees them before `commit()`."""
+    """One version of a `StateStore`, and the changes made to it. Nobody else sees them before `commit()`.
+
+    Threads may share it. A change waits while another thread commits: then it is refused, or made if the commit failed.
+    """
 
     def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
         self._of = of
@@ -195,6 +199,8 @@ class StateStoreVersion:
         self._read_only = read_only
         self._ended = "it is read-only" if read_only else None
         self._committed = False
+        # INVARIANT: what was put without an error before a commit is in it. A key's own code may call back: re-entrant.
+        self._changing = threading.RLock()
         self.version = version
         """The version that was opened."""
 
@@ -204,13 +210,15 @@ class StateStoreVersion:
 
     def put(self, key: Any, state: Any) -> None:
         """Sets the state of `key`. None as a state is refused."""
-        self._check("put")
-        self._single.put(key, state, 0)  # the contract knows no times, and equal changes make equal segments
+        with self._changing:
+            self._check("put")
+            self._single.put(key, state, 0)  # the contract knows no times, and equal changes make equal segments
 
     def remove(self, key: Any) -> None:
         """Takes the key out; an unknown one is no error."""
-        self._check("remove")
-        self._single.remove(key)
+        with self._changing:
+            self._check("remove")
+            self._single.remove(key)
 
     def iterator(self) -> Iterator[tuple[Any, Any]]:
         """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes."""
@@ -222,9 +230,11 @@ class StateStoreVersion:
         `Fenced` where somebody else has made it of other changes; the same changes (a task that was run twice) are the
         same version. `StoreUnavailable`: unknown; commit again. After it, and after `abort`, nothing can be changed.
         """
-        self._check("commit")
-        self._of._commit(self._opened, self._map, self.version + 1, self._rows_total + self._map.live_change())
-        self._ended, self._committed = "it was committed", True
+        with self._changing:
+            self._check("commit")
+            after = self._map
+            self._of._commit(self._opened, after, self.version + 1, self._rows_total + after.live_change())
+            self._ended, self._committed = "it was committed", True
         return self.version + 1
 
     def abort(self) -> None:
@@ -234,9 +244,10 @@ class StateStoreVersion:
         """
         if self._read_only:
             return
-        self._check("abort")
-        self._single = SingleKeys(self._of._codec, self._opened.map.copy())
-        self._ended = "it was aborted"
+        with self._changing:
+            self._check("abort")
+            self._single = SingleKeys(self._of._codec, self._opened.map.copy())
+            self._ended = "it was aborted"
 
     @property
     def hasCommitted(self) -> bool:

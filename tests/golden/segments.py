@@ -1,5 +1,7 @@
 """Golden segments of format 1: what was written once, and the rows that must be read from them.
 
+Those of `FOLDER` were written before footers had a checksum, those of `SEALED` since then.
+
 `python -m tests.golden.segments` writes those that are missing. None is ever written again.
 """
 
@@ -17,6 +19,7 @@ import pyarrow as pa
 from tidemill._native import MapSchema, Run, StateMap
 
 FOLDER = Path(__file__).parent / "segments-1"
+SEALED = Path(__file__).parent / "segments-1-sealed"
 AT = datetime(2024, 2, 29, 12, 30, 0, 123456)
 NOTHING = pa.schema([])
 
@@ -98,25 +101,7 @@ CORRUPT = [
     ("many-rows", "row group 0 has 4 rows, expected 9"),
     ("other-hashes", "row group 0 has the key hashes"),
 ]
-
-
-def _spoiled(name: str, good: bytes) -> bytes:
-    data = bytearray(good)
-    footer = good.rindex(b"tidemill.row_groups")
-    if name == "truncated":
-        return good[:-1]
-    if name == "half":
-        return good[: len(good) // 2]
-    if name == "flipped":
-        data[40] ^= 1
-    elif name == "other-format":
-        data[good.rindex(b"tidemill.format") + len("tidemill.format") + 2] = ord("2")
-    elif name == "many-rows":
-        data[good.index(b"4 ", footer)] = ord("9")
-    else:
-        place = good.index(b" ", good.index(b" ", footer) + 1) + 1
-        data[place : place + 16] = b"0" * 16
-    return bytes(data)
+"""Damaged ones in `FOLDER`, and why each is refused."""
 
 
 def comparable(cell: Any) -> str:
@@ -130,15 +115,17 @@ def comparable(cell: Any) -> str:
 
 
 def main() -> None:
-    """Writes what is missing."""
-    FOLDER.mkdir(exist_ok=True)
+    """Writes what is missing; nothing is missing in `FOLDER`, nor can it be written any more."""
+    SEALED.mkdir(exist_ok=True)
     for name, make in GOOD.items():
-        if not (FOLDER / f"{name}.parquet").exists():
-            (FOLDER / f"{name}.parquet").write_bytes(make()[1].write())
-    good = (FOLDER / "every-type.parquet").read_bytes()
-    for name, _ in CORRUPT:
-        if not (FOLDER / f"{name}.parquet").exists():
-            (FOLDER / f"{name}.parquet").write_bytes(_spoiled(name, good))
+        _once(SEALED / f"{name}.parquet", make()[1].write())
+    good = (SEALED / "every-type.parquet").read_bytes()
+    _once(SEALED / "other-footer.parquet", good.replace(b"tidemill version 1", b"tidemill version 9"))
+
+
+def _once(file: Path, data: bytes) -> None:
+    if not file.exists():
+        file.write_bytes(data)
 
 
 if __name__ == "__main__":

@@ -21,12 +21,20 @@ FOLDER = segments.FOLDER
 @pytest.mark.parametrize("name", segments.GOOD)
 def test_a_golden_segment_is_read_and_written_as_ever(name: str) -> None:
     schema, run = segments.GOOD[name]()
-    data = (FOLDER / f"{name}.parquet").read_bytes()
-    found = Run.read(schema, data, name)
-    assert [segments.comparable(row) for row in found.rows().to_pylist()] == [
-        segments.comparable(row) for row in run.rows().to_pylist()
-    ]
-    assert found.write() == data
+    for folder in (FOLDER, segments.SEALED):
+        data = (folder / f"{name}.parquet").read_bytes()
+        found = Run.read(schema, data, name)
+        assert [segments.comparable(row) for row in found.rows().to_pylist()] == [
+            segments.comparable(row) for row in run.rows().to_pylist()
+        ]
+        assert found.write() == (segments.SEALED / f"{name}.parquet").read_bytes()
+
+
+def test_a_golden_segment_whose_footer_was_changed_is_refused() -> None:
+    schema, _ = segments.GOOD["every-type"]()
+    data = (segments.SEALED / "other-footer.parquet").read_bytes()
+    with pytest.raises(CorruptState, match="its footer does not have the checksum"):
+        Run.read(schema, data, "other-footer")
 
 
 @pytest.mark.parametrize(("name", "why"), segments.CORRUPT)

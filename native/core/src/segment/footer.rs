@@ -1,9 +1,11 @@
 //! What a segment's footer says beside Parquet's own words: format, key widths, and each row group's bounds.
 //!
 //! Key-value metadata: `tidemill.format`, `tidemill.key_columns`, `tidemill.sub_key_columns`, and
-//! `tidemill.row_groups`, one line a row group: rows, bytes, least hash, greatest hash, checksum (the last three hex).
+//! `tidemill.row_groups`, one line a row group: rows, bytes, least hash, greatest hash, checksum (the last three hex); and
+//! `tidemill.footer`, the checksum of all that stands behind the row groups, taken while it was sixteen zeros itself.
 
 use parquet::file::metadata::KeyValue;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::schema::MapSchema;
 
@@ -12,6 +14,9 @@ const FORMAT_KEY: &str = "tidemill.format";
 const KEY_COLUMNS: &str = "tidemill.key_columns";
 const SUB_KEY_COLUMNS: &str = "tidemill.sub_key_columns";
 const ROW_GROUPS: &str = "tidemill.row_groups";
+const FOOTER: &str = "tidemill.footer";
+/// What stands in the place of the footer's checksum while that is taken.
+const UNSEALED: &str = "0000000000000000";
 
 /// What is known of a row group without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +38,39 @@ pub(super) fn entries(schema: &MapSchema, groups: &[RowGroup]) -> Vec<KeyValue> 
         KeyValue::new(KEY_COLUMNS.into(), schema.key.len().to_string()),
         KeyValue::new(SUB_KEY_COLUMNS.into(), schema.sub_key.len().to_string()),
         KeyValue::new(ROW_GROUPS.into(), lines.join("\n")),
+        KeyValue::new(FOOTER.into(), UNSEALED.to_owned()),
     ]
+}
+
+/// Puts the checksum of the footer into it: `footer` is all behind the row groups. `None`: it has no place for one.
+pub(super) fn seal(footer: &mut [u8]) -> Option<()> {
+    let place = place_of(footer, UNSEALED)?;
+    let sum = format!("{:016x}", xxh3_64(footer));
+    footer[place..place + sum.len()].copy_from_slice(sum.as_bytes());
+    Some(())
+}
+
+/// Whether the footer has the checksum that it tells. Files of before there was one tell none.
+pub(super) fn check_seal(footer: &[u8], entries: Option<&Vec<KeyValue>>) -> Result<(), String> {
+    let told = entries.into_iter().flatten().find(|entry| entry.key == FOOTER);
+    let Some(told) = told.map(|entry| entry.value.as_deref().unwrap_or_default()) else { return Ok(()) };
+    let mut unsealed = footer.to_vec();
+    if told.len() == UNSEALED.len()
+        && let Some(place) = place_of(footer, told)
+    {
+        unsealed[place..place + told.len()].copy_from_slice(UNSEALED.as_bytes());
+    }
+    match format!("{:016x}", xxh3_64(&unsealed)) == told {
+        true => Ok(()),
+        false => Err(format!("its footer does not have the checksum `{told}`")),
+    }
+}
+
+/// Where the value of the entry `FOOTER`, which is the last one, stands.
+fn place_of(footer: &[u8], value: &str) -> Option<usize> {
+    let name = footer.windows(FOOTER.len()).rposition(|window| window == FOOTER.as_bytes())?;
+    let place = footer[name..].windows(value.len()).position(|window| window == value.as_bytes())?;
+    Some(name + place)
 }
 
 /// The row groups that `entries` tell, or what is wrong with them.

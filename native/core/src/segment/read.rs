@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use parquet::errors::ParquetError;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::footer::{RowGroup, parse};
+use super::footer::{RowGroup, check_seal, parse};
 use super::numbers::numbers;
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -43,8 +43,10 @@ pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRu
 
 fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
     let metadata = open(&schema.columns(), &data)?;
-    let groups = parse(schema, metadata.metadata().file_metadata().key_value_metadata())?;
-    check_groups(&groups, &metadata, &data)?;
+    let entries = metadata.metadata().file_metadata().key_value_metadata();
+    let groups = parse(schema, entries)?;
+    let end = check_groups(&groups, &metadata, &data)?;
+    check_seal(&data[end..], entries)?;
     let batch = rows(metadata, data, &groups)?;
     let run = sorted(schema, &batch)?;
     check_hash_bounds(&groups, run.hashes())?;
@@ -63,7 +65,8 @@ fn open(columns: &SchemaRef, data: &Bytes) -> Verdict<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(not_parquet)
 }
 
-fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Bytes) -> Verdict<()> {
+/// Where the row groups end, which are as they should be.
+fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Bytes) -> Verdict<usize> {
     let found = metadata.metadata().row_groups();
     if found.len() != groups.len() {
         return Err(format!("it has {} row groups, expected {}", found.len(), groups.len()));
@@ -83,7 +86,7 @@ fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Byte
         }
         start += group.bytes;
     }
-    Ok(())
+    Ok(start)
 }
 
 /// All columns of the file: numbers by ourselves, the others by the Parquet decoder.
@@ -100,6 +103,12 @@ fn rows(metadata: ArrowReaderMetadata, data: Bytes, groups: &[RowGroup]) -> Verd
     let others = others(metadata, data, left, total)?;
     if others.num_rows() != total {
         return Err(format!("it holds {} rows, expected {total}", others.num_rows()));
+    }
+    for (field, column) in others.schema().fields().iter().zip(others.columns()) {
+        // Parquet may say that a map's keys can be null; Arrow's readers trust that none is.
+        if column.data_type().is_nested() {
+            column.to_data().validate_full().map_err(|error| format!("column `{}`: {error}", field.name()))?;
+        }
     }
     let mut others = others.columns().iter();
     let columns = columns.into_iter().map(|column| column.or_else(|| others.next().cloned()));

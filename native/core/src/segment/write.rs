@@ -9,7 +9,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ROW_GROUP_ROWS;
-use super::footer::{RowGroup, entries};
+use super::footer::{RowGroup, entries, seal};
 use crate::error::{Error, Result};
 use crate::run::SortedRun;
 
@@ -43,7 +43,9 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
     for entry in entries(run.schema(), &groups) {
         writer.append_key_value_metadata(entry);
     }
-    writer.into_inner()
+    let mut data = writer.into_inner()?;
+    seal(&mut data[written..]).ok_or_else(|| ParquetError::General("the footer has lost its checksum".into()))?;
+    Ok(data)
 }
 
 fn properties(batch: &RecordBatch) -> std::result::Result<WriterProperties, ParquetError> {

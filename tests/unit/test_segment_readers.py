@@ -58,7 +58,7 @@ def test_a_flipped_bit_in_any_byte_of_a_row_group_is_found() -> None:
 @pytest.mark.parametrize("name", segments.GOOD)
 def test_duckdb_reads_a_segment(name: str) -> None:
     rows = segments.GOOD[name]()[1].rows()
-    found = duckdb.sql(f"SET TimeZone = 'UTC'; FROM read_parquet('{FOLDER / name}.parquet')").to_arrow_table()
+    found = duckdb.sql(f"SET TimeZone = 'UTC'; FROM read_parquet('{segments.SEALED / name}.parquet')").to_arrow_table()
     assert found.column_names == rows.schema.names
     for column in rows.schema.names:
         expected = rows.column(column).to_pylist()
@@ -70,7 +70,7 @@ def test_duckdb_reads_a_segment(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in segments.GOOD if name != "nested-keys"])
 def test_polars_reads_a_segment(name: str) -> None:
     rows = segments.GOOD[name]()[1].rows()
-    found = polars.read_parquet(FOLDER / f"{name}.parquet")
+    found = polars.read_parquet(segments.SEALED / f"{name}.parquet")
     assert found.columns == rows.schema.names
     for column in rows.schema.names:
         expected = rows.column(column).to_pylist()

@@ -192,11 +192,17 @@ class StateMap:
         _write(Path(path), self._map.base().write())
 
     @classmethod
-    def read(cls, paths: Sequence[str | os.PathLike[str]], key: Any = None, state: Any = None) -> StateMap:
+    def read(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        key: Any = None,
+        state: Any = None,
+        delta_chain_threshold: int = 20,
+    ) -> StateMap:
         """The map of these segments: a base first, then deltas from the oldest to the newest.
 
         Without `key` and `state` the schemas are those of the files, where a single column called `key` (or `state`) is
-        taken for one without a name.
+        taken for one without a name. A file does not keep `delta_chain_threshold`.
 
         `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas.
         """
@@ -208,18 +214,23 @@ class StateMap:
         first, data = read[0]
         in_file = _columns(first, data)
         found = [schema.field(0).type if unnamed else schema for schema, unnamed in in_file]
-        made = cls(found[0] if key is None else key, found[1] if state is None else state)
-        for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
-            if expected.names != schema.names or expected.types != schema.types:
-                asked = f"asked for as ({_listed(expected)})"
-                raise InvalidInput(f"StateMap.read: {first} has ({_listed(schema)}), {asked}")
+        try:
+            own = cls(*found)
+        except InvalidInput as error:
+            raise _no_segment(first, error) from error
         runs = []
         for path, data in read:
             if _columns(path, data) != in_file:
                 raise InvalidInput(
                     f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
                 )
-            runs.append(Run.read(made._schema, data, str(path)))
+            runs.append(Run.read(own._schema, data, str(path)))
+        asked_key, asked_state = found[0] if key is None else key, found[1] if state is None else state
+        made = cls(asked_key, asked_state, delta_chain_threshold)
+        for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
+            if expected.names != schema.names or expected.types != schema.types:
+                wanted = f"asked for as ({_listed(expected)})"
+                raise InvalidInput(f"StateMap.read: {first} has ({_listed(schema)}), {wanted}")
         made._hold(EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES))
         return made
 
@@ -318,12 +329,16 @@ def _columns(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.
         file = pq.ParquetFile(pa.BufferReader(data))
         schema, metadata = file.schema_arrow, file.metadata.metadata or {}
         width = int(metadata[b"tidemill.key_columns"])
-    except (pa.ArrowException, KeyError, ValueError) as error:
-        raise CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file") from error
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise _no_segment(path, error) from error
     fields = [field.with_nullable(True) for field in schema]
     key = pa.schema(fields[:width])
     state = pa.schema(fields[width : len(fields) - len(SYSTEM_COLUMNS)])
     return (key, _is_bare(key, _KEY)), (state, _is_bare(state, _STATE))
+
+
+def _no_segment(path: Path, error: Exception) -> CorruptState:
+    return CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file")
 
 
 def _is_bare(columns: pa.Schema, name: str) -> bool:

@@ -66,15 +66,16 @@ class StateMap:
 
     @classmethod
     def empty(cls, key: Any, state: Any) -> StateMap:
-        """The empty map: it has nothing, and `put` raises `InvalidInput`. `copy()` is one that can be written.
+        """The empty map: `put` raises `InvalidInput`, `remove` does nothing, and `copy()` gives the same map.
 
-        Spark: `EmptyStateMap`.
+        Spark: `EmptyStateMap`. A file holds rows and not whose they are: read back, it is a map that takes states.
 
-        >>> StateMap.empty("string", "bigint").get("ann") is None
-        True
+        >>> nothing = StateMap.empty("string", "bigint")
+        >>> nothing.get("ann") is None, nothing.copy() is nothing
+        (True, True)
         """
         made = cls(key, state)
-        made._refuses = "the empty state map takes no states: write to its copy()"
+        made._refuses = "the empty state map takes no states: make a map that does with StateMap(key, state)"
         return made
 
     # Single keys.
@@ -91,8 +92,8 @@ class StateMap:
 
     def remove(self, key: Any) -> None:
         """Takes the key out of this version. An unknown key is no error."""
-        self._check_writable()
-        self._single.remove(key)
+        if self._refuses is None:
+            self._single.remove(key)
 
     def __contains__(self, key: Any) -> bool:
         """Whether the key has a state."""
@@ -141,15 +142,18 @@ class StateMap:
 
     def remove_many(self, keys: Any) -> None:
         """Takes all `keys` out of this version; unknown ones are no error."""
-        self._check_writable()
-        self._map.remove_many(self._batch(keys, self._key, "keys"))
+        batch = self._batch(keys, self._key, "keys")
+        if self._refuses is None:
+            self._map.remove_many(batch)
 
     # Versions.
 
     def copy(self) -> StateMap:
         """A new version over this one, which stays as it is; costs the same for any number of keys."""
+        if self._refuses is not None:
+            return self
         made = StateMap.__new__(StateMap)
-        made.__dict__.update(self.__dict__, _refuses=None)
+        made.__dict__.update(self.__dict__)
         made._hold(self._map.next_version())
         return made
 

@@ -198,6 +198,30 @@ def test_a_chain_twice_the_threshold_is_compacted(tmp_path: Path) -> None:
     assert (read.delta_chain_length, read.should_compact, whole(read)) == (0, False, whole(states))
 
 
+def test_thousands_of_copies_are_few_runs(tmp_path: Path) -> None:
+    states, model = numbers(), dict[int, tuple[int, int]]()
+    kept: list[tuple[tm.StateMap, dict[int, tuple[int, int]]]] = []
+    for version in range(2_000):
+        if version % 5 == 4:
+            states.remove(version % 13)
+            model.pop(version % 13, None)
+        else:
+            states.put(version % 300, version, version)
+            model[version % 300] = (version, version)
+        assert states.delta_chain_length == version
+        assert len(states._map.runs()) <= 9  # at most eight, and what was changed since
+        if version % 100 == 0:
+            kept.append((states, dict(model)))
+        states = states.copy()
+        assert (states.delta_chain_length, len(states._map.runs()) <= 8) == (version, True)
+    assert states.should_compact
+    for older, expected in [*kept, (states, model)]:
+        assert whole(older) == {(key, *cell) for key, cell in expected.items()}
+    states.put(7, -1, 3_000)
+    states.write_delta(tmp_path / "delta.parquet")
+    assert whole(tm.StateMap.read(tmp_path / "delta.parquet")) == {(7, -1, 3_000)}  # what this version changed alone
+
+
 def test_the_threshold_is_20_where_none_is_given() -> None:
     states = numbers()
     for version in range(21):

@@ -35,6 +35,8 @@ pub struct StateMap {
     /// Oldest first; the first `opened` are what it was opened with, the others are changes.
     runs: Vec<SortedRun>,
     opened: usize,
+    /// How many runs there would be of `opened` if none of versions had been merged.
+    versions: usize,
 }
 
 impl StateMap {
@@ -49,7 +51,7 @@ impl StateMap {
             )));
         }
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
-        Ok(Self { schema, range, opened: runs.len(), runs })
+        Ok(Self { schema, range, opened: runs.len(), versions: runs.len(), runs })
     }
 
     /// Its columns.

@@ -2,7 +2,7 @@
 
 use arrow_array::new_empty_array;
 
-use super::{Rows, StateMap};
+use super::{Rows, StateMap, merge_count};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
@@ -26,10 +26,11 @@ impl StateMap {
         &self.runs
     }
 
-    /// How many layers lie over the oldest: those that it was opened with, and the changes since then as one.
+    /// How many layers lie over the oldest: those that it was opened with, those of the versions before it, merged since
+    /// or not, and the changes since then as one.
     #[must_use]
     pub fn deltas(&self) -> usize {
-        (self.opened + usize::from(self.runs.len() > self.opened)).saturating_sub(1)
+        (self.versions + usize::from(self.runs.len() > self.opened)).saturating_sub(1)
     }
 
     /// All live rows in one run, without tombstones.
@@ -47,9 +48,24 @@ impl StateMap {
     }
 
     /// A new version over this one, which stays as it is: what was changed so far is one run of it, and no change.
+    ///
+    /// Runs are merged by the tier rule, so that however many versions there were a look-up visits few of them.
     pub fn next_version(&self) -> Result<Self> {
-        let opened = self.runs[..self.opened].iter().cloned();
-        let runs: Vec<SortedRun> = opened.chain(self.delta()?).collect();
-        Ok(Self { schema: self.schema.clone(), range: self.range, opened: runs.len(), runs })
+        let mut runs = self.runs[..self.opened].to_vec();
+        let mut versions = self.versions;
+        if let Some(delta) = self.delta()? {
+            runs.push(delta);
+            versions += 1;
+            let rows: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
+            let merged = runs.split_off(runs.len() - merge_count(&rows));
+            if merged.len() == 1 {
+                runs.extend(merged);
+            } else {
+                let tombstones = if runs.is_empty() { Tombstones::Drop } else { Tombstones::Keep };
+                runs.push(run::merge(&merged, self.range, tombstones)?);
+            }
+        }
+        runs.retain(|run| !run.is_empty());
+        Ok(Self { schema: self.schema.clone(), range: self.range, opened: runs.len(), versions, runs })
     }
 }

@@ -87,6 +87,25 @@ fn a_refreshed_deadline_is_not_due_by_the_old_one() {
     assert_eq!(map.due(i64::MAX).unwrap().updated_at.len(), 0);
 }
 
+#[test]
+fn many_versions_are_few_runs_and_are_counted_one_by_one() {
+    let (mut map, mut older) = (empty(), Vec::new());
+    for number in 0..200 {
+        let row = if number % 7 == 6 { remove(1) } else { put(number % 4, number as i64, Some(number as i64)) };
+        map.change(&changes(&[row])).unwrap();
+        assert_eq!((map.deltas(), map.runs().len() <= 9), (number, true));
+        older.push((map.len(), map.scan().unwrap().deadline, map.clone()));
+        map = map.next_version().unwrap();
+        assert_eq!((map.deltas(), map.runs().len() <= 8), (number, true));
+        assert!(map.delta().unwrap().is_none());
+        assert_eq!((map.len(), map.scan().unwrap().deadline), (older[number].0, older[number].1.clone()));
+        assert_eq!(map.next_deadline(), older[number].1.iter().flatten().min().copied());
+    }
+    for (rows, deadlines, version) in older {
+        assert_eq!((version.len(), version.scan().unwrap().deadline), (rows, deadlines));
+    }
+}
+
 /// Armed rows of whole-number keys, key by key.
 fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
     let (keys, deadline): (Vec<_>, Vec<_>) = rows.unzip();

@@ -90,7 +90,8 @@ impl<'a, 'py> Calls<'a, 'py> {
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
         let chunk = self.visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk);
-        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
+        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
+        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
         self.state.lend(&key, place, self.visit);
         let at = Place { key: &key, chunk };
         self.call(number, at, rows).map_err(|error| match error {
@@ -107,14 +108,6 @@ impl<'a, 'py> Calls<'a, 'py> {
         self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;
         self.returned.arm(left.deadline);
         Ok(())
-    }
-
-    /// One column: the scalar; several: a tuple.
-    fn key(&self, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        match self.keys.as_slice() {
-            [only] => only.get(self.py, place, &self.of.user.zone),
-            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.user.zone)?.into_any()),
-        }
     }
 
     /// The call, and all rows that it gives: a generator runs until it ends.

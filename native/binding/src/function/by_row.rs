@@ -93,7 +93,8 @@ impl<'a, 'py> Calls<'a, 'py> {
 
     fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
         let place = number as usize;
-        let key = self.key(place).map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
+        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
+        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
         let exists = self.visit.exists[place];
         let current = if exists { Current::Stored(place) } else { Current::Absent };
         let is_timing_out = self.visit.timing_out;
@@ -115,14 +116,6 @@ impl<'a, 'py> Calls<'a, 'py> {
         let current = lent.map_or(Current::Absent, |lent| lent.current);
         let shapes = (&self.of.user.state.shape, &self.of.user.output);
         self.returned.settle(self.py, number, shapes, exists, &current).map_err(external)
-    }
-
-    /// One column: the scalar; several: a tuple.
-    fn key(&self, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        match self.keys.as_slice() {
-            [only] => only.get(self.py, place, &self.of.user.zone),
-            columns => Ok(Decoder::tuple(columns, self.py, place, &self.of.user.zone)?.into_any()),
-        }
     }
 
     fn call(

@@ -68,6 +68,15 @@ impl Decoder {
         PyTuple::new(py, columns.iter().map(|column| Cell { column, row, zone }))
     }
 
+    /// Cell `row` as a key that functions see: of one column the scalar, of several a tuple.
+    #[inline]
+    pub(crate) fn key<'py>(columns: &[Self], py: Python<'py>, row: usize, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
+        match columns {
+            [only] => only.get(py, row, zone),
+            columns => Ok(Self::tuple(columns, py, row, zone)?.into_any()),
+        }
+    }
+
     /// Cell `row` of each column, as an object of the record.
     pub(crate) fn record<'py>(
         columns: &[Self],

@@ -7,13 +7,14 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Schema};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use crate::arrow_checks::{check_depth, check_nulls, check_structure};
 use crate::error::invalid;
 
 const SCHEMA: &CStr = c"arrow_schema";
@@ -32,7 +33,7 @@ pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     }
     #[expect(unsafe_code, reason = "the capsule's name says that it holds an ArrowSchema, which lives as long as it")]
     let schema = unsafe { pointer.as_ref() };
-    Schema::try_from(schema).map_err(|error| refused(object.py(), &error))
+    check_depth(schema).and_then(|()| Schema::try_from(schema)).map_err(|error| refused(object.py(), &error))
 }
 
 /// `schema` as a `pyarrow.Schema`.
@@ -92,9 +93,19 @@ fn data_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
         return Err(invalid(py, "cannot take Arrow data from capsules that somebody else has taken it from"));
     }
     #[expect(unsafe_code, reason = "the capsules' names say what they hold; `from_raw` takes the array out of its own")]
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
-    let mut data = data.map_err(|error| refused(object.py(), &error))?;
+    let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+    let mut data = imported(array, schema).map_err(|error| refused(object.py(), &error))?;
     data.align_buffers(); // other producers align 128-bit numbers to 8 bytes only
+    Ok(data)
+}
+
+fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<ArrayData, ArrowError> {
+    check_depth(schema)?;
+    let data_type = DataType::try_from(schema)?;
+    check_structure(&data_type, &array)?;
+    #[expect(unsafe_code, reason = "it has the children and buffers of its type; what lies in them is believed")]
+    let data = unsafe { from_ffi_and_data_type(array, data_type) }?;
+    check_nulls(&data)?;
     Ok(data)
 }
 

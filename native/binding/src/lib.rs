@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 pub(crate) mod arrow;
+mod arrow_checks;
 mod caller;
 mod codec;
 pub(crate) mod error;

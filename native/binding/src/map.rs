@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use tidemill_core::schema::{DEADLINE, UPDATED_AT, time_type};
-use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, SortedRun, StateMap};
+use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, SortedRun, StateMap, offsets};
 
 use crate::arrow::{array_in, array_out, batch, batch_in, batch_out};
 use crate::error::Raise;
@@ -208,9 +208,9 @@ fn changes_of_keys(schema: &MapSchema, keys: &RecordBatch, updated_ms: i64) -> R
         keys: key.to_vec(),
         sub_keys: sub_key.to_vec(),
         values: Vec::new(),
-        updated_at: vec![updated_ms; rows],
-        deadline: vec![None; rows],
-        deleted: vec![false; rows],
+        updated_at: offsets::filled(updated_ms, rows)?,
+        deadline: offsets::filled(None, rows)?,
+        deleted: offsets::filled(false, rows)?,
     })
 }
 

@@ -15,6 +15,15 @@ pub fn check(total: usize) -> Result<()> {
     check_at_most(total, MOST)
 }
 
+/// `rows` times `value`; `InvalidInput` where there is no memory for so many, which a caller's columns of nothing may claim.
+pub fn filled<T: Clone>(value: T, rows: usize) -> Result<Vec<T>> {
+    let mut made = Vec::new();
+    let no_room = |_| Error::InvalidInput(format!("there is no memory for {rows} rows at once\nhint: hand over fewer"));
+    made.try_reserve_exact(rows).map_err(no_room)?;
+    made.resize(rows, value);
+    Ok(made)
+}
+
 /// Where parts of these lengths end.
 pub(crate) fn of_lengths(lengths: impl Iterator<Item = usize> + Clone) -> Result<OffsetBuffer<i32>> {
     check(lengths.clone().fold(0, usize::saturating_add))?;
@@ -58,6 +67,16 @@ mod tests {
 
     use super::*;
     use crate::run::{Pick, gather};
+
+    #[test]
+    fn rows_that_no_memory_holds_are_one_clear_error() {
+        assert_eq!(filled(7, 2).unwrap(), [7, 7]);
+        let refused = filled(0_u64, 1 << 60).unwrap_err();
+        assert!(
+            matches!(&refused, Error::InvalidInput(text) if text.starts_with("there is no memory for")),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn what_does_not_fit_is_an_error_that_says_so() {

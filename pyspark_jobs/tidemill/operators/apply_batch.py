@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import is_unnamed, matching, one_batch, to_arrow
+from ..schema import checked, is_unnamed, matching, one_batch, to_arrow
 from ..state.columns import MapColumns
 from .contract import Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
@@ -224,7 +224,8 @@ class ApplyBatch(Handle):
         if isinstance(made, tuple) and len(made) == 2:
             after, output = made
             if isinstance(after, pa.Table) and (output is None or isinstance(output, pa.Table)):
-                return after, output
+                given = f"{self._what} returned"
+                return checked(after, given), None if output is None else checked(output, given)
             made_of = f"({type(after).__name__}, {type(output).__name__})"
         else:
             made_of = type(made).__name__

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import array_of, matching
+from ..schema import array_of, checked, matching
 from .keys import cells, repeated, shown
 
 
@@ -63,7 +63,7 @@ class Initial:
         return rows if self.repeats else self._once(rows, what)
 
     def _of_table(self, table: pa.Table, what: str) -> pa.Table:
-        return matching(table, self.columns, what).combine_chunks()
+        return matching(checked(table, what), self.columns, what).combine_chunks()
 
     def _of_pairs(self, pairs: Any, what: str, time_zone: str) -> pa.Table:
         check_kind(pairs, what)

@@ -14,7 +14,19 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names, conform, difference, has_map, matching, normalise, one_batch
+from .arrow import (
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    check_depth,
+    check_names,
+    checked,
+    conform,
+    difference,
+    has_map,
+    matching,
+    normalise,
+    one_batch,
+)
 from .cells import array_of
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duck import literal, quoted, to_duckdb
@@ -25,6 +37,7 @@ __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "array_of",
+    "checked",
     "conform",
     "difference",
     "has_map",
@@ -50,6 +63,7 @@ def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
     """
     fields = _fields(schema)
     if isinstance(fields, pa.DataType):
+        check_depth([pa.field("", fields)])
         if unnamed is None:
             raise InvalidInput(
                 f"read schema {_shown(schema)}: found a type without a column name, expected columns such as `a int`"
@@ -57,6 +71,7 @@ def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
         fields = [pa.field(unnamed, fields)]
     if not fields:
         raise InvalidInput(f"read schema {_shown(schema)}: it has no columns, expected such as `a int, b string`")
+    check_depth(fields)
     check_names([field.name for field in fields], f"schema {_shown(schema)}")
     return normalise(pa.schema(fields))
 
@@ -68,6 +83,16 @@ def is_unnamed(schema: Any) -> bool:
 
 def _fields(schema: Any) -> list[pa.Field] | pa.DataType:
     """The columns of whatever the user gave, or one type where it has no column name. A struct is its columns."""
+    try:
+        return _read(schema)
+    except RecursionError as error:
+        raise InvalidInput(
+            f"read a schema of {type(schema).__name__}: its types are nested without an end, or too deep",
+            hint="keep what lies deeper as text or bytes",
+        ) from error
+
+
+def _read(schema: Any) -> list[pa.Field] | pa.DataType:
     if isinstance(schema, str):
         return parse_ddl(schema)
     if isinstance(schema, pa.Schema):

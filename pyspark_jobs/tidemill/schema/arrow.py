@@ -27,15 +27,54 @@ _WIDENED = {
     pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary(), pa.date64(): pa.date32(),
 }  # fmt: skip
 
+_DEEPEST = 64
+"""So many types may lie within each other; the engine has the same number."""
+
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+Data = TypeVar("Data", pa.RecordBatch, pa.Table, pa.Array, pa.ChunkedArray)
 
 
 def normalise(schema: pa.Schema) -> pa.Schema:
     """The schema in canonical types: `large_string` → `string`, `timestamp[ns]` → `[us]`, `uint64` → `decimal(20,0)`.
 
-    `InvalidInput` names the column whose type has no counterpart. Metadata is dropped.
+    `InvalidInput` names the column whose type has no counterpart, or is nested too deep. Metadata is dropped.
     """
+    check_depth(schema)
     return pa.schema([pa.field(f.name, _canonical(f.type, f.name), f.nullable) for f in schema])
+
+
+def check_depth(fields: Iterable[pa.Field]) -> None:
+    """`InvalidInput` where types lie within each other more than 64 deep: all else that looks at them is recursive."""
+    left = [(field.type, 1) for field in fields]
+    while left:
+        kind, level = left.pop()
+        if level > _DEEPEST:
+            raise InvalidInput(
+                f"types are nested more than {_DEEPEST} deep", hint="keep what lies deeper as text or bytes"
+            )
+        left += [(inner, level + 1) for inner in _within(kind)]
+
+
+def _within(kind: pa.DataType) -> list[pa.DataType]:
+    if pt.is_map(kind):
+        return [kind.key_type, kind.item_type]
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return [kind.value_type]
+    if isinstance(kind, pa.BaseExtensionType):
+        return [kind.storage_type]
+    return [kind.field(place).type for place in range(kind.num_fields)]
+
+
+def checked(data: Data, what: str) -> Data:
+    """`data` as it is, where it is what its type says: offsets within their buffers, text in UTF-8.
+
+    `InvalidInput` else; `what` says whose it is. For what a user's code made: everything behind it believes buffers.
+    """
+    try:
+        data.validate(full=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(f"{what}: the Arrow data is broken: {error}", hint="have its producer mended") from error
+    return data
 
 
 def check_names(names: Sequence[str], where: str) -> None:

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import conform, difference, normalise, one_batch, to_arrow
+from ..schema import checked, conform, difference, normalise, one_batch, to_arrow
 from ..schema.arrow import check_names
 from ..settings import unknown
 from . import duck, sql
@@ -178,6 +178,8 @@ class MapBatches(_Plain):
         given = rows.select(_visible(rows.schema))
         made = self.fn(given)
         name = getattr(self.fn, "__qualname__", repr(self.fn))
+        if isinstance(made, pa.Table | pa.RecordBatch):
+            made = checked(made, f"map_batches: `{name}` returned")
         if isinstance(made, pa.Table):
             made = one_batch(made, f"map_batches: `{name}`")
         if not isinstance(made, pa.RecordBatch):

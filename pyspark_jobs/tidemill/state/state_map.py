@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..schema import conform, is_unnamed, normalise, one_batch, to_arrow
+from ..schema import checked, conform, is_unnamed, normalise, one_batch, to_arrow
 from .columns import SYSTEM_COLUMNS
 
 _HASHES = (0, 2**64 - 1)
@@ -126,7 +126,9 @@ class StateMap:
 
         `keys`: the key columns as a table, or an array where the key is one column: of pyarrow, or of anything else
         that speaks the Arrow PyCapsule interface (Polars, DuckDB, nanoarrow …). What has the canonical types
-        (docs/format.md) is not copied. The same holds for all whole-array forms.
+        (docs/format.md) is not copied. Broken data (offsets beyond their buffer, text that is not UTF-8) is refused as
+        `InvalidInput`; but the interface tells no lengths of buffers, so a producer that lies about type or rows is
+        believed, and may end the process. The same holds for all whole-array forms.
         """
         _, rows = self._map.get_many(self._batch(keys, self._key, "keys"))
         return pa.Table.from_batches([rows])
@@ -256,6 +258,8 @@ class StateMap:
 
     def _batch(self, columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
         columns = _from_others(columns, what)
+        if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
+            columns = checked(columns, f"StateMap: {what}")
         if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
             columns = pa.table([columns], names=schema.names)
         if isinstance(columns, pa.RecordBatch):
@@ -308,7 +312,7 @@ def _canonical(found: pa.Schema) -> list[pa.DataType] | None:
 
 def _numbers(deadlines: Any) -> pa.Array:
     try:
-        return pa.array(deadlines, pa.int64())
+        return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
 

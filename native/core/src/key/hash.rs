@@ -3,13 +3,15 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::cells::{Cell, Cells};
+use crate::error::Result;
+use crate::offsets;
 
 /// What stands for null: one byte that no UTF-8 text contains and no number is as short as.
 const NULL_MARKER: [u8; 1] = [0xff];
 
 /// The hash of each row: column 0 with seed 0, column k with the hash of the columns before it. No columns: 0.
-pub(super) fn hashes(columns: &[Cells], rows: usize) -> Vec<u64> {
-    let mut hashes = vec![0; rows];
+pub(super) fn hashes(columns: &[Cells], rows: usize) -> Result<Vec<u64>> {
+    let mut hashes = offsets::filled(0, rows)?;
     for column in columns {
         match column.plain_i64() {
             Some(words) => {
@@ -27,7 +29,7 @@ pub(super) fn hashes(columns: &[Cells], rows: usize) -> Vec<u64> {
     if MASKING {
         hashes.iter_mut().for_each(|hash| *hash = masked(*hash));
     }
-    hashes
+    Ok(hashes)
 }
 
 pub(super) fn bytes(bytes: &[u8], seed: u64) -> u64 {

@@ -64,7 +64,7 @@ impl Keys {
             return Err(Error::InvalidInput(format!("a key column has {} rows, expected {rows}", odd.len())));
         }
         let cells: Vec<Cells> = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
-        let hashes = hash::hashes(&cells[..keys.len()], rows);
+        let hashes = hash::hashes(&cells[..keys.len()], rows)?;
         Ok(Self::of(columns, cells, hashes, keys.len()))
     }
 

@@ -118,6 +118,10 @@ class StateMap:
         """The live rows updated strictly before `threshold_ms`, in the columns of `scan`. Looks at every row."""
     def scan(self) -> pa.RecordBatch:
         """The live rows (no tombstones), sorted, in `MapSchema.columns` without `deleted`."""
+    def count_parts(self, rows: int) -> int:
+        """Into how many parts to cut it so that one has about `rows` rows."""
+    def part(self, number: int, count: int) -> StateMap:
+        """Part `number` of `count` as a map of its own: one after the other they hold what this one does."""
     def get_many(self, keys: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.RecordBatch]:
         """For each row of `keys` (key columns, then sub-key columns): was it found; value columns, `updated_at` and
         `deadline`, null where not found."""

@@ -41,7 +41,7 @@ impl PyCodec {
         Ok(Self { key, state, schema, zone: Zone::named(py, time_zone)? })
     }
 
-    /// (key, state, `updated_ms`, `deadline_ms` or None) of each row of `StateMap.scan` and its like.
+    /// (key, state, `updated_ms`, `deadline_ms` or None) of each row of `StateMap.scan` and its like, all made at once.
     fn rows<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let rows = batch_in(rows)?;
         let (key, value) = (self.schema.key.len(), self.schema.value.len());

@@ -12,7 +12,7 @@ use tidemill_core::schema::{DEADLINE, UPDATED_AT, time_type};
 use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, SortedRun, StateMap, offsets};
 
 use crate::arrow::{array_in, array_out, batch, batch_in, batch_out};
-use crate::error::Raise;
+use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
 use crate::run::{PyRun, place_out};
 
@@ -104,6 +104,15 @@ impl PyStateMap {
             map.scan()?.into_batch(map.schema())
         });
         batch_out(py, &rows.raise(py)?)
+    }
+
+    fn count_parts(&self, py: Python<'_>, rows: usize) -> u64 {
+        self.lock_attached(py).count_parts(rows)
+    }
+
+    fn part(&self, py: Python<'_>, number: u64, count: u64) -> PyResult<Self> {
+        let part = py.detach(|| self.fork().part(number, count));
+        part.map(Self::wrap).ok_or_else(|| invalid(py, &format!("a state map has no part {number} of {count}")))
     }
 
     fn get_many<'py>(

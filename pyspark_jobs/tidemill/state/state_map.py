@@ -22,6 +22,7 @@ from .._native import StateMap as EngineMap
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..schema import checked, conform, is_unnamed, normalise, one_batch, to_arrow
 from .columns import SYSTEM_COLUMNS
+from .iterating import rows_in_parts, sliced
 
 _HASHES = (0, 2**64 - 1)
 _BEYOND = 2**63
@@ -104,19 +105,28 @@ class StateMap:
         return len(self._map)
 
     def get_by_time(self, threshold_ms: int) -> Iterator[tuple[Any, Any, int]]:
-        """(key, state, updated_ms) of every key updated strictly before `threshold_ms`. Looks at all keys."""
-        return _without_deadline(self._codec.rows(self._map.updated_before(_ms(threshold_ms, "threshold_ms"))))
+        """(key, state, updated_ms) of every key updated strictly before `threshold_ms`. Looks at all keys.
+
+        Iterated as `get_all` is: part by part, and of the version as it is now.
+        """
+        threshold_ms = _ms(threshold_ms, "threshold_ms")
+        return _without_deadline(rows_in_parts(self._codec, self._map, lambda part: part.updated_before(threshold_ms)))
 
     def get_all(self) -> Iterator[tuple[Any, Any, int]]:
-        """(key, state, updated_ms) of every key, in the order of the keys' hashes; later changes do not show."""
-        return _without_deadline(self._codec.rows(self._map.scan()))
+        """(key, state, updated_ms) of every key, in the order of the keys' hashes.
+
+        Objects are made for some thousand keys at a time, when they are asked for, and other threads run in between.
+        What is changed after this call does not show, however long the iterator is used.
+        """
+        return _without_deadline(rows_in_parts(self._codec, self._map, EngineMap.scan))
 
     def get_due(self, now_ms: int) -> Iterator[tuple[Any, Any, int, int]]:
         """(key, state, updated_ms, deadline_ms) of every key with a deadline at or before `now_ms`.
 
-        What it costs follows what is due, not what there is.
+        What it costs follows what is due, not what there is. The rows are found by this call, as Arrow columns, so
+        later changes do not show; objects are made of them as `get_all` does it.
         """
-        due = self._codec.rows(self._map.get_due(_ms(now_ms, "now_ms")))
+        due = sliced(self._codec, self._map.get_due(_ms(now_ms, "now_ms")))
         return ((key, state, updated, deadline) for key, state, updated, deadline in due if deadline is not None)
 
     # Whole arrays.
@@ -279,7 +289,7 @@ class StateMap:
         return f"StateMap(({_listed(self._key)}) -> ({_listed(self._state)}), {len(self)} keys)"
 
 
-def _without_deadline(rows: list[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:
+def _without_deadline(rows: Iterator[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:
     return ((key, state, updated) for key, state, updated, _ in rows)
 
 

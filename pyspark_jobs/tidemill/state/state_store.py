@@ -25,6 +25,7 @@ from ..store import ObjectMissing, open_store, probe
 from . import store_head
 from .cache import RunCache, process_cache
 from .columns import MapColumns
+from .iterating import rows_in_parts
 from .versions import Opened, open_map, persist
 
 
@@ -221,8 +222,12 @@ class StateStoreVersion:
             self._single.remove(key)
 
     def iterator(self) -> Iterator[tuple[Any, Any]]:
-        """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes."""
-        return ((key, state) for key, state, _, _ in self._of._codec.rows(self._map.scan()))
+        """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes.
+
+        Objects are made for some thousand keys at a time, when they are asked for, and other threads run in between.
+        What is put or removed after this call does not show, and `abort` takes nothing from it.
+        """
+        return ((key, state) for key, state, _, _ in rows_in_parts(self._of._codec, self._map, StateMap.scan))
 
     def commit(self) -> int:
         """Makes the next version, durably, and returns its number.

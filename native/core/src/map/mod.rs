@@ -8,6 +8,7 @@ mod due;
 mod get;
 mod live;
 mod of_keys;
+mod parts;
 mod rows;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,8 @@ _VARIABLE = "var-"
 
 HEAD_HINT = "head.json"
 LEDGER = "_ledger"
+LAST_NUMBER = 10**10 - 1
+"""The highest number that fits a name."""
 
 
 def check_name(name: str, what: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidemill._native import merge_count
 from tidemill.batch.ranges import cut
 from tidemill.protocol.decide import coalesce, visible
 from tidemill.protocol.records import HASH_END, Segment
@@ -73,6 +74,21 @@ def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
 
 def test_of_nothing_nothing_is_merged() -> None:
     assert to_merge([], 1) == []
+
+
+@given(rows=st.lists(st.integers(1, 10**7) | st.integers(1, 100), min_size=2, max_size=30))
+def test_the_oldest_run_is_merged_only_under_ten_elevenths_of_its_rows(rows: list[int]) -> None:
+    """So a base is written again only when nearly as many rows as it has were written over it."""
+    count = merge_count(rows)
+    assert len(rows) - count < MAX_RUNS
+    if count == len(rows):
+        assert sum(rows[1:]) * 11 > rows[0] * 10
+
+
+def test_a_commit_may_merge_the_base() -> None:
+    assert merge_count([1_000, *[114] * 8]) == 9
+    assert merge_count([1_004, *[114] * 8]) == 8
+    assert merge_count([1_000, *[114] * 7]) == 1  # not before there is one run too many
 
 
 spans_of_any_kind = st.lists(

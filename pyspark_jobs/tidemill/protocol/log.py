@@ -7,25 +7,20 @@ back under the name.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from .. import names
-from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable, TidemillError
+from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable
 from ..store import ObjectMissing, Store
-from . import decide
+from . import decide, hint
 from .codec import decode, decode_entry, encode
 from .records import Added, Commit, Init, Plan
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 """How long to wait before each further try of a create whose outcome could not be read back."""
-
-_LAST = 10**10 - 1
-"""The highest number that fits a name; a hint beyond it is garbage."""
 
 Numbered = TypeVar("Numbered", Plan, Commit)
 
@@ -92,7 +87,7 @@ class Log:
         requests, later one; with a bad one their number grows with the logarithm of the versions.
         """
         if self._newest is None:
-            self._newest = self._verified(self._hint())
+            self._newest = self._verified(hint.read(self._store, names.head_hint(self._branch)))
         newest = self._newest
         for version in self._above(-1 if newest is None else newest.version):
             newest = self._commit(version)
@@ -106,7 +101,7 @@ class Log:
 
     def commit(self, version: int) -> Commit:
         """The commit that made `version`; `InvalidInput` naming what versions there are if there is none."""
-        found = self._find(version) if 0 <= version <= _LAST else None
+        found = self._find(version) if 0 <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found
         head = self.head()
@@ -149,8 +144,7 @@ class Log:
             raise Fenced(decide.fenced_reason(commit, there))
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
-        with contextlib.suppress(TidemillError):  # the hint is never believed
-            self._store.put_hint(names.head_hint(self._branch), json.dumps({"version": there.version}).encode())
+        hint.leave(self._store, names.head_hint(self._branch), there.version)
         return Committed(there, "created" if outcome == "ours" else "already")
 
     def _claim(self, name: str, data: bytes) -> bytes:
@@ -192,22 +186,14 @@ class Log:
         except StoreUnavailable:
             return None
 
-    def _hint(self) -> int:
-        """The version that the hint names, −1 where it is missing or garbage."""
-        try:
-            version = json.loads(self._read(names.head_hint(self._branch)) or b"null")["version"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return -1
-        return version if isinstance(version, int) and not isinstance(version, bool) and -1 <= version <= _LAST else -1
-
-    def _verified(self, hint: int) -> Commit | None:
+    def _verified(self, hinted: int) -> Commit | None:
         """The hint's commit. A hint is written after its commit, so one without it tells of a loss."""
-        if hint < 0:
+        if hinted < 0:
             return None
-        found = self._find(hint)
+        found = self._find(hinted)
         if found is None:
             raise CorruptState(
-                f"read the head of branch `{self._branch}` in `{self._store.uri}`: the hint says version {hint}, "
+                f"read the head of branch `{self._branch}` in `{self._store.uri}`: the hint says version {hinted}, "
                 "and its commit is not there; commits are never deleted",
                 hint=f"restore `{names.commits(self._branch)}` from a backup; nothing starts empty by accident",
             )
@@ -216,9 +202,9 @@ class Log:
     def _above(self, version: int) -> Iterator[int]:
         """The head's version, if it is above `version`: one probe where nothing was added, else a gallop."""
         there, absent = version, version + 1
-        while absent <= _LAST and self._exists(absent):
+        while absent <= names.LAST_NUMBER and self._exists(absent):
             there, absent = absent, version + 2 * (absent - version)
-        last = self._last(there, min(absent, _LAST + 1))
+        last = self._last(there, min(absent, names.LAST_NUMBER + 1))
         if last > version:
             yield last
 

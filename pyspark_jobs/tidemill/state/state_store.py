@@ -17,6 +17,7 @@ from .. import names
 from .._native import Codec, SingleKeys, StateMap
 from ..clock import now_ms
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
+from ..protocol import hint
 from ..protocol.codec import decode, encode
 from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
 from ..schema import is_unnamed, to_arrow
@@ -69,7 +70,11 @@ class StateStore:
 
     @property
     def latest(self) -> int:
-        """The newest version; 0 where nothing was committed yet, `CorruptState` where the record of one was lost."""
+        """The newest version; 0 where nothing was committed yet, `CorruptState` where the record of one was lost.
+
+        What it costs does not grow with the versions: records are listed from the hint (`head.json`) on. Where the hint
+        was lost together with the newest record, that version counts as one that was never committed.
+        """
         return store_head.newest(self._store)
 
     def get(self, version: int) -> StateStoreVersion:
@@ -109,7 +114,7 @@ class StateStore:
         return len(gone)
 
     def _open(self, version: int, read_only: bool) -> StateStoreVersion:
-        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= store_head.LAST:
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= names.LAST_NUMBER:
             raise InvalidInput(f"StateStore: version {version!r}, expected a number from 0")
         floor = store_head.floor(self._store)
         if version < floor:
@@ -168,7 +173,7 @@ class StateStore:
         unknown: StoreUnavailable | None = None
         try:
             if self._store.create(names.store_version(version), encode(record)):
-                store_head.note(self._store, version)
+                hint.leave(self._store, names.HEAD_HINT, version)  # all below is there, and none above was
                 return
         except StoreUnavailable as error:
             unknown = error

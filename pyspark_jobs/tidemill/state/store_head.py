@@ -2,30 +2,26 @@
 
 INVARIANT: what shows that a version was made (hint, floor, a segment of the version after it) and no record of it is
 `CorruptState`: a store never becomes an older or an empty one. CRASH: a version that was never committed may leave a
-segment, one above the newest; nothing else lies above it.
+segment, one above the newest; nothing else lies above it. So the newest record that is lost together with the hint
+cannot be told from a commit that never was, unless a floor names it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-
 from .. import names
-from ..errors import CorruptState, TidemillError
+from ..errors import CorruptState
+from ..protocol import hint
 from ..protocol.codec import decode
 from ..protocol.records import StoreFloor
-from ..store import ObjectMissing, Store
-
-LAST = 10**10 - 1
-"""The greatest version that has a name."""
+from ..store import Store
 
 
 def newest(store: Store) -> int:
     """The newest version, 0 where there is none; `CorruptState` where there are traces of a newer one."""
     # INVARIANT: hint and floor are read before the records, which are made before them and never deleted.
-    hint, least = _hint(store), floor(store)
-    found = _last(store, hint)
-    _check(store, found, hint, f"`{names.HEAD_HINT}` says")
+    hinted, least = hint.read(store, names.HEAD_HINT), floor(store)
+    found = _last(store, hinted)
+    _check(store, found, hinted, f"`{names.HEAD_HINT}` says")
     _check(store, found, least, "`floors/` says")
     beyond = next(store.list("segments/", start_after=f"segments/{found + 2:010d}"), None)
     if beyond is not None:
@@ -47,10 +43,9 @@ def floor(store: Store) -> int:
 
 
 def note(store: Store, version: int) -> None:
-    """Leaves the hint that `version` was made; a greater one stays. A hint that cannot be left is no error."""
-    with contextlib.suppress(TidemillError):
-        if _hint(store) < version:
-            store.put_hint(names.HEAD_HINT, json.dumps({"version": version}).encode())
+    """Leaves the hint that `version` is there, which somebody else may have made long ago: a greater one stays."""
+    if hint.read(store, names.HEAD_HINT) < version:
+        hint.leave(store, names.HEAD_HINT, version)
 
 
 def number(store: Store, name: str) -> int:
@@ -77,12 +72,3 @@ def _check(store: Store, found: int, made: int, where: str) -> None:
             f"read the newest version in {store.uri}: {where} that version {made} was made, and {there}",
             hint=f"restore `{names.store_version(made)}` from a backup; nothing starts empty or older by accident",
         )
-
-
-def _hint(store: Store) -> int:
-    """The version that the hint names, 0 where it is missing or garbage."""
-    try:
-        version = json.loads(store.get(names.HEAD_HINT))["version"]
-    except (ObjectMissing, ValueError, TypeError, KeyError, RecursionError):
-        return 0
-    return version if type(version) is int and 0 <= version <= LAST else 0

@@ -60,7 +60,7 @@ def test_a_kept_run_is_found_by_every_process(cache: DiskCache) -> None:
     assert same(cache.put(KEY, run), run)
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
     assert cache.folder.stat().st_mode & 0o777 == 0o700
-    assert all((cache.folder / name).stat().st_mode & 0o077 == 0 for name in [f"{KEY}.run"])
+    assert (cache.folder / f"{KEY}.run").stat().st_mode & 0o777 == 0o400  # nobody shortens it by accident
     assert same(DiskCache(str(cache.folder), 1 << 30).get(KEY, SCHEMA), run)
     assert cache.get(OTHER, SCHEMA) is None
 
@@ -79,6 +79,7 @@ def test_a_flipped_bit_is_found_and_the_file_goes(cache: DiskCache, caplog: Any,
     path = cache.folder / f"{KEY}.run"
     data = bytearray(path.read_bytes())
     data[place] ^= 1
+    path.chmod(0o600)
     path.write_bytes(data)
     assert cache.get(KEY, SCHEMA) is None
     assert files(cache) == []
@@ -91,6 +92,7 @@ def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplo
     path = cache.folder / f"{KEY}.run"
     data = bytearray(path.read_bytes())
     data[-24 - 8 * 8] += 1
+    path.chmod(0o600)
     path.write_bytes(data)
     with caplog.at_level(logging.INFO):
         assert cache.get(KEY, SCHEMA) is None
@@ -102,6 +104,7 @@ def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplo
 def test_a_truncated_or_empty_file_is_found(cache: DiskCache) -> None:
     for length in (0, 10, 5000):
         cache.put(KEY, run_of())
+        (cache.folder / f"{KEY}.run").chmod(0o600)
         os.truncate(cache.folder / f"{KEY}.run", length)
         assert cache.get(KEY, SCHEMA) is None
         assert files(cache) == []

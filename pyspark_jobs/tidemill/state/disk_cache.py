@@ -87,6 +87,7 @@ class DiskCache:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             run.keep(descriptor, checksum)
+            os.fchmod(descriptor, 0o400)  # who shortens a file that is mapped ends the processes that read it
             unfinished.rename(self._places(checksum)[0])
         finally:
             unfinished.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The cache on disk in use: a pipeline over damaged files, processes that write one run at once, a new start of a machine."""
+"""The cache on disk in use: a pipeline over damaged files, processes that write one run, a new start of the machine."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import normalise
+from ..schema import checked, normalise
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class InitialRows:
                 f"{what}: initialState is a {type(data).__name__}, expected an Arrow table with the key columns, or "
                 "Spark's grouped data"
             )
+        table = checked(table, f"{what}: initialState")
         for name in key.names:
             if name not in table.column_names:
                 found = ", ".join(f"`{one}`" for one in table.column_names)

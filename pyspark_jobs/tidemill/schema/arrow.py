@@ -185,7 +185,7 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.
         return column
     try:
         return column.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise InvalidInput(
             f"{what}: column `{field.name}` is {type_ddl(column.type)}, expected {type_ddl(field.type)}: {error}"
         ) from error
@@ -197,6 +197,8 @@ def _exactly(found: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _canonical(kind: pa.DataType, column: str) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):  # first: one of a user's own may have no hash
+        return _canonical(kind.storage_type, column)
     if kind in _CANONICAL:
         return kind
     if kind in _WIDENED:
@@ -209,8 +211,6 @@ def _canonical(kind: pa.DataType, column: str) -> pa.DataType:
         return pa.binary()
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
         return _canonical(kind.value_type, column)
-    if isinstance(kind, pa.BaseExtensionType):
-        return _canonical(kind.storage_type, column)
     return _canonical_nested(kind, column)
 
 

@@ -65,6 +65,8 @@ def type_ddl(kind: pa.DataType) -> str:
         return f"map<{type_ddl(kind.key_type)}, {type_ddl(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(_field_ddl(field, ': ') for field in kind)}>"
+    if isinstance(kind, pa.BaseExtensionType):  # one of a user's own may have no hash
+        return str(kind)
     return _WRITTEN.get(kind, str(kind))
 
 

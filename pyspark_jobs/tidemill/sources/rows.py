@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
-from ..schema import array_of, conform, to_ddl
+from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
 from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .files import Files
@@ -67,7 +67,7 @@ class Rows:
         (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-            return conform(given, self.schema, GIVEN)
+            return conform(checked(given, GIVEN), self.schema, GIVEN)
         names = self.schema.names
         cells = [_cells(row, names, number) for number, row in enumerate(rows)]
         columns = [

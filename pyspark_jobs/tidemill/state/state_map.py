@@ -306,10 +306,12 @@ def _from_others(columns: Any, what: str) -> Any:
     for way in ways:  # what is no table is an array
         try:
             return way(columns)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the producer raises
             refused = error
     if refused is not None:
-        raise InvalidInput(f"StateMap: {what}: {type(columns).__name__} exports no Arrow data: {refused}") from refused
+        why = str(refused).partition(". Detail: Python exception")[0]
+        text = f"{type(columns).__name__} exports no Arrow data: {type(refused).__name__}: {why}"
+        raise InvalidInput(f"StateMap: expected {what} as Arrow data, {text}") from refused
     return columns
 
 
@@ -321,7 +323,10 @@ def _canonical(found: pa.Schema) -> list[pa.DataType] | None:
 
 
 def _numbers(deadlines: Any) -> pa.Array:
+    deadlines = _from_others(deadlines, "deadlines_ms")
     try:
+        if isinstance(deadlines, pa.ChunkedArray):
+            deadlines = deadlines.combine_chunks()
         return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error

@@ -86,6 +86,8 @@ impl StateMap {
     fn visible(&self, source: usize, mut rows: Vec<u32>) -> Vec<u32> {
         let keys = self.runs[source].keys();
         for newer in self.runs[source + 1..].iter().rev() {
+            #[cfg(test)]
+            crate::run::looks::add(rows.len());
             newer.take_few_held(keys, &mut rows, |_, _| {});
         }
         rows

@@ -5,6 +5,8 @@
 
 mod change;
 mod due;
+#[cfg(test)]
+mod due_counted;
 mod get;
 mod live;
 mod of_keys;

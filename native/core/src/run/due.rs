@@ -60,7 +60,14 @@ impl DueOrder {
 impl Body {
     pub(super) fn deadline_of(&self, row: usize) -> Option<i64> {
         let null = self.deadline_nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        (!null).then(|| self.deadline[row])
+        (!null).then(|| self.deadline_at(row))
+    }
+
+    /// The deadline of `row`, which has one. Each look at one comes through here, and tests count them.
+    fn deadline_at(&self, row: usize) -> i64 {
+        #[cfg(test)]
+        looks::add(1);
+        self.deadline[row]
     }
 
     /// The order of deadlines, made if need be.
@@ -84,7 +91,7 @@ impl Body {
 
     /// Whether `row`, which has a deadline, lies before `place`.
     fn is_before(&self, row: u32, place: DuePlace) -> bool {
-        match self.deadline[row as usize].cmp(&place.deadline_ms) {
+        match self.deadline_at(row as usize).cmp(&place.deadline_ms) {
             Ordering::Equal => self.keys.hash(row as usize) < place.hash,
             other => other.is_lt(),
         }
@@ -143,7 +150,7 @@ impl SortedRun {
 
     /// The place of `row`, which has a deadline.
     pub(crate) fn due_place(&self, row: u32) -> DuePlace {
-        DuePlace { deadline_ms: self.body.deadline[row as usize], hash: self.body.keys.hash(row as usize) }
+        DuePlace { deadline_ms: self.body.deadline_at(row as usize), hash: self.body.keys.hash(row as usize) }
     }
 
     /// The rows with a deadline <= `now_ms`, from [`SortedRun::due_from`] on, in the order of their keys.
@@ -154,13 +161,13 @@ impl SortedRun {
         }
         let Some(order) = body.due_order_for_search(self.len()) else {
             let is_due = |row: &u32| {
-                let due = body.deadline[*row as usize];
+                let due = body.deadline_at(*row as usize);
                 due <= now_ms && !body.is_before(*row, from) && body.deadline_of(*row as usize).is_some()
             };
             return (self.start as u32..self.end as u32).filter(is_due).collect();
         };
         let order = &order[order.partition_point(|&row| body.is_before(row, from))..];
-        let end = order.partition_point(|&row| body.deadline[row as usize] <= now_ms);
+        let end = order.partition_point(|&row| body.deadline_at(row as usize) <= now_ms);
         let mut rows = self.shown(&order[..end], 0, end);
         rows.sort_unstable();
         rows
@@ -184,7 +191,8 @@ impl SortedRun {
     fn first_by_deadline(&self, count: usize) -> Vec<u32> {
         let mut first: BinaryHeap<(i64, u32)> = BinaryHeap::with_capacity(count + 1);
         for row in self.start..self.end {
-            let is_late = first.len() == count && first.peek().is_none_or(|&(due, _)| due <= self.body.deadline[row]);
+            let is_late =
+                first.len() == count && first.peek().is_none_or(|&(due, _)| due <= self.body.deadline_at(row));
             if !is_late
                 && let Some(deadline) = self.body.deadline_of(row)
                 && !self.body.is_before(row as u32, self.due_from)
@@ -205,5 +213,23 @@ impl SortedRun {
         }
         let shows = |row: &u32| (self.start..self.end).contains(&(*row as usize));
         rows.iter().copied().filter(shows).skip(skip).take(count).collect()
+    }
+}
+
+/// How many rows this thread's searches for what is due have looked at.
+#[cfg(test)]
+pub(crate) mod looks {
+    use std::cell::Cell;
+
+    thread_local!(static LOOKS: Cell<usize> = const { Cell::new(0) });
+
+    pub(crate) fn add(rows: usize) {
+        LOOKS.set(LOOKS.get() + rows);
+    }
+
+    /// What `search` gives, and how many rows it looked at.
+    pub(crate) fn during<T>(search: impl FnOnce() -> T) -> (T, usize) {
+        let before = LOOKS.get();
+        (search(), LOOKS.get() - before)
     }
 }

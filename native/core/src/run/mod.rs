@@ -28,6 +28,9 @@ use due::DueOrder;
 use filter::Filter;
 use prefix::PrefixTable;
 
+#[cfg(test)]
+pub(crate) use due::looks;
+
 pub use due::DuePlace;
 pub use merge::{Tombstones, merge};
 

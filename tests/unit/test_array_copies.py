@@ -11,6 +11,7 @@ import pytest
 
 import tidemill as tm
 from tidemill._native import MapSchema, Run, StateMap, partition
+from tidemill.state.map_arrays import rows_in
 
 COLUMNS: dict[str, pa.Array] = {
     "bigint": pa.array([1, None, 3] * 100, pa.int64()),
@@ -49,7 +50,7 @@ def test_what_goes_into_the_engine_and_comes_out_of_it_is_the_same_memory(name: 
 
 
 def given_to_engine(states: tm.StateMap, keys: Any) -> pa.RecordBatch:
-    return states._batch(keys, states._key, "keys")
+    return rows_in(keys, states._key, "keys")
 
 
 @pytest.mark.parametrize("form", ["array", "chunked array", "table", "batch"])

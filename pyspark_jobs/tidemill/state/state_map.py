@@ -6,28 +6,24 @@ Nothing is decided here about a row: keys, times and versions are the Rust engin
 
 from __future__ import annotations
 
-import functools
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
-from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..schema import checked, conform, is_unnamed, normalise, one_batch, to_arrow
-from .columns import SYSTEM_COLUMNS
+from ..errors import InvalidInput
+from ..schema import is_unnamed, to_arrow
 from .iterating import rows_in_parts, sliced
+from .map_arrays import deadlines_in, has_null_row, listed, rows_in
+from .map_files import KEY, STATE, columns_of, no_segment, read_file, write_file
 
 _HASHES = (0, 2**64 - 1)
 _BEYOND = 2**63
-_KEY, _STATE = "key", "state"
-"""What an unnamed key or state column is called."""
 
 
 class StateMap:
@@ -58,7 +54,7 @@ class StateMap:
         if delta_chain_threshold < 1:
             raise InvalidInput(f"StateMap: delta_chain_threshold is {delta_chain_threshold}, expected at least 1")
         self._threshold = delta_chain_threshold
-        self._key, self._state = to_arrow(key, unnamed=_KEY), to_arrow(state, unnamed=_STATE)
+        self._key, self._state = to_arrow(key, unnamed=KEY), to_arrow(state, unnamed=STATE)
         self._schema = MapSchema("state map", self._key, pa.schema([]), self._state)
         self._unnamed = (is_unnamed(key), is_unnamed(state))
         self._codec = Codec(self._schema, *self._unnamed, "UTC")
@@ -140,21 +136,21 @@ class StateMap:
         `InvalidInput`; but the interface tells no lengths of buffers, so a producer that lies about type or rows is
         believed, and may end the process. The same holds for all whole-array forms.
         """
-        _, rows = self._map.get_many(self._batch(keys, self._key, "keys"))
+        _, rows = self._map.get_many(rows_in(keys, self._key, "keys"))
         return pa.Table.from_batches([rows])
 
     def put_many(self, keys: Any, states: Any, updated_ms: int, deadlines_ms: Any = None) -> None:
         """Sets the states of all `keys`; of equal keys the last one holds. `deadlines_ms`: int64, may have nulls."""
         self._check_writable()
-        states = self._batch(states, self._state, "states")
-        if _has_null_row(states):
+        states = rows_in(states, self._state, "states")
+        if has_null_row(states):
             raise InvalidInput("StateMap.put_many: a state is null in all its columns", hint="remove those keys")
-        deadlines = None if deadlines_ms is None else _numbers(deadlines_ms)
-        self._map.put_many(self._batch(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
+        deadlines = None if deadlines_ms is None else deadlines_in(deadlines_ms)
+        self._map.put_many(rows_in(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
 
     def remove_many(self, keys: Any) -> None:
         """Takes all `keys` out of this version; unknown ones are no error."""
-        batch = self._batch(keys, self._key, "keys")
+        batch = rows_in(keys, self._key, "keys")
         if self._refuses is None:
             self._map.remove_many(batch)
 
@@ -205,11 +201,11 @@ class StateMap:
     def write_delta(self, path: str | os.PathLike[str]) -> None:
         """Writes what changed since this version was made (by `copy()`, `read`), with removals: a Parquet segment."""
         delta = self._map.delta()
-        _write(Path(path), (EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta).write())
+        write_file(Path(path), (EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta).write())
 
     def write_base(self, path: str | os.PathLike[str]) -> None:
         """Writes all of this version as a Parquet segment that needs no other."""
-        _write(Path(path), self._map.base().write())
+        write_file(Path(path), self._map.base().write())
 
     @classmethod
     def read(
@@ -230,17 +226,17 @@ class StateMap:
             paths = [paths]
         if not paths:
             raise InvalidInput("StateMap.read: found no paths, expected a base and its deltas")
-        read = [(Path(path), _read(Path(path))) for path in paths]
+        read = [(Path(path), read_file(Path(path))) for path in paths]
         first, data = read[0]
-        in_file = _columns(first, data)
+        in_file = columns_of(first, data)
         found = [schema.field(0).type if unnamed else schema for schema, unnamed in in_file]
         try:
             own = cls(*found)
         except InvalidInput as error:
-            raise _no_segment(first, error) from error
+            raise no_segment(first, error) from error
         runs = []
         for path, data in read:
-            if _columns(path, data) != in_file:
+            if columns_of(path, data) != in_file:
                 raise InvalidInput(
                     f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
                 )
@@ -249,8 +245,8 @@ class StateMap:
         made = cls(asked_key, asked_state, delta_chain_threshold)
         for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
             if expected.names != schema.names or expected.types != schema.types:
-                wanted = f"asked for as ({_listed(expected)})"
-                raise InvalidInput(f"StateMap.read: {first} has ({_listed(schema)}), {wanted}")
+                wanted = f"asked for as ({listed(expected)})"
+                raise InvalidInput(f"StateMap.read: {first} has ({listed(schema)}), {wanted}")
         made._hold(EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES))
         return made
 
@@ -266,76 +262,12 @@ class StateMap:
         if self._refuses is not None:
             raise InvalidInput(f"StateMap: {self._refuses}")
 
-    def _batch(self, columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
-        columns = _from_others(columns, what)
-        if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
-            columns = checked(columns, f"StateMap: {what}")
-        if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
-            columns = pa.table([columns], names=schema.names)
-        if isinstance(columns, pa.RecordBatch):
-            columns = pa.Table.from_batches([columns])
-        if not isinstance(columns, pa.Table):
-            raise InvalidInput(f"StateMap: expected {what} as Arrow data, found {type(columns).__name__}")
-        found, expected = columns.schema.remove_metadata(), schema.remove_metadata()
-        if found.types != expected.types and found.names == expected.names and _canonical(found) == expected.types:
-            wanted = pa.schema([field.with_nullable(True) for field in expected])
-            columns = conform(columns, wanted, f"StateMap: {what}")
-            found = columns.schema
-        if found.names != expected.names or found.types != expected.types:
-            raise InvalidInput(f"StateMap: expected {what} of ({_listed(expected)}), found ({_listed(found)})")
-        return one_batch(columns, f"StateMap: {what}")
-
     def __repr__(self) -> str:
-        return f"StateMap(({_listed(self._key)}) -> ({_listed(self._state)}), {len(self)} keys)"
+        return f"StateMap(({listed(self._key)}) -> ({listed(self._state)}), {len(self)} keys)"
 
 
 def _without_deadline(rows: Iterator[tuple[Any, Any, int, int | None]]) -> Iterator[tuple[Any, Any, int]]:
     return ((key, state, updated) for key, state, updated, _ in rows)
-
-
-def _from_others(columns: Any, what: str) -> Any:
-    """A pyarrow object for what others export by the PyCapsule interface."""
-    if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
-        return columns
-    ways: tuple[Any, ...] = ()
-    if hasattr(columns, "__arrow_c_stream__"):
-        ways = (pa.table, pa.chunked_array)
-    elif hasattr(columns, "__arrow_c_array__"):
-        ways = (pa.record_batch, pa.array)
-    refused: Exception | None = None
-    for way in ways:  # what is no table is an array
-        try:
-            return way(columns)
-        except Exception as error:  # noqa: BLE001 - whatever the producer raises
-            refused = error
-    if refused is not None:
-        why = str(refused).partition(". Detail: Python exception")[0]
-        text = f"{type(columns).__name__} exports no Arrow data: {type(refused).__name__}: {why}"
-        raise InvalidInput(f"StateMap: expected {what} as Arrow data, {text}") from refused
-    return columns
-
-
-def _canonical(found: pa.Schema) -> list[pa.DataType] | None:
-    try:
-        return list(normalise(found).types)
-    except InvalidInput:
-        return None
-
-
-def _numbers(deadlines: Any) -> pa.Array:
-    deadlines = _from_others(deadlines, "deadlines_ms")
-    try:
-        if isinstance(deadlines, pa.ChunkedArray):
-            deadlines = deadlines.combine_chunks()
-        return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
-
-
-def _has_null_row(rows: pa.RecordBatch) -> bool:
-    if not rows.num_columns:
-        return False
-    return bool(pc.any(functools.reduce(pc.and_, (column.is_null() for column in rows.columns))).as_py())
 
 
 def _ms(value: Any, what: str) -> int:
@@ -344,53 +276,3 @@ def _ms(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -_BEYOND <= value < _BEYOND:
         raise InvalidInput(f"StateMap: {what} is {value!r}, expected whole ms since the epoch")
     return value
-
-
-def _listed(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-
-def _columns(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.Schema, bool]]:
-    """Key and state columns of a segment, and whether each is one unnamed column."""
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        schema, metadata = file.schema_arrow, file.metadata.metadata or {}
-        width = int(metadata[b"tidemill.key_columns"])
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise _no_segment(path, error) from error
-    fields = [field.with_nullable(True) for field in schema]
-    key = pa.schema(fields[:width])
-    state = pa.schema(fields[width : len(fields) - len(SYSTEM_COLUMNS)])
-    return (key, _is_bare(key, _KEY)), (state, _is_bare(state, _STATE))
-
-
-def _no_segment(path: Path, error: Exception) -> CorruptState:
-    return CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file")
-
-
-def _is_bare(columns: pa.Schema, name: str) -> bool:
-    """Whether it is one column without a name of the user's. A struct by itself is its columns, so it had a name."""
-    return columns.names == [name] and not pa.types.is_struct(columns.field(0).type)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise CorruptState(f"read a state map: {path} is not there", hint="restore the file") from error
-    except OSError as error:
-        raise StoreUnavailable(f"read a state map: {path}: {error}") from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Under another name first: a reader sees all of a file or none of it."""
-    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with hidden.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(path)
-    except OSError as error:
-        hidden.unlink(missing_ok=True)
-        raise StoreUnavailable(f"write a state map: {path}: {error}") from error

@@ -1,0 +1,91 @@
+"""Whole arrays that users give to a `tm.StateMap`: from pyarrow, or from whatever exports Arrow data.
+
+INVARIANT: nothing of it reaches the engine unchecked, because the engine believes buffers.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidInput
+from ..schema import checked, conform, normalise, one_batch
+
+
+def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """What a user gives as `what` (keys, states), in the columns of `schema`; not copied where it has these types.
+
+    `InvalidInput` for what is no Arrow data, has other columns, or is broken.
+    """
+    columns = _from_others(columns, what)
+    if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
+        columns = checked(columns, f"StateMap: {what}")
+    if isinstance(columns, pa.Array | pa.ChunkedArray) and len(schema) == 1:
+        columns = pa.table([columns], names=schema.names)
+    if isinstance(columns, pa.RecordBatch):
+        columns = pa.Table.from_batches([columns])
+    if not isinstance(columns, pa.Table):
+        raise InvalidInput(f"StateMap: expected {what} as Arrow data, found {type(columns).__name__}")
+    found, expected = columns.schema.remove_metadata(), schema.remove_metadata()
+    if found.types != expected.types and found.names == expected.names and _types(found) == expected.types:
+        wanted = pa.schema([field.with_nullable(True) for field in expected])
+        columns = conform(columns, wanted, f"StateMap: {what}")
+        found = columns.schema
+    if found.names != expected.names or found.types != expected.types:
+        raise InvalidInput(f"StateMap: expected {what} of ({listed(expected)}), found ({listed(found)})")
+    return one_batch(columns, f"StateMap: {what}")
+
+
+def deadlines_in(deadlines: Any) -> pa.Array:
+    """Deadlines as int64: an array, or anything that is one row by row; `InvalidInput` for what is no whole ms."""
+    deadlines = _from_others(deadlines, "deadlines_ms")
+    try:
+        if isinstance(deadlines, pa.ChunkedArray):
+            deadlines = deadlines.combine_chunks()
+        return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
+
+
+def has_null_row(rows: pa.RecordBatch) -> bool:
+    """Whether a row is null in all its columns."""
+    if not rows.num_columns:
+        return False
+    return bool(pc.any(functools.reduce(pc.and_, (column.is_null() for column in rows.columns))).as_py())
+
+
+def listed(schema: pa.Schema) -> str:
+    """Names and types of columns, for a message."""
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _from_others(columns: Any, what: str) -> Any:
+    """A pyarrow object for what others export by the PyCapsule interface."""
+    if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
+        return columns
+    ways: tuple[Any, ...] = ()
+    if hasattr(columns, "__arrow_c_stream__"):
+        ways = (pa.table, pa.chunked_array)
+    elif hasattr(columns, "__arrow_c_array__"):
+        ways = (pa.record_batch, pa.array)
+    refused: Exception | None = None
+    for way in ways:  # what is no table is an array
+        try:
+            return way(columns)
+        except Exception as error:  # noqa: BLE001 - whatever the producer raises
+            refused = error
+    if refused is not None:
+        why = str(refused).partition(". Detail: Python exception")[0]
+        text = f"{type(columns).__name__} exports no Arrow data: {type(refused).__name__}: {why}"
+        raise InvalidInput(f"StateMap: expected {what} as Arrow data, {text}") from refused
+    return columns
+
+
+def _types(found: pa.Schema) -> list[pa.DataType] | None:
+    try:
+        return list(normalise(found).types)
+    except InvalidInput:
+        return None

@@ -1,0 +1,15 @@
+"""What tests of `tm.StateMap` share: a map of numbers, and all that a map holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tidemill as tm
+
+
+def numbers() -> tm.StateMap:
+    return tm.StateMap("int", "int")
+
+
+def whole(states: tm.StateMap) -> set[tuple[Any, Any, int]]:
+    return set(states.get_all())

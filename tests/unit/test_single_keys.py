@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidemill._native import Codec, MapSchema, SingleKeys, StateMap
+from tidemill._native import Codec, MapSchema, SingleKeys, StateMap, key_hashes
 
 NOTHING = pa.schema([])
 
@@ -72,3 +72,29 @@ def test_as_many_keys_wait_as_lie_in_cache() -> None:
     for key in range((1 << 14) + 1):
         keys.put(key, key, 1)
     assert sealed(states) == 1 << 14
+
+
+def test_keys_that_share_a_hash_are_told_apart_waiting_and_sealed() -> None:
+    schema = MapSchema("m", pa.schema([("key", pa.binary())]), NOTHING, pa.schema([("state", pa.string())]))
+    states = StateMap.open(schema, [], 0, 2**64 - 1)
+    keys = SingleKeys(Codec(schema, True, True, "UTC"), states, 1 << 20)
+    both = pa.record_batch({"key": pa.array([None, b"\xff"], pa.binary())})
+    assert len(set(key_hashes(both).to_pylist())) == 1, "the marker of null, and a key of that one byte"
+
+    for first, second in ((None, b"\xff"), (b"\xff", None)):
+        for is_sealed in (False, True):  # whether, while one is changed, the other waits or is in the map
+            steps: list[tuple[Any, Any]] = [
+                (first, "first"), (second, "second"), (first, None), (first, "again"), (second, None), (first, None),
+            ]  # fmt: skip
+            expected: dict[Any, Any] = {first: None, second: None}
+            for at, (key, state) in enumerate(steps):
+                if state is None:
+                    keys.remove(key)
+                else:
+                    keys.put(key, state, at)
+                expected[key] = state
+                if is_sealed:
+                    keys.sealed()
+                for one, there in expected.items():
+                    assert (keys.get(one), keys.contains(one)) == (there, there is not None), (first, is_sealed, at)
+            assert len(keys.sealed()) == 0

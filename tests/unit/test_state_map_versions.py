@@ -69,34 +69,74 @@ def same(key: float | None) -> Any:
     return "NaN" if key is not None and math.isnan(key) else key
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(st.sampled_from(["put", "remove", "copy", "files", "compact"]), KEYS, st.integers(0, 9))))
+WHAT = ["put", "remove", "put_many", "remove_many", "look", "copy", "delta file", "base file", "compact"]
+STEP = st.tuples(st.sampled_from(WHAT), st.lists(st.tuples(KEYS, st.integers(0, 9)), min_size=1, max_size=5))
+
+
+def look(states: tm.StateMap, model: dict[Any, Any], asked: list[Any]) -> None:
+    """Everything that can be asked; `model` has (number, note, updated, deadline)."""
+    assert {same(key): (*state, at) for key, state, at in states.get_all()} == {
+        key: cell[:3] for key, cell in model.items()
+    }
+    assert len(states) == len(model)
+    due = {same(key): deadline for key, _, _, deadline in states.get_due(4)}
+    assert due == {key: cell[3] for key, cell in model.items() if cell[3] is not None and cell[3] <= 4}
+    for threshold in range(0, 40, 3):
+        old = {same(key): at for key, _, at in states.get_by_time(threshold)}
+        assert old == {key: cell[2] for key, cell in model.items() if cell[2] < threshold}
+    rows = states.get_many(pa.array(asked, pa.float64())).to_pylist()
+    for key, row in zip(asked, rows, strict=True):
+        cell = model.get(same(key))
+        state = states.get(key)
+        assert (key in states, None if state is None else tuple(state)) == (cell is not None, cell and cell[:2])
+        times = [None if row[name] is None else round(row[name].timestamp() * 1000) for name in TIMES]
+        assert (row["n"], row["note"], *times) == (cell or (None,) * 4)
+
+
+TIMES = ["updated_at", "deadline"]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(STEP))
 def test_versions_stay_true_through_copies_and_files(tmp_path_factory: Any, steps: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("segments")
-    states, model, versions = tm.StateMap("double", "n bigint, note string"), {}, []
-    for number, (what, key, value) in enumerate(steps):
+    states = tm.StateMap("double", "n bigint, note string")
+    model: dict[Any, Any] = {}
+    versions: list[Any] = []
+    chain: list[Path] = []  # the files of what this version began as
+    for number, (what, rows) in enumerate(steps):
+        keys, values = [key for key, _ in rows], [value for _, value in rows]
+        file = folder / f"{number}.parquet"
         if what == "put":
-            states.put(key, (value, f"note {value}"), number, deadline_ms=value)
-            model[same(key)] = (value, f"note {value}", number, value)
+            states.put(keys[0], (values[0], f"note {values[0]}"), number, deadline_ms=values[0])
+            model[same(keys[0])] = (values[0], f"note {values[0]}", number, values[0])
+        elif what == "put_many":
+            notes = [f"note {value}" for value in values]
+            deadlines = [None if value > 6 else value for value in values]
+            given = pa.table({"n": pa.array(values, pa.int64()), "note": notes})
+            states.put_many(pa.array(keys, pa.float64()), given, number, deadlines)
+            cells = zip(values, notes, deadlines, strict=True)
+            model |= {same(key): (n, note, number, due) for key, (n, note, due) in zip(keys, cells, strict=True)}
         elif what == "remove":
-            states.remove(key)
-            model.pop(same(key), None)
+            states.remove(keys[0])
+            model.pop(same(keys[0]), None)
+        elif what == "remove_many":
+            states.remove_many(pa.array(keys, pa.float64()))
+            for key in keys:
+                model.pop(same(key), None)
+        elif what == "look":
+            look(states, model, keys)
         elif what == "compact":
             states.compact()
+            states.write_base(file)
+            chain = [file]
         else:
             versions.append((states, dict(model)))
-            if what == "files":
-                states.write_base(folder / "base.parquet")
-                states = tm.StateMap.read(folder / "base.parquet")
-            else:
-                states = states.copy()
+            (states.write_base if what == "base file" else states.write_delta)(file)
+            chain = [file] if what == "base file" else [*chain, file]
+            states = states.copy() if what == "copy" else tm.StateMap.read(chain)
     for version, expected in [*versions, (states, model)]:
-        assert {same(key): (*state, at) for key, state, at in version.get_all()} == {
-            key: cell[:3] for key, cell in expected.items()
-        }
-        assert len(version) == len(expected)
-        due = {same(key): deadline for key, _, _, deadline in version.get_due(4)}
-        assert due == {key: cell[3] for key, cell in expected.items() if cell[3] <= 4}
+        look(version, expected, [None, 0.0, -0.0, math.nan, 1.5, math.inf])
 
 
 def test_threads_may_share_a_map_also_while_it_is_compacted() -> None:

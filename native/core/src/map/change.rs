@@ -57,14 +57,26 @@ impl StateMap {
 
     /// Puts a run on top, merged with those of the newest changes that it has outgrown.
     fn stack(&mut self, newest: SortedRun) -> Result<()> {
-        let mut changes: Vec<SortedRun> = self.runs[self.opened..].to_vec();
-        changes.push(newest);
-        let sizes: Vec<u64> = changes.iter().map(|run| run.len() as u64).collect();
-        let merged = changes.split_off(changes.len() - merge_count(&sizes));
-        changes.push(run::merge(&merged, self.range, Tombstones::Keep)?);
+        let changes = self.with_newest(self.runs[self.opened..].to_vec(), newest, Tombstones::Keep)?;
         self.runs.truncate(self.opened);
-        self.runs.append(&mut changes);
+        self.runs.extend(changes);
         Ok(())
+    }
+
+    /// `runs` with `newest` on top, merged with those of them that the tier rule says; `of_all` is what becomes of
+    /// tombstones where that is all of them.
+    pub(super) fn with_newest(
+        &self,
+        mut runs: Vec<SortedRun>,
+        newest: SortedRun,
+        of_all: Tombstones,
+    ) -> Result<Vec<SortedRun>> {
+        runs.push(newest);
+        let rows: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
+        let merged = runs.split_off(runs.len() - merge_count(&rows));
+        let tombstones = if runs.is_empty() { of_all } else { Tombstones::Keep };
+        runs.push(run::merge(&merged, self.range, tombstones)?);
+        Ok(runs)
     }
 
     fn check_changes(&self, changes: &Changes) -> Result<()> {

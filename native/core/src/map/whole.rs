@@ -2,7 +2,7 @@
 
 use arrow_array::new_empty_array;
 
-use super::{Rows, StateMap, merge_count};
+use super::{Rows, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
@@ -54,16 +54,8 @@ impl StateMap {
         let mut runs = self.runs[..self.opened].to_vec();
         let mut versions = self.versions;
         if let Some(delta) = self.delta()? {
-            runs.push(delta);
+            runs = self.with_newest(runs, delta, Tombstones::Drop)?;
             versions += 1;
-            let rows: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
-            let merged = runs.split_off(runs.len() - merge_count(&rows));
-            if merged.len() == 1 {
-                runs.extend(merged);
-            } else {
-                let tombstones = if runs.is_empty() { Tombstones::Drop } else { Tombstones::Keep };
-                runs.push(run::merge(&merged, self.range, tombstones)?);
-            }
         }
         runs.retain(|run| !run.is_empty());
         Ok(Self { schema: self.schema.clone(), range: self.range, opened: runs.len(), versions, runs })

@@ -129,8 +129,55 @@ impl World {
         }
     }
 
+    /// Puts the rows that have a value, each key once, in the order of keys, as updated at the time of the first.
+    pub(super) fn put(&mut self, rows: &[Change]) {
+        let rows: BTreeMap<usize, &Change> = rows.iter().rev().map(|row| (row.key, row)).collect();
+        let rows: Vec<&Change> = rows.into_values().filter(|row| row.value.is_some()).collect();
+        let keys = keys_of(&rows.iter().map(|row| row.key).collect::<Vec<_>>());
+        let order = keys.order();
+        let rows: Vec<Change> = order.iter().map(|&row| rows[row as usize].clone()).collect();
+        let updated_at = rows.first().map_or(0, |row| row.updated_at);
+        let deadlines = rows.iter().map(|row| row.deadline).collect();
+        self.map.put(keys.take(&order).unwrap(), changes(&rows).values, updated_at, deadlines).unwrap();
+        let cells = rows.iter().filter_map(|row| Some((row.key, (row.value?, updated_at, row.deadline))));
+        self.model.extend(cells);
+    }
+
+    pub(super) fn get_one(&self, key: usize) {
+        let found = self.map.find_one(&keys_of(&[key]));
+        let found = found.map(|(values, row)| values[0].as_primitive::<Float64Type>().value(row) as i64);
+        assert_eq!(found, self.model.get(&key).map(|cell| cell.0), "key {key}");
+    }
+
+    pub(super) fn updated_before(&self, threshold_ms: i64) {
+        let expected = self.model.iter().filter(|(_, cell)| cell.1 < threshold_ms);
+        let rows = self.map.updated_before(threshold_ms).unwrap();
+        self.compare(&rows, &expected.map(|(key, cell)| (*key, *cell)).collect());
+    }
+
+    /// All of the map in one run, there and back, holds what the map holds; the map stays as it is.
+    pub(super) fn base(&self) {
+        let base = self.map.base().unwrap();
+        assert_eq!(base.len(), self.model.len());
+        let mut alone = StateMap::open(map_schema(), &[there_and_back(&base)], KeyRange::ALL).unwrap();
+        self.compare(&alone.scan().unwrap(), &self.model);
+        assert_eq!(alone.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
+    }
+
+    /// Goes on with the next version; the one before it is the same as ever.
+    pub(super) fn next_version(&mut self) {
+        let next = self.map.next_version().unwrap();
+        self.compare(&self.map.scan().unwrap(), &self.model);
+        assert!(next.delta().unwrap().is_none());
+        assert!(next.deltas() <= self.map.deltas());
+        self.segments = next.runs().to_vec();
+        self.map = next;
+        self.opened = self.model.len();
+    }
+
     pub(super) fn get(&self, keys: &[usize]) {
         let found = self.map.get(&keys_of(keys)).unwrap();
+        assert_eq!(self.map.values(&keys_of(keys)).unwrap(), found.values);
         for (i, key) in keys.iter().enumerate() {
             let expected = self.model.get(key);
             assert_eq!(found.found[i], expected.is_some(), "key {key}");

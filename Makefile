@@ -8,11 +8,12 @@ PYTEST := $(PYTHON_BIN)/python -m pytest
 # A file is one worker's, so that what its tests share is made once; each worker may start a Spark session.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 SLOW := --numprocesses 2 --dist loadfile
+FUZZ := segment
 PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-config \
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo fmt lint test bench check pins
+.PHONY: help setup build demo fmt lint test bench check fuzz pins
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +51,13 @@ check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	cargo test --release --quiet --locked --workspace
 	$(PYTEST) -q -m slow $(SLOW)
 	@$(MAKE) --no-print-directory test
+
+fuzz: build ## damaged segments, by libFuzzer: FUZZ=kept for the cache on disk, ARGS for libFuzzer (needs nightly, cargo-fuzz)
+	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
+	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/found
+	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \
+		build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) -- -artifact_prefix=build/fuzz/found/ \
+		-malloc_limit_mb=96 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)
 
 pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

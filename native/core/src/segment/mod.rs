@@ -6,9 +6,11 @@
 mod footer;
 pub mod kept;
 mod numbers;
+mod pages;
 mod read;
 #[cfg(test)]
 mod tests;
+mod thrift;
 mod write;
 
 pub use read::read;

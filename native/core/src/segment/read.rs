@@ -1,11 +1,14 @@
 //! A run from a segment's bytes, which may be anything: every claim of the file is checked before it is believed.
+//!
+//! INVARIANT: memory for rows is taken once `updated_at`, which has no nulls, has shown that they are there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader};
-use arrow_schema::{Field, Fields, SchemaRef};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
@@ -15,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::footer::{RowGroup, check_seal, parse};
 use super::numbers::numbers;
+use super::pages::{check_footer, check_pages};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::run::SortedRun;
@@ -22,8 +26,12 @@ use crate::schema::MapSchema;
 
 /// "PAR1" at the head of the file.
 const MAGIC_BYTES: usize = 4;
-/// More rows than this a byte, and memory would be claimed that the file cannot fill.
-const ROWS_PER_BYTE: usize = 1024;
+/// More rows than this a byte no honest file has: each key takes its place by its hash, which nothing compresses.
+const KEYS_PER_BYTE: usize = 8;
+/// The same where rows of one key may follow each other in the order of their sub-keys.
+const SUB_KEYS_PER_BYTE: usize = 1024;
+/// Rows that are looked at together where they are only counted.
+const COUNTED_ROWS: usize = 1 << 13;
 
 /// Why bytes are not a segment.
 type Verdict<T> = std::result::Result<T, String>;
@@ -42,12 +50,16 @@ pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRu
 }
 
 fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
-    let metadata = open(&schema.columns(), &data)?;
+    check_footer(&data)?;
+    let columns = schema.columns();
+    let metadata = open(&columns, &data)?;
     let entries = metadata.metadata().file_metadata().key_value_metadata();
     let groups = parse(schema, entries)?;
-    let end = check_groups(&groups, &metadata, &data)?;
+    let rows_per_byte = if schema.sub_key.is_empty() { KEYS_PER_BYTE } else { SUB_KEYS_PER_BYTE };
+    let end = check_groups(&groups, &metadata, &data, rows_per_byte)?;
     check_seal(&data[end..], entries)?;
-    let batch = rows(metadata, data, &groups)?;
+    check_pages(&data, metadata.metadata())?;
+    let batch = rows(metadata, data, &groups, columns, schema.key_width() + schema.value.len())?;
     let run = sorted(schema, &batch)?;
     check_hash_bounds(&groups, run.hashes())?;
     Ok(run)
@@ -56,17 +68,21 @@ fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
 /// The metadata of a file that has `columns`.
 fn open(columns: &SchemaRef, data: &Bytes) -> Verdict<ArrowReaderMetadata> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let found = ArrowReaderMetadata::load(data, options.clone()).map_err(not_parquet)?;
+    let found = ArrowReaderMetadata::load(data, options).map_err(not_parquet)?;
     if !same_columns(found.schema().fields(), columns.fields()) {
         let (found, expected) = (describe(found.schema().fields()), describe(columns.fields()));
         return Err(format!("it has the columns ({found}), expected ({expected})"));
     }
-    let options = options.with_schema(Arc::clone(columns));
-    ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), options).map_err(not_parquet)
+    Ok(found)
 }
 
 /// Where the row groups end, which are as they should be.
-fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Bytes) -> Verdict<usize> {
+fn check_groups(
+    groups: &[RowGroup],
+    metadata: &ArrowReaderMetadata,
+    data: &Bytes,
+    rows_per_byte: usize,
+) -> Verdict<usize> {
     let found = metadata.metadata().row_groups();
     if found.len() != groups.len() {
         return Err(format!("it has {} row groups, expected {}", found.len(), groups.len()));
@@ -81,7 +97,7 @@ fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Byte
         if xxh3_64(bytes) != group.checksum {
             return Err(format!("row group {number} does not have the checksum {:016x}", group.checksum));
         }
-        if group.rows == 0 || group.rows / ROWS_PER_BYTE > group.bytes {
+        if group.rows == 0 || group.rows / rows_per_byte > group.bytes {
             return Err(format!("row group {number} claims {} rows in {} bytes", group.rows, group.bytes));
         }
         start += group.bytes;
@@ -89,14 +105,25 @@ fn check_groups(groups: &[RowGroup], metadata: &ArrowReaderMetadata, data: &Byte
     Ok(start)
 }
 
-/// All columns of the file: numbers by ourselves, the others by the Parquet decoder.
-fn rows(metadata: ArrowReaderMetadata, data: Bytes, groups: &[RowGroup]) -> Verdict<RecordBatch> {
+/// All columns of the file, which are `schema`'s, and of which column `times` is `updated_at`: numbers by ourselves, the
+/// others by the Parquet decoder.
+fn rows(
+    metadata: ArrowReaderMetadata,
+    data: Bytes,
+    groups: &[RowGroup],
+    schema: SchemaRef,
+    times: usize,
+) -> Verdict<RecordBatch> {
     let total: usize = groups.iter().map(|group| group.rows).sum();
-    let (schema, parquet) = (Arc::clone(metadata.schema()), Arc::clone(metadata.metadata()));
-    let decoded = |(root, field): (usize, &Arc<Field>)| numbers(&data, &parquet, root, field.data_type(), total);
-    let mut columns: Vec<Option<ArrayRef>> = Vec::with_capacity(schema.fields().len());
-    for column in schema.fields().iter().enumerate() {
-        columns.push(decoded(column).map_err(not_parquet)?);
+    let parquet = Arc::clone(metadata.metadata());
+    let decoded = |root: usize| numbers(&data, &parquet, root, schema.field(root).data_type(), total);
+    let mut columns: Vec<Option<ArrayRef>> = vec![None; schema.fields().len()];
+    columns[times] = decoded(times).map_err(not_parquet)?;
+    if columns[times].is_none() {
+        check_rows(metadata.clone(), data.clone(), times, total)?;
+    }
+    for (root, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.is_none()) {
+        *column = decoded(root).map_err(not_parquet)?;
     }
     let left = columns.iter().enumerate().filter(|(_, column)| column.is_none()).map(|(root, _)| root);
     let left = ProjectionMask::roots(parquet.file_metadata().schema_descr(), left);
@@ -104,16 +131,38 @@ fn rows(metadata: ArrowReaderMetadata, data: Bytes, groups: &[RowGroup]) -> Verd
     if others.num_rows() != total {
         return Err(format!("it holds {} rows, expected {total}", others.num_rows()));
     }
-    for (field, column) in others.schema().fields().iter().zip(others.columns()) {
-        // Parquet may say that a map's keys can be null; Arrow's readers trust that none is.
-        if column.data_type().is_nested() {
-            column.to_data().validate_full().map_err(|error| format!("column `{}`: {error}", field.name()))?;
-        }
-    }
     let mut others = others.columns().iter();
-    let columns = columns.into_iter().map(|column| column.or_else(|| others.next().cloned()));
-    let columns = columns.collect::<Option<Vec<_>>>().ok_or("it has too few columns")?;
+    for (column, field) in columns.iter_mut().zip(schema.fields()).filter(|(column, _)| column.is_none()) {
+        let found = others.next().ok_or("it has too few columns")?;
+        *column = Some(checked(found, field).map_err(|error| format!("column `{}`: {error}", field.name()))?);
+    }
+    let columns = columns.into_iter().collect::<Option<Vec<_>>>().ok_or("it has too few columns")?;
     RecordBatch::try_new(schema, columns).map_err(|error| error.to_string())
+}
+
+/// A column as `field` has it, which the file may have with other names in lists and maps.
+fn checked(column: &ArrayRef, field: &Field) -> std::result::Result<ArrayRef, ArrowError> {
+    if !column.data_type().is_nested() {
+        return Ok(Arc::clone(column));
+    }
+    // Parquet may say that a map's keys can be null; Arrow's readers trust that none is.
+    column.to_data().validate_full()?;
+    if column.data_type() == field.data_type() {
+        return Ok(Arc::clone(column));
+    }
+    renamed(column.to_data(), field.data_type()).map(make_array)
+}
+
+/// `data` with the names that `expected`, which is the same type otherwise, has inside.
+fn renamed(data: ArrayData, expected: &DataType) -> std::result::Result<ArrayData, ArrowError> {
+    let inner: Vec<&DataType> = match expected {
+        DataType::List(item) | DataType::Map(item, _) => vec![item.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => return Ok(data),
+    };
+    let children = data.child_data().iter().cloned().zip(inner).map(|(child, expected)| renamed(child, expected));
+    let children = children.collect::<std::result::Result<Vec<_>, _>>()?;
+    data.into_builder().data_type(expected.clone()).child_data(children).build()
 }
 
 fn others(metadata: ArrowReaderMetadata, data: Bytes, columns: ProjectionMask, rows: usize) -> Verdict<RecordBatch> {
@@ -128,6 +177,21 @@ fn others(metadata: ArrowReaderMetadata, data: Bytes, columns: ProjectionMask, r
         Ok([only]) => Ok(only),
         Err(batches) => concat_batches(&schema, &batches).map_err(|error| error.to_string()),
     }
+}
+
+/// Whether the file has so many rows, by its column `root`. Keeps none of them.
+fn check_rows(metadata: ArrowReaderMetadata, data: Bytes, root: usize, rows: usize) -> Verdict<()> {
+    let column = ProjectionMask::roots(metadata.metadata().file_metadata().schema_descr(), [root]);
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(data, metadata)
+        .with_projection(column)
+        .with_batch_size(COUNTED_ROWS)
+        .build()
+        .map_err(not_parquet)?;
+    let mut found = 0;
+    for batch in reader {
+        found += batch.map_err(|error| error.to_string())?.num_rows();
+    }
+    if found == rows { Ok(()) } else { Err(format!("it holds {found} rows, expected {rows}")) }
 }
 
 /// The run of `batch`, if its rows are those of a run.
@@ -176,15 +240,32 @@ fn check_hash_bounds(groups: &[RowGroup], hashes: &[u64]) -> Verdict<()> {
     Ok(())
 }
 
-/// Whether names and types agree. Names inside lists and maps are Parquet's own.
+/// Whether names and types agree, but for names inside lists and maps, which carry no meaning.
 fn same_columns(found: &Fields, expected: &Fields) -> bool {
-    let same =
-        |(a, b): (&Arc<Field>, &Arc<Field>)| a.name() == b.name() && a.data_type().equals_datatype(b.data_type());
+    let same = |(a, b): (&Arc<Field>, &Arc<Field>)| a.name() == b.name() && same_field(a, b);
     found.len() == expected.len() && found.iter().zip(expected).all(same)
 }
 
+fn same_field(found: &Field, expected: &Field) -> bool {
+    found.is_nullable() == expected.is_nullable()
+        && match (found.data_type(), expected.data_type()) {
+            (DataType::List(found), DataType::List(expected)) => same_field(found, expected),
+            (DataType::Struct(found), DataType::Struct(expected)) => same_columns(found, expected),
+            (DataType::Map(found, _), DataType::Map(expected, _)) => match (found.data_type(), expected.data_type()) {
+                (DataType::Struct(found), DataType::Struct(expected)) => {
+                    found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| same_field(a, b))
+                }
+                _ => false,
+            },
+            (found, expected) => found == expected,
+        }
+}
+
 fn describe(fields: &Fields) -> String {
-    let column = |field: &Arc<Field>| format!("{}: {}", field.name(), field.data_type());
+    let column = |field: &Arc<Field>| {
+        let rule = if field.is_nullable() { "" } else { " not null" };
+        format!("{}: {}{rule}", field.name(), field.data_type())
+    };
     fields.iter().map(column).collect::<Vec<_>>().join(", ")
 }
 

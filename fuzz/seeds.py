@@ -1,0 +1,74 @@
+"""Seeds for `make fuzz`: the golden segments, each also without compression, so that changed bytes reach the decoder;
+and one file of the cache on disk.
+
+`python fuzz/seeds.py FOLDER` writes them to `FOLDER/segment` and `FOLDER/kept`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemill._native import MapSchema, StateMap
+
+GOLDEN = Path(__file__).parents[1] / "tests/golden"
+FOLDERS = ("segments-1", "segments-1-sealed")
+ROW_GROUPS = b"tidemill.row_groups"
+
+
+def uncompressed(data: bytes) -> bytes:
+    """The same segment with plain pages; the target makes the checksums right."""
+    given = pq.ParquetFile(io.BytesIO(data))
+    table, metadata = given.read(), dict(given.metadata.metadata)
+    lines = metadata[ROW_GROUPS].decode().splitlines()
+    for _ in range(2):  # first to learn how long the row groups are
+        out = io.BytesIO()
+        writer = pq.ParquetWriter(
+            out, table.schema.remove_metadata(), compression="none", use_dictionary=False, write_statistics=False,
+            store_schema=False,
+        )  # fmt: skip
+        with writer:
+            start = 0
+            for line in lines:
+                rows = int(line.split()[0])
+                writer.write_table(table.slice(start, rows).replace_schema_metadata(None), row_group_size=rows)
+                start += rows
+            writer.add_key_value_metadata({**metadata, ROW_GROUPS: "\n".join(lines)})
+        found = pq.ParquetFile(out).metadata
+        groups = [found.row_group(number) for number in range(found.num_row_groups)]
+        sizes = [sum(one.column(at).total_compressed_size for at in range(one.num_columns)) for one in groups]
+        words = [line.split() for line in lines]
+        lines = [" ".join([each[0], str(size), *each[2:]]) for each, size in zip(words, sizes, strict=True)]
+    return out.getvalue()
+
+
+def kept(path: Path) -> None:
+    """A run as the cache on disk has it, of the columns that the target expects."""
+    schema = MapSchema("fuzz", pa.schema([("key", pa.string())]), pa.schema([]), pa.schema([("value", pa.int64())]))
+    state = StateMap.open(schema, [], 0, 2**64 - 1)
+    keys = pa.record_batch({"key": ["a", None, "b"]})
+    state.put_many(keys, pa.record_batch({"value": pa.array([1, None, 3])}), 5, pa.array([9, None, 7], pa.int64()))
+    with path.open("wb") as file:
+        state.base().keep(file.fileno(), "fuzz")
+
+
+def main(folder: Path) -> None:
+    """Writes all seeds."""
+    for name in ("segment", "kept"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    kept(folder / "kept/run")
+    for path in sorted(path for name in FOLDERS for path in (GOLDEN / name).glob("*.parquet")):
+        data, name = path.read_bytes(), f"{path.parent.name}-{path.name}"
+        (folder / "segment" / name).write_bytes(data)
+        try:
+            (folder / "segment" / f"plain-{name}").write_bytes(uncompressed(data))
+        except (pa.ArrowInvalid, OSError):  # the corrupt ones of them
+            continue
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

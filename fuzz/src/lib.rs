@@ -1,0 +1,105 @@
+//! What the fuzz targets share: which panics count, the schema that a file claims, and what must hold of a run that opens.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Fields};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use tidemill_core::{KeyRange, Keys, MapSchema, SortedRun, StateMap, segment};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Panics end the process, but for those of crates that are not ours: `segment::read` foresees them.
+pub fn own_panics_abort() {
+    std::panic::set_hook(Box::new(|info| {
+        if !info.location().is_some_and(|place| place.file().contains("/registry/src/")) {
+            eprintln!("{info}");
+            std::process::abort();
+        }
+    }));
+}
+
+/// The state map whose segment `data` says it is.
+pub fn claimed_schema(data: &Bytes) -> Option<Arc<MapSchema>> {
+    // The reader refuses footers that claim long lists before it asks the Parquet crate, which takes seconds over them.
+    let any = Arc::new(MapSchema::new("fuzz", &Fields::empty(), &Fields::empty(), &Fields::empty()).ok()?);
+    let refused = segment::read(&any, data.clone(), "fuzz").err();
+    if refused.is_some_and(|error| error.to_string().contains("its footer is cut off")) {
+        return None;
+    }
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let found = catch_unwind(AssertUnwindSafe(|| ArrowReaderMetadata::load(data, options))).ok()?.ok()?;
+    let entries = found.metadata().file_metadata().key_value_metadata()?;
+    let number = |name: &str| {
+        let entry = entries.iter().find(|entry| entry.key == format!("tidemill.{name}_columns"))?;
+        entry.value.as_ref()?.parse::<usize>().ok()
+    };
+    let (keys, sub_keys) = (number("key")?, number("sub_key")?);
+    let fields: Vec<FieldRef> = found.schema().fields().iter().cloned().collect();
+    let own = fields.len().checked_sub(3)?; // behind them: `updated_at`, `deadline`, `deleted`
+    let part = |from: usize, to: usize| fields.get(from..to).map(|part| part.iter().cloned().collect::<Fields>());
+    let first_value = keys.checked_add(sub_keys)?;
+    let schema = MapSchema::new("fuzz", &part(0, keys)?, &part(keys, first_value)?, &part(first_value, own)?);
+    schema.ok().map(Arc::new)
+}
+
+/// Makes the checksums of all row groups and of the footer right, so that the decoder sees what was changed.
+pub fn right_checksums(data: &mut [u8]) {
+    if let Some(end) = right_groups(data) {
+        seal(&mut data[end..]);
+    }
+}
+
+/// Makes the checksums of all row groups right; where the last one ends. `None`: a line of them cannot be right.
+fn right_groups(data: &mut [u8]) -> Option<usize> {
+    let name = b"tidemill.row_groups";
+    let footer = data.windows(name.len()).rposition(|window| window == name)?;
+    let (mut at, mut start) = (footer, 4usize);
+    while at + 50 <= data.len() {
+        let hex = |from: usize| data[from..from + 16].iter().all(u8::is_ascii_hexdigit);
+        if !(hex(at) && data[at + 16] == b' ' && hex(at + 17) && data[at + 33] == b' ' && hex(at + 34)) {
+            at += 1;
+            continue;
+        }
+        let digits = data[..at - 1].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let length: usize = std::str::from_utf8(&data[at - 1 - digits..at - 1]).ok()?.parse().ok()?;
+        let end = start.checked_add(length).filter(|&end| end <= footer)?;
+        let sum = format!("{:016x}", xxh3_64(&data[start..end]));
+        data[at + 34..at + 50].copy_from_slice(sum.as_bytes());
+        (at, start) = (at + 50, end);
+    }
+    Some(start)
+}
+
+/// Makes the checksum of the footer right, if it still has a place.
+fn seal(footer: &mut [u8]) {
+    let name = b"tidemill.footer";
+    let Some(place) = footer.windows(name.len()).rposition(|window| window == name) else { return };
+    let value = place + name.len() + 2; // Thrift: the kind of the field, and the length of the text
+    if value + 16 <= footer.len() {
+        footer[value..value + 16].fill(b'0');
+        let sum = format!("{:016x}", xxh3_64(footer));
+        footer[value..value + 16].copy_from_slice(sum.as_bytes());
+    }
+}
+
+/// What holds of a run, however it was made: panics where it does not.
+pub fn check(run: &SortedRun) {
+    let schema = run.schema();
+    assert!(run.hashes().is_sorted());
+    let batch = run.batch().expect("its rows");
+    let map = StateMap::open(Arc::clone(schema), std::slice::from_ref(run), KeyRange::ALL).expect("a map of it");
+    let live = map.scan().expect("its live rows");
+    assert_eq!(map.len(), live.updated_at.len());
+    let armed = live.deadline.iter().flatten();
+    assert_eq!(map.copy().next_deadline(), armed.clone().min().copied());
+    assert_eq!(map.copy().due(i64::MAX).expect("what is due").deadline.len(), armed.count());
+    let width = schema.key.len();
+    let keys = Keys::with_sub_keys(
+        &batch.columns()[..width],
+        &batch.columns()[width..width + schema.sub_key.len()],
+        batch.num_rows(),
+    );
+    let found = map.get(&keys.expect("its keys")).expect("look-ups").found;
+    assert_eq!(found.iter().filter(|&&found| found).count(), map.len());
+}

@@ -1,0 +1,186 @@
+//! What a file claims of its pages, before memory is taken for it: a page of a few bytes may say that it holds gigabytes.
+//!
+//! INVARIANT: of what passes here no list is longer than the footer, and no page becomes larger than its bytes can hold.
+
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use super::thrift::{Found, I32, STRUCT, Thrift};
+
+/// Length of the footer, four bytes, and "PAR1", behind it.
+const TAIL_BYTES: usize = 8;
+/// Most that a block of zstd holds.
+const BLOCK_BYTES: u64 = 128 << 10;
+const ZSTD_MAGIC: u32 = 0xfd2f_b528;
+/// The first of 16 magic numbers of frames that hold nothing.
+const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
+
+/// Why bytes are not a segment.
+type Verdict<T> = Result<T, String>;
+
+/// The header of a page, in the numbers of Parquet's fields.
+#[derive(Default)]
+struct Header {
+    uncompressed: i64,
+    compressed: i64,
+    /// Of a page of data.
+    values: i64,
+    /// Bytes of levels in front of what is compressed, in pages of version 2.
+    levels: i64,
+    is_plain: bool,
+    is_odd: bool,
+}
+
+/// Whether the footer of a file that ends as Parquet does can be walked.
+pub(super) fn check_footer(data: &[u8]) -> Verdict<()> {
+    let odd = || "it is no Parquet file of Tidemill's: its footer is cut off".to_owned();
+    let (rest, tail) = data.split_last_chunk::<TAIL_BYTES>().ok_or_else(odd)?;
+    let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]) as usize;
+    let start = rest.len().checked_sub(length).ok_or_else(odd)?;
+    Thrift(&rest[start..]).fields(&mut |_| {}).ok_or_else(odd)
+}
+
+/// Whether each page can hold what it claims, and columns that are in no list have a value for each row.
+pub(super) fn check_pages(data: &[u8], metadata: &ParquetMetaData) -> Verdict<()> {
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        for column in group.columns() {
+            let said = |why: String| format!("row group {number}, column `{}`: {why}", column.column_path().string());
+            let values = check_chunk(data, column).map_err(said)?;
+            let is_flat = column.column_descr().max_rep_level() == 0;
+            if values < group.num_rows() || (is_flat && values > group.num_rows()) {
+                return Err(said(format!("it has {values} values, expected {}", group.num_rows())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many values the pages of `column` have.
+fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<i64> {
+    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    let bytes = usize::try_from(start).ok().zip(usize::try_from(column.compressed_size()).ok());
+    let mut rest = bytes
+        .and_then(|(start, length)| data.get(start..start.checked_add(length)?))
+        .ok_or("it lies outside of the file")?;
+    let mut values = 0i64;
+    while !rest.is_empty() {
+        let (header, behind) = Header::read(rest).ok_or("a page has no header")?;
+        let length = usize::try_from(header.compressed).ok().filter(|&length| length <= behind.len());
+        let (page, behind) = behind.split_at(length.ok_or("a page is cut off")?);
+        if matches!(column.compression(), Compression::ZSTD(_)) && !header.is_plain {
+            let most = header.most(page);
+            if most.is_none_or(|most| header.uncompressed < 0 || header.uncompressed as u64 > most) {
+                let claimed = header.uncompressed;
+                return Err(format!("a page claims {claimed} bytes, which its {} cannot hold", page.len()));
+            }
+        }
+        if header.values < 0 {
+            return Err(format!("a page has {} values", header.values));
+        }
+        values += header.values;
+        rest = behind;
+    }
+    Ok(values)
+}
+
+impl Header {
+    /// The header at the beginning of `bytes`, and what is behind it.
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (mut header, mut thrift) = (Self::default(), Thrift(bytes));
+        thrift.fields(&mut |field| header.take(field))?;
+        (!header.is_odd).then_some((header, thrift.0))
+    }
+
+    fn take(&mut self, field: Found) {
+        match field.path {
+            2 => self.uncompressed = field.number,
+            3 => self.compressed = field.number,
+            501 | 801 => self.values = field.number,
+            805 | 806 => self.levels = self.levels.saturating_add(field.number),
+            807 => self.is_plain = field.number == 0,
+            _ => {}
+        }
+        // A decoder takes a field to be of its kind, whatever the file says that it is.
+        self.is_odd |= match field.path {
+            1..=4 | 501..=504 | 701 | 702 | 801..=806 => field.kind != I32,
+            5..=8 => field.kind != STRUCT,
+            703 | 807 => !field.is_boolean(),
+            _ => false,
+        };
+    }
+
+    /// Most bytes that `page`, which is compressed, can become; `None` if it is not what it must be.
+    fn most(&self, page: &[u8]) -> Option<u64> {
+        let (levels, values) = page.split_at_checked(usize::try_from(self.levels).ok()?)?;
+        let is_empty = self.uncompressed == self.levels;
+        let most = if is_empty { 0 } else { most_of_frames(values)? };
+        Some(most + levels.len() as u64)
+    }
+}
+
+/// Most bytes that frames of zstd hold, by the number and the kinds of their blocks (RFC 8878).
+fn most_of_frames(mut bytes: &[u8]) -> Option<u64> {
+    let mut most = 0u64;
+    while let Some((magic, rest)) = bytes.split_first_chunk::<4>() {
+        let magic = u32::from_le_bytes(*magic);
+        if magic & !0xf == ZSTD_SKIPPABLE {
+            let (length, rest) = rest.split_first_chunk::<4>()?;
+            bytes = rest.get(u32::from_le_bytes(*length) as usize..)?;
+        } else if magic == ZSTD_MAGIC {
+            let (of_frame, rest) = most_of_frame(rest)?;
+            (most, bytes) = (most + of_frame, rest);
+        } else {
+            return None;
+        }
+    }
+    bytes.is_empty().then_some(most)
+}
+
+/// The same of one frame behind its magic number, and what is behind it.
+fn most_of_frame(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (&descriptor, rest) = bytes.split_first()?;
+    let (size, is_single, has_checksum) = (descriptor >> 6, descriptor & 0x20 != 0, descriptor & 4 != 0);
+    let size_bytes = if size == 0 { usize::from(is_single) } else { 1 << size };
+    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let mut rest = rest.get(usize::from(!is_single) + dictionary_bytes + size_bytes..)?;
+    let mut most = 0u64;
+    loop {
+        let (head, behind) = rest.split_first_chunk::<3>()?;
+        let head = u32::from_le_bytes([head[0], head[1], head[2], 0]);
+        let size = head >> 3;
+        let (length, holds) = match head >> 1 & 3 {
+            0 => (size, u64::from(size)),
+            1 => (1, u64::from(size).min(BLOCK_BYTES)),
+            2 => (size, BLOCK_BYTES),
+            _ => return None,
+        };
+        most += holds;
+        rest = behind.get(length as usize..)?;
+        if head & 1 == 1 {
+            return Some((most, rest.get(if has_checksum { 4 } else { 0 }..)?));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::most_of_frames;
+
+    #[test]
+    fn a_frame_holds_what_its_blocks_hold() {
+        let head = [0x28, 0xb5, 0x2f, 0xfd, 0x24, 0xff]; // one segment, a size of one byte, a checksum
+        let block = |last: u32, kind: u32, size: u32| (last | kind << 1 | size << 3).to_le_bytes()[..3].to_vec();
+        let frame = |blocks: &[Vec<u8>]| [&head[..], &blocks.concat(), &[0; 4]].concat();
+        let (plain, run) = ([block(0, 0, 2), vec![7, 7]].concat(), [block(0, 1, 1000), vec![7]].concat());
+        let packed = [block(1, 2, 3), vec![1, 2, 3]].concat();
+        let whole = frame(&[plain.clone(), run, packed]);
+        assert_eq!(most_of_frames(&whole), Some(2 + 1000 + (128 << 10)));
+        assert_eq!(most_of_frames(&[whole.clone(), whole.clone()].concat()), Some(2 * (2 + 1000 + (128 << 10))));
+        let empty = [0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9];
+        assert_eq!(most_of_frames(&[&empty[..], &whole].concat()), Some(2 + 1000 + (128 << 10)));
+        for odd in [&whole[..whole.len() - 1], &whole[..9], &whole[1..], &[whole.clone(), vec![1]].concat()] {
+            assert_eq!(most_of_frames(odd), None);
+        }
+        assert_eq!(most_of_frames(&frame(&[plain, block(1, 3, 0)])), None);
+    }
+}

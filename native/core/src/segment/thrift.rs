@@ -1,0 +1,177 @@
+//! Parquet's own words (Thrift, compact) walked field by field, without memory for anything that they claim.
+
+/// How deep structs and lists may lie in each other: Parquet's own lie five deep.
+const DEPTH: usize = 16;
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+/// The kinds of values.
+pub(super) const I32: u8 = 5;
+pub(super) const STRUCT: u8 = 12;
+
+/// A field of a struct, or of a struct in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its number; the fields of struct `n` in the outermost one have `n` times 100 added.
+    pub(super) path: usize,
+    pub(super) kind: u8,
+    /// Of integers and booleans; 0 of anything else.
+    pub(super) number: i64,
+}
+
+impl Found {
+    /// Whether it is a boolean: the kind tells its value.
+    pub(super) fn is_boolean(&self) -> bool {
+        matches!(self.kind, TRUE | FALSE)
+    }
+}
+
+/// Bytes of which the first ones are read off.
+pub(super) struct Thrift<'a>(pub(super) &'a [u8]);
+
+impl Thrift<'_> {
+    /// Reads one struct, and calls `visit` with the fields of it and of structs right in it. `None`: it is no struct, or
+    /// claims to hold more than there are bytes.
+    pub(super) fn fields(&mut self, visit: &mut dyn FnMut(Found)) -> Option<()> {
+        self.fields_within(Some(0), DEPTH, visit)
+    }
+
+    /// `outer`: what paths begin with; `None` where fields are too deep to be told.
+    fn fields_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(Found)) -> Option<()> {
+        let (depth, mut id) = (depth.checked_sub(1)?, 0i64);
+        loop {
+            let head = self.byte()?;
+            let (step, kind) = (head >> 4, head & 0x0f);
+            if kind == 0 {
+                return Some(());
+            }
+            id = if step == 0 { self.zigzag()? } else { id + i64::from(step) };
+            let inner = usize::try_from(id).ok().filter(|&id| id < 100);
+            let path = outer.zip(inner).map(|(outer, inner)| outer + inner);
+            let deeper = path.filter(|_| outer == Some(0)).map(|path| path * 100);
+            let number = match kind {
+                TRUE | FALSE => i64::from(kind == TRUE),
+                STRUCT => {
+                    self.fields_within(deeper, depth, visit)?;
+                    0
+                }
+                _ => self.value(kind, depth)?,
+            };
+            if let Some(path) = path {
+                visit(Found { path, kind, number });
+            }
+        }
+    }
+
+    /// A value of `kind` that is no field's boolean.
+    fn value(&mut self, kind: u8, depth: usize) -> Option<i64> {
+        match kind {
+            TRUE | FALSE | 3 => self.skip(1)?, // in lists booleans are bytes
+            4..=6 => return self.zigzag(),
+            7 => self.skip(8)?,
+            8 => {
+                let length = self.varint()?;
+                self.skip(length)?;
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                self.values(&[head & 0x0f], length, depth.checked_sub(1)?)?;
+            }
+            11 => {
+                let length = self.varint()?;
+                if length > 0 {
+                    let kinds = self.byte()?;
+                    self.values(&[kinds >> 4, kinds & 0x0f], length, depth.checked_sub(1)?)?;
+                }
+            }
+            STRUCT => self.fields_within(None, depth, &mut |_| {})?,
+            13 => self.skip(16)?,
+            _ => return None,
+        }
+        Some(0)
+    }
+
+    /// So many values of each of `kinds`: each takes a byte at least.
+    fn values(&mut self, kinds: &[u8], length: u64, depth: usize) -> Option<()> {
+        if length > self.0.len() as u64 {
+            return None;
+        }
+        for _ in 0..length {
+            for &kind in kinds {
+                self.value(kind, depth)?;
+            }
+        }
+        Some(())
+    }
+
+    fn zigzag(&mut self) -> Option<i64> {
+        let number = self.varint()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(bytes).ok()?..)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, I32, STRUCT, Thrift};
+
+    fn fields(bytes: &[u8]) -> Option<Vec<Found>> {
+        let mut found = Vec::new();
+        Thrift(bytes).fields(&mut |field| found.push(field)).map(|()| found)
+    }
+
+    #[test]
+    fn fields_are_told_to_the_second_level() {
+        // 2: i32 -3; 5: struct { 1: i32 64; 3: true; 4: struct { 1: i32 1 } }; 6: list of two i32; 20: binary of one byte
+        let bytes = [
+            0x25, 0x05, 0x3c, 0x15, 0x80, 0x01, 0x21, 0x1c, 0x15, 0x02, 0x00, 0x00, 0x19, 0x25, 0x02, 0x04, 0x08, 0x28,
+            0x01, 0x07, 0x00,
+        ];
+        let found: Vec<(usize, u8, i64)> =
+            fields(&bytes).unwrap().iter().map(|one| (one.path, one.kind, one.number)).collect();
+        assert_eq!(
+            found,
+            [(2, I32, -3), (501, I32, 64), (503, 1, 1), (504, STRUCT, 0), (5, STRUCT, 0), (6, 9, 0), (20, 8, 0)]
+        );
+    }
+
+    #[test]
+    fn what_claims_more_than_there_is_ends_there() {
+        for claim in [
+            &[][..],
+            &[0x15, 0x02],                         // a field, and no end
+            &[0x18, 0x7f, 0x00],                   // a text of 127 bytes
+            &[0x19, 0xfc, 0xff, 0xff, 0x03, 0x00], // a list of 65,535 structs
+            &[0x1b, 0xff, 0x7f, 0x55, 0x00],       // a map of 16,383 numbers
+            &[0x1e, 0x00],                         // no kind
+            &[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00],
+            &[0x1c; 100], // structs in structs
+            &[0x19; 100], // lists in lists
+        ] {
+            assert_eq!(fields(claim), None, "{claim:?}");
+        }
+    }
+}

@@ -3,54 +3,21 @@
 from __future__ import annotations
 
 import math
-import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tests.unit.naive_keys import naive_hash, part
 from tidemill._native import key_hashes
 from tidemill.errors import InvalidInput
 
 FORMAT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
-
-
-def cell(value: Any, kind: pa.DataType) -> bytes:
-    """The canonical bytes of a cell that is not null."""
-    if pa.types.is_boolean(kind):
-        return bytes([value])
-    if pa.types.is_integer(kind):
-        return struct.pack("<q", value)
-    if pa.types.is_floating(kind):
-        return bytes.fromhex("000000000000f87f") if math.isnan(value) else struct.pack("<d", value + 0.0)
-    if pa.types.is_decimal(kind):
-        return int(value.scaleb(kind.scale)).to_bytes(16, "little", signed=True)
-    if pa.types.is_struct(kind):
-        return b"".join(part(value[field.name], field.type) for field in kind)
-    if pa.types.is_map(kind):
-        pairs = sorted((part(key, kind.key_type), part(item, kind.item_type)) for key, item in value)
-        return struct.pack("<I", len(pairs)) + b"".join(key + item for key, item in pairs)
-    if pa.types.is_list(kind):
-        return struct.pack("<I", len(value)) + b"".join(part(item, kind.value_type) for item in value)
-    return value.encode() if isinstance(value, str) else bytes(value)
-
-
-def part(value: Any, kind: pa.DataType) -> bytes:
-    if value is None:
-        return b"\0"
-    spelled = cell(value, kind)
-    length = struct.pack("<I", len(spelled)) if kind in (pa.string(), pa.binary()) else b""
-    return b"\1" + length + spelled
-
-
-def naive_hash(value: Any, kind: pa.DataType) -> int:
-    return int(xxhash.xxh3_64_intdigest(b"\xff" if value is None else cell(value, kind)))
 
 
 def column(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:
@@ -179,13 +146,64 @@ def test_single_keys_are_structs_lists_and_maps() -> None:
     assert [by_list.get(key) for key in ([], (None,), None, ["a"])] == [1, 2, 3, None]
 
 
-def test_sub_keys_are_plain_and_unknown_types_are_no_keys() -> None:
+def test_unknown_types_are_no_keys_and_no_sub_keys() -> None:
     from tidemill._native import MapSchema
 
-    listed, empty = pa.schema([("at", pa.list_(pa.int64()))]), pa.schema([])
-    with pytest.raises(InvalidInput, match="`m` cannot order the rows of a key by `at` of type List"):
-        MapSchema("m", pa.schema([("k", pa.int64())]), listed, empty)
-    with pytest.raises(
-        InvalidInput, match=r"`m` cannot be keyed by `at` of type List\(UInt8\); .* list or map of these"
-    ):
-        MapSchema("m", pa.schema([("at", pa.list_(pa.uint8()))]), empty, empty)
+    empty, bytes_ = pa.schema([]), pa.schema([("at", pa.list_(pa.uint8()))])
+    for columns in ((bytes_, empty), (empty, bytes_)):
+        with pytest.raises(
+            InvalidInput, match=r"`m` cannot be keyed by `at` of type List\(UInt8\); .* list or map of these"
+        ):
+            MapSchema("m", *columns, empty)
+
+
+@pytest.mark.parametrize("state", ["map<array<int>, int>", "x int, m map<struct<a: map<int, int>>, int>"])
+def test_maps_whose_keys_no_dict_can_have_are_refused_when_they_are_declared(state: str) -> None:
+    for columns in (("int", state), (state, "int")):
+        with pytest.raises(InvalidInput, match="the keys of a dict are no lists or dicts"):
+            tm.StateMap(*columns)
+    pairs = tm.StateMap("int", "map<struct<a: int, b: string>, int>")
+    pairs.put(1, {(2, "c"): 3}, 1)
+    assert pairs.get(1) == {(2, "c"): 3} == pairs.copy().get(1)
+
+
+SUB_KEYS: list[tuple[pa.DataType, list[Any], list[int]]] = [
+    (pa.float64(), [0.0, -0.0, math.nan, -math.nan, None, 1.5], [0, 0, 1, 1, 2, 3]),
+    (pa.float32(), [0.0, -0.0, math.nan, -math.nan, None, 1.5], [0, 0, 1, 1, 2, 3]),
+    (pa.list_(pa.float64()), [[0.0], [-0.0], [math.nan], [], [None], None], [0, 0, 1, 2, 3, 4]),
+    (
+        pa.struct([("x", pa.float64()), ("s", pa.string())]),
+        [{"x": -0.0, "s": "a"}, {"x": 0.0, "s": "a"}, {"x": None, "s": None}, None, {"x": 0.0, "s": None}],
+        [0, 0, 1, 2, 3],
+    ),
+    (
+        pa.map_(pa.string(), pa.float64()),
+        [[("a", 0.0), ("b", 1.0)], [("b", 1.0), ("a", -0.0)], [], [("a", None)], None],
+        [0, 0, 1, 2, 3],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "cells", "same"), SUB_KEYS)
+def test_sub_keys_of_every_shape_are_told_apart_as_keys_are(
+    kind: pa.DataType, cells: list[Any], same: list[int]
+) -> None:
+    """Spark's rule for keys: −0.0 is 0.0, there is one NaN, maps have no order. Rows go by their bytes, null first."""
+    from tidemill._native import MapSchema, Run, StateMap
+
+    schema = MapSchema("m", pa.schema([("k", pa.int64())]), pa.schema([("at", kind)]), pa.schema([("n", pa.int64())]))
+    keys = pa.record_batch({"k": pa.array([7] * len(cells)), "at": pa.array(cells, kind)})
+    states = StateMap.open(schema, [], 0, 2**64 - 1)
+    states.put_many(keys, pa.record_batch({"n": pa.array(range(len(cells)), pa.int64())}), 1, None)
+    last = {one: number for number, one in enumerate(same)}
+    delta = states.delta()
+    assert delta is not None
+    data = delta.write()
+    for found in (states, StateMap.open(schema, [Run.read(schema, data, "s")], 0, 2**64 - 1)):
+        assert len(found) == len(last)
+        there, rows = found.get_many(keys)
+        assert all(there.to_pylist()) and rows.column("n").to_pylist() == [last[one] for one in same]
+        spelled = [None if cell is None else part(cell, kind)[1:] for cell in found.scan().column("at").to_pylist()]
+        assert spelled == sorted(spelled, key=lambda one: (one is not None, one or b""))
+    states.remove_many(keys.slice(1, 1))
+    assert len(states) == len(last) - 1 and not states.get_many(keys.slice(0, 1))[0][0].as_py()

@@ -32,11 +32,8 @@ impl MapSchema {
     /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
     pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
         let name = name.into();
-        for field in key {
+        for field in key.iter().chain(sub_key) {
             check_key_type(&name, field)?;
-        }
-        for field in sub_key {
-            check_sub_key_type(&name, field)?;
         }
         for field in value {
             check_value_type(&name, field.name(), field.data_type())?;
@@ -138,18 +135,6 @@ fn check_key_type(map: &str, field: &Field) -> Result<()> {
     Err(Error::InvalidInput(format!(
         "state map `{map}` cannot be keyed by `{}` of type {}; a key is a boolean, number, decimal, string, binary, \
          date or timestamp[us], or a struct, list or map of these",
-        field.name(),
-        field.data_type()
-    )))
-}
-
-fn check_sub_key_type(map: &str, field: &Field) -> Result<()> {
-    if is_key_type(field.data_type()) && !field.data_type().is_nested() {
-        return Ok(());
-    }
-    Err(Error::InvalidInput(format!(
-        "state map `{map}` cannot order the rows of a key by `{}` of type {}; a sub-key is a boolean, number, decimal, \
-         string, binary, date or timestamp[us]",
         field.name(),
         field.data_type()
     )))

@@ -77,7 +77,11 @@ impl Kind {
             DataType::Struct(fields) => Self::Struct(Arc::new(Record::new(py, fields, class)?)),
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 => {
-                    Self::Map(Box::new(Field::new(py, &pair[0])?), Box::new(Field::with_class(py, &pair[1], class)?))
+                    let key = Field::new(py, &pair[0])?;
+                    if !key.kind.is_frozen() {
+                        return Err(no_dict(py, field));
+                    }
+                    Self::Map(Box::new(key), Box::new(Field::with_class(py, &pair[1], class)?))
                 }
                 other => return Err(unknown(py, field.name(), other)),
             },
@@ -103,6 +107,19 @@ impl Kind {
             _ => true,
         }
     }
+}
+
+/// PySpark fails too, when it hands out the first such map.
+fn no_dict(py: Python<'_>, field: &ArrowField) -> PyErr {
+    let found = tidemill_core::ddl::ddl(field.data_type());
+    invalid(
+        py,
+        &format!(
+            "column `{}` has type {found}, which Python functions cannot be given: the keys of a dict are no lists or \
+             dicts\nhint: key the map by a struct of plain fields, or by text",
+            field.name()
+        ),
+    )
 }
 
 fn unknown(py: Python<'_>, name: &str, found: &DataType) -> PyErr {

@@ -168,7 +168,7 @@ fn what_has_lived_its_time_is_neither_shown_nor_kept() -> Result<()> {
 #[test]
 fn a_type_that_cannot_be_a_user_key_is_refused_by_name() {
     let field = |name: &str| Field::new(name, DataType::Int64, true);
-    let list = DataType::List(Arc::new(field("item")));
+    let list = DataType::List(Arc::new(Field::new("item", DataType::UInt8, true)));
     let spec = ProcessorSpec {
         name: "elements".into(),
         key: vec!["key".into()],

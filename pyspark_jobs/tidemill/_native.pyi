@@ -219,9 +219,12 @@ class Operator:
         chunk in its `apply`, the prepared rows in their order, and why, in one line each. Taken once."""
     def finish(self) -> list[StateMap]:
         """The maps with everything applied; the operator is spent."""
-    def metrics(self) -> dict[str, int]:
+    def close(self) -> None:
+        """Nothing: it holds nothing that would have to be given back."""
+    def metrics(self) -> dict[str, int | str]:
         """So far: `rows` given to `prepare` (but for late ones) and to `apply`; `rows_updated`, `rows_removed` state
-        rows written and deleted, those that timed out among them; `timed_out` keys; `failed` keys."""
+        rows written and deleted, those that timed out among them; `timed_out` keys; `failed` keys,
+        and as `failure` why one of them did, in one line."""
 
 def aggregate(
     name: str,

@@ -18,6 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 
+def summary(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero`: one line, whatever the error says beside that."""
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 class TidemillError(Exception):
     """Root of the five kinds. `hint`, where given, becomes the last line of the message."""
 

@@ -55,6 +55,10 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> InvalidInput:
     )
 
 
+MOST_DURATION_MS = 2**61 // 1000
+"""The longest duration: a time and a duration in microseconds add up in 64 bits."""
+
+
 def duration_ms(value: str | timedelta | int) -> int:
     """A duration as milliseconds: an int is milliseconds already, text is `"30 days"` or `"1 hour 30 minutes"`.
 
@@ -67,6 +71,8 @@ def duration_ms(value: str | timedelta | int) -> int:
         milliseconds = value
     else:
         milliseconds = _sum_of_parts(value, _DURATION_MS)
+    if milliseconds is not None and milliseconds > MOST_DURATION_MS:
+        raise InvalidInput(f"read duration {value!r}: expected at most {MOST_DURATION_MS} ms (73,000 years)")
     if milliseconds is not None and milliseconds >= 0:
         return milliseconds
     raise InvalidInput(
@@ -146,7 +152,7 @@ class Settings:
     """The greatest size of a chunk on its way from scatter to apply."""
     task_bytes: int = 8 * 1024**2
     """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given;
-    of four times as much where the pipeline has no function in Python."""
+    of four times as much where the pipeline has no function in Python, of a 512th where one is given pandas frames."""
     cache_bytes: int = 1024**3
     """How much the cache of opened segments may take in the memory of a process; 0: no cache."""
     disk_cache_bytes: int = 10 * 1024**3

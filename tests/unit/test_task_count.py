@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 import tidemill as tm
@@ -45,13 +46,32 @@ def test_the_key_ranges_that_operators_ask_for_count_where_no_number_is_given() 
     assert execute.task_count(plan(1), LocalEngine(6), 2, 8 * MIB, ranges) == 2
 
 
-@pytest.mark.parametrize(("calls_python", "mib"), [(False, 32), (True, 8)])
-def test_a_task_takes_more_where_no_row_costs_a_call_of_python(tmp_path, calls_python: bool, mib: int) -> None:
+def rows_seen(key, frames, state):
+    yield pd.DataFrame({"n": [sum(len(frame) for frame in frames)]})
+
+
+class Counter(tm.StatefulProcessor):
+    def init(self, handle) -> None:
+        pass
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield pd.DataFrame({"n": [sum(len(frame) for frame in rows)]})
+
+
+@pytest.mark.parametrize(
+    ("operator", "kib"),
+    [("agg", 32 * 1024), ("mapWithState", 8 * 1024), ("applyInPandasWithState", 16), ("transformWithStateInPandas", 16)],
+)
+def test_a_task_takes_as_much_as_its_rows_cost(tmp_path, operator: str, kib: int) -> None:
     p = tm.Pipeline("size")
     grouped = p.read(tm.Rows("k string")).groupBy("k")
-    if calls_python:
-        grouped.mapWithState(tm.StateSpec.function(lambda value, state: None), "int", "int")
-    else:
+    if operator == "agg":
         grouped.agg(n=tm.count())
+    elif operator == "mapWithState":
+        grouped.mapWithState(tm.StateSpec.function(lambda value, state: None), "int", "int")
+    elif operator == "applyInPandasWithState":
+        grouped.applyInPandasWithState(rows_seen, "n long", "n long", "append", "NoTimeout")
+    else:
+        grouped.transformWithStateInPandas(Counter(), "n long", "append", "none")
     context = open_context(p, str(tmp_path), "main", None, None)
-    assert execute._task_bytes(context) == mib * MIB
+    assert execute._task_bytes(context) == kib * 1024

@@ -32,7 +32,7 @@ impl OnError {
     }
 
     /// The one line that says why the calls for a key failed, where it is to be put aside for that; else the error.
-    pub(crate) fn put_aside(self, py: Python<'_>, error: Error) -> Result<String, Error> {
+    pub(crate) fn reason(self, py: Python<'_>, error: Error) -> Result<String, Error> {
         if self == Self::Fail {
             return Err(error);
         }

@@ -6,6 +6,7 @@ pub(crate) mod arrow;
 mod arrow_checks;
 mod caller;
 mod codec;
+mod frames;
 pub(crate) mod error;
 mod function;
 mod functions;

@@ -101,6 +101,8 @@ struct Task {
     operator: Box<dyn Operator>,
     maps: Maps,
     aside: Vec<PutAside>,
+    /// The least of the reasons why calls failed.
+    failure: Option<String>,
 }
 
 /// The number of a chunk, rows of it, and why each was put aside.
@@ -123,7 +125,9 @@ enum Maps {
 impl PyOperator {
     /// The Python object for `operator`.
     pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
-        Self { task: Mutex::new(Task { name, operator: Box::new(operator), maps: Maps::NotOpened, aside: Vec::new() }) }
+        let operator = Box::new(operator);
+        let task = Task { name, operator, maps: Maps::NotOpened, aside: Vec::new(), failure: None };
+        Self { task: Mutex::new(task) }
     }
 
     /// Never waits: who waited here while holding the interpreter would wait for ever for a function that needs it.
@@ -195,14 +199,21 @@ impl PyOperator {
         Ok(maps.into_iter().map(PyStateMap::wrap).collect())
     }
 
+    /// Nothing is held that would have to be given back.
+    fn close(&self) {}
+
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = self.task().raise(py)?.operator.metrics();
+        let (found, failure) = {
+            let task = self.task().raise(py)?;
+            (task.operator.metrics(), task.failure.clone())
+        };
         let metrics = PyDict::new(py);
         metrics.set_item("rows", found.rows)?;
         metrics.set_item("rows_updated", found.rows_updated)?;
         metrics.set_item("rows_removed", found.rows_removed)?;
         metrics.set_item("timed_out", found.timed_out)?;
         metrics.set_item("failed", found.failed)?;
+        metrics.set_item("failure", failure.unwrap_or_default())?;
         Ok(metrics)
     }
 }
@@ -227,7 +238,10 @@ impl Task {
         let mut out = Output::new(self.operator.output_schema());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
-        self.aside.extend(of_chunks(chunks, out.take_aside())?);
+        let aside = out.take_aside();
+        let reasons = aside.iter().map(|aside| &aside.reason).chain(&self.failure);
+        self.failure = reasons.min().cloned();
+        self.aside.extend(of_chunks(chunks, aside)?);
         out.into_rows()
     }
 

@@ -125,6 +125,9 @@ pub(crate) fn aggregate(
         None => None,
         Some((column, named)) => Some(KeyTimeSpec { column, ends: ends(py, &named)? }),
     };
+    if let Some(window) = window.as_ref().filter(|window| window.place > key.len()) {
+        return Err(invalid(py, &format!("a window at place {} of {} key columns is none", window.place, key.len())));
+    }
     let spec = AggregateSpec {
         name: name.to_owned(),
         key,

@@ -6,6 +6,7 @@ the attempt and the task's own try. CRASH: nothing it wrote counts until a commi
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import _native, names
-from ..errors import InternalError, InvalidInput
+from ..errors import InternalError, InvalidInput, TidemillError
 from ..operators.contract import BoundOperator, Handle
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
@@ -84,9 +85,18 @@ class _Range:
 
     def operator(self, placed: Placed) -> None:
         """Both passes of one operator; its maps are stored, its outputs sent on."""
-        operator, started = placed.operator, time.perf_counter()
+        started = time.perf_counter()
+        handle = placed.operator.open()
+        try:
+            self._operator(placed, handle, started)
+        except BaseException:
+            with contextlib.suppress(TidemillError):  # the first error is the one to tell
+                handle.close()
+            raise
+
+    def _operator(self, placed: Placed, handle: Handle, started: float) -> None:
+        operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
-        handle = operator.open()
         handle.open([one.map for one in opened])
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
@@ -111,6 +121,7 @@ class _Range:
             rows_removed=counters.get("rows_removed", 0),
             timed_out=counters.get("timed_out", 0),
             failed=counters.get("failed", 0),
+            failure=str(counters.get("failure", "")),
             rows_total=sum(one.live_change() for one in after[:1]),  # the driver adds those of the version below
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied - started) * 1000),

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..protocol.records import Split
+from ..schema import shown_cells
 from ..sources.contract import REJECT_SCHEMA
 
 
@@ -28,19 +29,8 @@ def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | 
 
 def texts(rows: pa.RecordBatch) -> list[str]:
     """Each row as JSON. What Python has no object for (a year beyond 9999) is in Arrow's words, or said to be that."""
-    columns = [_cells(column) for column in rows.columns]
+    columns = [shown_cells(column) for column in rows.columns]
     return [
         json.dumps(dict(zip(rows.schema.names, cells, strict=True)), default=str, ensure_ascii=False)
         for cells in (zip(*columns, strict=True) if columns else [()] * rows.num_rows)
     ]
-
-
-def _cells(column: pa.Array) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except (OverflowError, ValueError):
-        pass
-    try:
-        return list(column.cast(pa.string()).to_pylist())
-    except pa.ArrowException:
-        return [f"a {column.type} that cannot be shown" if is_there else None for is_there in column.is_valid()]

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
-from ..errors import InvalidInput
+from ..errors import InvalidInput, summary
 from ..schema import checked, is_unnamed, matching, one_batch, to_arrow
 from ..state.columns import MapColumns
 from .contract import Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
-from .keys import KeySet, KeyValues, in_hash_order, repeated, shown
+from .keys import KeySet, KeyValues, cells_of, in_hash_order, repeated, shown
 
 STATE_MAP = "state"
 
@@ -123,6 +123,7 @@ class ApplyBatch(Handle):
         names = operator.input.schema.names
         self._sent = [*self._key, *(name for name in names if name not in self._key)]
         self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0, "failed": 0}
+        self._failure = ""
         self._failed: list[tuple[pa.RecordBatch, str]] = []
         self._aside: list[tuple[int, pa.RecordBatch, list[str]]] = []
 
@@ -162,8 +163,8 @@ class ApplyBatch(Handle):
             if self.operator.on_error == "fail":
                 raise
             if keys.keys.num_rows == 1:
-                key = tuple(keys.keys.to_pylist()[0].values())
-                self._failed.append((keys.keys, f"{error.first_line} for key `{shown(key)}`"))
+                key = shown(cells_of(keys.keys, 0))
+                self._failed.append((keys.keys, f"{error.first_line} for key `{key}`"))
                 return [self.operator.output_schema.empty_table()]
         of_rows, half = self._one_batch(rows.select(self._key)), keys.keys.num_rows // 2
         made = []
@@ -195,6 +196,7 @@ class ApplyBatch(Handle):
             return
         keys, why = zip(*failed, strict=True)
         self._counts["failed"] += len(failed)
+        self._failure = min(filter(None, (self._failure, *why)))
         reasons = KeyValues(self._one_batch(pa.Table.from_batches(keys)), pa.array(why, pa.string()))
         for number, chunk in enumerate(chunks):
             of_rows = reasons.of(chunk.select(self._key))
@@ -206,9 +208,9 @@ class ApplyBatch(Handle):
         """The map with everything applied."""
         return [self._map]
 
-    def metrics(self) -> dict[str, int]:
-        """Rows given, states written and removed."""
-        return self._counts
+    def metrics(self) -> dict[str, Any]:
+        """Rows given, states written and removed, keys that failed."""
+        return {**self._counts, "failure": self._failure}
 
     @property
     def _state_schema(self) -> pa.Schema:
@@ -219,7 +221,7 @@ class ApplyBatch(Handle):
             made = self.operator.step(rows, state, context)
         except (Exception, SystemExit) as error:
             raise InvalidInput(
-                f"{self._what} raised `{type(error).__name__}: {error}`\n{traceback.format_exc()}"
+                f"{self._what} raised `{summary(error)}`\n{traceback.format_exc()}"
             ) from error
         if isinstance(made, tuple) and len(made) == 2:
             after, output = made
@@ -249,9 +251,8 @@ class ApplyBatch(Handle):
     def _check_keys(self, own: pa.RecordBatch, keys: KeySet, part: str) -> None:
         foreign = own.filter(pc.invert(keys.holds(own)))
         if foreign.num_rows:
-            key = tuple(foreign.slice(0, 1).to_pylist()[0].values())
             raise InvalidInput(
-                f"{self._what} returned as {part} the key {shown(key)}, which none of its rows has",
+                f"{self._what} returned as {part} the key {shown(cells_of(foreign, 0))}, which none of its rows has",
                 hint="each call has the rows of some keys: the result must be a function of each key by itself",
             )
 

@@ -1,7 +1,7 @@
 """The seam of a keyed operator: what a user declared, and what it is once its input is known.
 
-Adding an operator: one file here with a class that has `bind`, its Rust half in `native/core/src/operator`, and one
-line in `pipeline/grouped.py`. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
+Adding an operator: one file here with a class that has `bind`, its Rust half, and a line wherever ARCHITECTURE.md, "A new
+operator", says so. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
 """
 
 from __future__ import annotations
@@ -66,13 +66,17 @@ class Handle(Protocol):
         """Folds the rows of a pass, in plan order, then fires what is due; outputs by (key hash, key bytes, number)."""
 
     def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
-        """What the last `apply` did not apply: by number of the chunk, its rows and why, row by row."""
+        """What was not applied since the last time: by number of the chunk, its rows and why, row by row."""
 
     def finish(self) -> list[Any]:
         """The maps with everything applied; the handle is spent."""
 
-    def metrics(self) -> dict[str, int]:
-        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far; those that it counts."""
+    def close(self) -> None:
+        """Gives back what `open` took hold of, where `finish` has not. Called whatever happened since `open`."""
+
+    def metrics(self) -> dict[str, Any]:
+        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed, in
+        one line; those that it counts."""
 
 
 class BoundOperator(Protocol):
@@ -119,6 +123,10 @@ class BoundOperator(Protocol):
         """The user's functions, for the code reference in commits."""
 
     @property
+    def makes_frames(self) -> bool:
+        """Whether a key costs pandas frames: some tenths of a millisecond, so that few keys are worth another task."""
+
+    @property
     def ranges(self) -> int | None:
         """How many key ranges a batch is cut into, where nobody says how many tasks; None: as suits the batch."""
 
@@ -140,7 +148,7 @@ class BoundOperator(Protocol):
 
 class Defaults:
     """What a bound operator is unless it says otherwise: it looks at all columns, and has no deadlines, event time,
-    functions or initial state."""
+    functions, frames or initial state."""
 
     @property
     def clock(self) -> Clock | None:
@@ -161,6 +169,11 @@ class Defaults:
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """None."""
         return ()
+
+    @property
+    def makes_frames(self) -> bool:
+        """No."""
+        return False
 
     @property
     def rules(self) -> dict[str, str]:

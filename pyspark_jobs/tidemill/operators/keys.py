@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
-from ..schema import one_batch
+from ..schema import one_batch, shown_cells
 
 _END = 2**64 - 1
 
@@ -60,7 +60,7 @@ def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
     number = KeyValues(distinct, pa.array(range(distinct.num_rows), pa.int64())).of(rows)
     counted = pa.table(pc.value_counts(number).flatten(), names=["number", "count"])
     for row in counted.filter(pc.greater(counted.column("count"), 1)).to_pylist():
-        yield tuple(distinct.slice(row["number"], 1).to_pylist()[0].values()), row["count"]
+        yield cells_of(distinct, row["number"]), row["count"]
 
 
 def in_hash_order(rows: pa.Table, key: list[str]) -> pa.Table:
@@ -72,6 +72,11 @@ def cells(key: Any, columns: pa.Schema) -> tuple[Any, ...]:
     """A key as a user writes it: a tuple for several columns, else its one value, which for a struct may be a tuple."""
     only_struct = len(columns) == 1 and pa.types.is_struct(columns.field(0).type)
     return key if isinstance(key, tuple) and not only_struct else (key,)
+
+
+def cells_of(keys: pa.RecordBatch, row: int) -> tuple[Any, ...]:
+    """A key of these, for a message; what Python has no object for (a year beyond 9999) is in Arrow's words."""
+    return tuple(shown_cells(column.slice(row, 1))[0] for column in keys.columns)
 
 
 def shown(key: tuple[Any, ...]) -> str:

@@ -20,11 +20,13 @@ from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..schema.ddl import type_ddl
 
-_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError)
-
 
 class DoesNotFit(Exception):
-    """What a function gave is not what was declared."""
+    """What a function gave is not what was declared; `number` is that of its key where frames are converted together."""
+
+    def __init__(self, why: str, number: int | None = None) -> None:
+        super().__init__(why)
+        self.number = number
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,21 @@ class Frames:
     def call(self, number: int, key: tuple[Any, ...], start: int, end: int, state: Any) -> None:
         """Calls the function for one key and takes its frames; `DoesNotFit` for what is none."""
         frame = self._frame(start, end) if end > start else pandas.DataFrame(columns=self._rows.schema.names)
-        answer = self._calls.function(key, iter((frame,)), state)
+        self.take(number, self._calls.function(key, iter((frame,)), state))
+
+    def take(self, number: int, answer: Any) -> None:
+        """Takes all frames of a call, or none of them; `DoesNotFit` for what is none."""
+        # To iterate over a frame gives the names of its columns.
         if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         given = [pieces for frame in answer if (pieces := self._given.pieces(frame))]
         if self._calls.key_by_key:
             for pieces in given:
-                self.check_alone(number, pieces)
+                self._check_alone(number, pieces)
         for pieces in given:
             self._given.keep(number, pieces)
 
-    def check_alone(self, number: int, pieces: list[Any]) -> None:
+    def _check_alone(self, number: int, pieces: list[Any]) -> None:
         """`DoesNotFit` where the rows of one frame are not of the declared types."""
         alone = _Given(self._calls.output, self._calls.time_zone)
         alone.keep(number, pieces)
@@ -193,40 +199,48 @@ class _Given:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, field: pa.Field, pieces: list[Any]) -> pa.Array:
+        """The rows of all frames. INVARIANT: as if each were converted by itself: what a key gives does not depend on
+        which other keys are in its task. So frames are converted together only where each value counts by itself."""
         try:
-            arrays = [self._converted(field, piece) for piece in _joined(pieces)]
-        except _ERRORS:
-            for (number, _), piece in zip(self.counts, pieces, strict=True):
-                self._check(field, piece, number)
-            raise
-        found = pa.concat_arrays(arrays) if arrays else pa.array([], field.type)
-        if found.null_count and not field.nullable:
-            for (number, _), piece in zip(self.counts, pieces, strict=True):
-                self._check(field, piece, number)
-        return found
+            arrays = [self._by_value(field.type, piece) for piece in _joined(pieces)]
+        except Exception:  # it takes the frame to say what a value is, or which one does not fit
+            arrays = []
+        if not arrays or (not field.nullable and any(array.null_count for array in arrays)):
+            found = zip(self.counts, pieces, strict=True)
+            arrays = [self._alone(field, piece, number) for (number, _), piece in found]
+        return pa.concat_arrays(arrays) if arrays else pa.array([], field.type)
 
-    def _check(self, field: pa.Field, piece: Any, number: int) -> None:
+    def _alone(self, field: pa.Field, piece: Any, number: int) -> pa.Array:
+        """The rows of one frame."""
         expected = f"expected `{type_ddl(field.type)}{'' if field.nullable else ' not null'}`"
         try:
-            found = self._converted(field, piece)
-        except _ERRORS as e:
-            why = str(e).splitlines()[0]
-            raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {why}", number) from e
+            found = self._converted(field.type, piece)
+        except Exception as e:  # pandas, its time zones and Arrow have errors of their own
+            why = (str(e).splitlines() or [""])[0]
+            told = f"{type(e).__name__}: {why}" if isinstance(e, LookupError) or not why else why
+            raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {told}", number) from e
         if found.null_count and not field.nullable:
             raise DoesNotFit(f"column `{field.name}` has nulls, {expected}", number)
+        return found
 
-    def _converted(self, field: pa.Field, piece: Any) -> pa.Array:
-        if pa.types.is_timestamp(field.type):
-            return self._times(field.type, pandas.Series(piece))
+    def _converted(self, kind: pa.DataType, piece: Any) -> pa.Array:
+        if pa.types.is_timestamp(kind) and piece.dtype == object:
+            return self._times(kind, pandas.to_datetime(pandas.Series(piece)))
         try:
-            return pa.Array.from_pandas(piece, type=field.type, safe=True)
+            return self._by_value(kind, piece)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            return pa.Array.from_pandas(piece).cast(field.type, safe=True)
+            return pa.Array.from_pandas(piece).cast(kind, safe=True)
+
+    def _by_value(self, kind: pa.DataType, piece: Any) -> pa.Array:
+        """What each value is by itself; an error for one of another kind."""
+        if pa.types.is_timestamp(kind) and piece.dtype == object:
+            raise TypeError("how objects are read as times depends on all of them")
+        if pa.types.is_timestamp(kind) and piece.dtype.kind == "M":
+            return self._times(kind, pandas.Series(piece))
+        return pa.Array.from_pandas(piece, type=kind, safe=True)
 
     def _times(self, kind: pa.DataType, series: Any) -> pa.Array:
         """Naive times are those of the session's time zone, as in PySpark."""
-        if series.dtype == object:
-            series = pandas.to_datetime(series)
         if kind.tz is not None and series.dt.tz is None:
             series = series.dt.tz_localize(self._time_zone, ambiguous=False)
         return pa.Array.from_pandas(series).cast(kind)

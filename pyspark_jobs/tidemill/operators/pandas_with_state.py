@@ -71,6 +71,11 @@ class BoundPandasWithState(GroupMaps):
         """The user's function."""
         return (self.func,)
 
+    @property
+    def makes_frames(self) -> bool:
+        """Yes."""
+        return True
+
     def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
         """What makes the frames of a visit, and calls the function; pandas is imported here."""
         from .pandas_frames import FrameFunction, Frames

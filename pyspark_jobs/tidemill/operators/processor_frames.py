@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .pandas_frames import DoesNotFit, FrameFunction, Frames
+from .pandas_frames import FrameFunction, Frames
 
 MOST_ROWS = 10_000
 """Rows of a frame at most: PySpark's `spark.sql.execution.arrow.maxRecordsPerBatch`."""
@@ -36,17 +36,6 @@ class ProcessorFrames(Frames):
     def whole(self, start: int, end: int) -> Any:
         """The rows of a key in one frame."""
         return self._frame(start, end)
-
-    def take(self, number: int, answer: Any) -> None:
-        """Takes all frames of a call; `DoesNotFit` for what is none."""
-        is_frame = hasattr(answer, "columns")  # to iterate over a frame gives the names of its columns
-        if is_frame or not hasattr(answer, "__iter__"):
-            raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
-        for frame in answer:
-            if pieces := self._given.pieces(frame):
-                if self._calls.key_by_key:
-                    self.check_alone(number, pieces)
-                self._given.keep(number, pieces)
 
 
 def _widened(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,7 +5,6 @@ Which keys it is called for, and what is written, is decided by the Rust operato
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from .. import _native
-from ..errors import TidemillError
 from .contract import Handle, key_schema
 from .processor_initial import InitialRows
 from .stateful_processor import StatefulProcessorHandle
@@ -52,6 +50,7 @@ class ProcessorTask(Handle):
         self.operator = operator
         self.processor = operator.copied()
         self.inner: Any = None
+        self._is_begun = False
 
     def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
         """Late rows out; needs no `init`."""
@@ -66,18 +65,14 @@ class ProcessorTask(Handle):
         """Calls `init`, and takes the maps."""
         handle = self._handle()
         self.operator.call(self.processor, "init", handle)
+        self._is_begun = True
         handle.seal()
         self.inner = self._native(handle)
         self.inner.open(maps)
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Calls the processor for keys with rows, then for timers that are due; `close` where one of them raises."""
-        try:
-            rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
-        except BaseException:
-            with contextlib.suppress(TidemillError):  # the first error is the one to tell
-                self.operator.call(self.processor, "close")
-            raise
+        """Calls the processor for keys with rows, then for timers that are due."""
+        rows: pa.RecordBatch = self.inner.apply(chunks, pass_)
         return rows
 
     def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
@@ -88,12 +83,18 @@ class ProcessorTask(Handle):
     def finish(self) -> list[Any]:
         """Calls `close`."""
         maps: list[Any] = self.inner.finish()
-        self.operator.call(self.processor, "close")
+        self.close()
         return maps
 
-    def metrics(self) -> dict[str, int]:
+    def close(self) -> None:
+        """Calls `close` of a processor whose `init` has returned, once."""
+        if self._is_begun:
+            self._is_begun = False
+            self.operator.call(self.processor, "close")
+
+    def metrics(self) -> dict[str, Any]:
         """As the engine counts."""
-        found: dict[str, int] = self.inner.metrics()
+        found: dict[str, Any] = self.inner.metrics()
         return found
 
     def _handle(self) -> StatefulProcessorHandle:
@@ -105,7 +106,8 @@ class ProcessorTask(Handle):
         operator = self.operator
         variables = [
             Variable(columns.name, columns.sub_key, columns.value, one.ttl_ms, handle.states[one.name])
-            for one, columns in zip(operator.variables, operator.maps, strict=False)
+            # INVARIANT: the maps begin with those of the variables, in their order.
+            for one, columns in zip(operator.variables, operator.maps[: len(operator.variables)], strict=True)
         ]
         return _native.transform_with_state(
             operator,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import CallRefused, InvalidInput
 from ..schema import to_arrow, to_ddl, type_ddl
+from ..settings import MOST_DURATION_MS
 
 Kind = Literal["value", "list", "map"]
 TimeMode = Literal["None", "ProcessingTime", "EventTime"]
@@ -170,8 +171,9 @@ class StatefulProcessorHandle:
             raise InvalidInput(
                 f'{what} has a time to live, which needs timeMode "ProcessingTime"; found "{self._time_mode}"'
             )
-        if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or ttl_ms <= 0:
-            raise InvalidInput(f"{what}: ttlDurationMs={ttl_ms!r}, expected whole milliseconds, more than zero")
+        if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or not 0 < ttl_ms <= MOST_DURATION_MS:
+            expected = f"expected whole milliseconds, more than zero and at most {MOST_DURATION_MS} (73,000 years)"
+            raise InvalidInput(f"{what}: ttlDurationMs={ttl_ms!r}, {expected}")
 
     def _check_in_init(self, method: str) -> None:
         if not self._in_init:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..errors import InvalidInput, TidemillError
+from ..errors import InvalidInput, TidemillError, summary
 from ..names import map_name
 from ..schema import to_arrow
 from ..settings import unknown
@@ -98,7 +98,12 @@ class TransformWithStateOperator(Declared):
             raise InvalidInput(
                 f"{what}: the processor is the class `{name}`, expected an object of it", hint=f"give {name}()"
             )
-        for method in ("init", "handleInputRows"):
+        needed = ["init", "handleInputRows"]
+        if str(self.time_mode).lower() != "none":
+            needed.append("handleExpiredTimer")
+        if self.initial_state is not None:
+            needed.append("handleInitialState")
+        for method in needed:
             if not callable(getattr(self.processor, method, None)):
                 raise InvalidInput(
                     f"{what}: {self.processor!r} has no method `{method}`, expected a StatefulProcessor",
@@ -172,9 +177,9 @@ class BoundTransformWithState(Defaults):
             function(*arguments)
         except TidemillError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a `sys.exit` must not end the process as if all were well
             raise InvalidInput(
-                f"method `{method}` of operator `{self.name}` raised `{type(error).__name__}: {error}`\n"
+                f"method `{method}` of operator `{self.name}` raised `{summary(error)}`\n"
                 + traceback.format_exc().rstrip()
             ) from error
 
@@ -231,9 +236,14 @@ class BoundTransformWithState(Defaults):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The methods that are called with rows and timers."""
-        methods = ("handleInputRows", "handleExpiredTimer", "init")
+        """The methods that decide what becomes of states."""
+        methods = ("handleInputRows", "handleExpiredTimer", "handleInitialState", "init")
         return tuple(f for name in methods if (f := getattr(type(self.processor), name, None)) is not None)
+
+    @property
+    def makes_frames(self) -> bool:
+        """In the pandas form."""
+        return self.rows_as == "frames"
 
     def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
         """What makes the frames of a visit; pandas is imported here."""

@@ -19,6 +19,9 @@ START, END = "window_start", "window_end"
 WINDOW = "window"
 """The column of the output that holds start and end."""
 
+MOST_WINDOWS = 10_000
+"""How many windows a row may fall into."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -79,6 +82,12 @@ def window(
         raise InvalidInput(
             f"tm.window: {windowDuration!r} by {slideDuration!r}: expected a duration above zero, and a slide "
             "above zero that is not longer"
+        )
+    if -(-size // slide) > MOST_WINDOWS:
+        raise InvalidInput(
+            f"tm.window: {windowDuration!r} by {slideDuration!r}: each row falls into {-(-size // slide)} windows, "
+            f"expected at most {MOST_WINDOWS}",
+            hint="each of them is a copy of the row: take a longer slide",
         )
     if abs(start) >= slide:
         raise InvalidInput(f"tm.window: startTime {startTime!r}, expected less than the slide")

@@ -142,6 +142,11 @@ class Job:
         return max((r for placed in self.operators.values() if (r := placed.operator.ranges) is not None), default=None)
 
     @property
+    def makes_frames(self) -> bool:
+        """Whether some operator makes pandas frames for each key."""
+        return any(placed.operator.makes_frames for placed in self.operators.values())
+
+    @property
     def functions(self) -> dict[str, tuple[Callable[..., Any], ...]]:
         """The user's functions: by operator, and `step <n>` for the steps that have one."""
         found = {name: placed.operator.functions for name, placed in self.operators.items()}

@@ -32,7 +32,7 @@ from .typed import HASHES, Unfit, reader
 Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
 # came after the first records: written where they say something, so that old bytes stay as they were
-_LATER = {"failed", "min_deadline_hash"}
+_LATER = {"failed", "failure", "min_deadline_hash"}
 _DESCRIBED = {"schemas": dict[str, DescribedOperator], "sinks": dict[str, DescribedSink]}
 _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
 _SUFFIX_BYTES = 47

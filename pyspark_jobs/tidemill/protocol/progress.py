@@ -127,4 +127,5 @@ def _operator(name: str, commit: Commit) -> dict[str, Any]:
         "memoryUsedBytes": metrics.state_bytes,
         "numShufflePartitions": int(commit.engine.get("tasks", "1")),
         "customMetrics": {"rows": metrics.rows, "timedOut": metrics.timed_out, "failed": metrics.failed},
+        **({"failure": metrics.failure} if metrics.failure else {}),
     }

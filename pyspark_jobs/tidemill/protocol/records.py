@@ -148,11 +148,14 @@ class OperatorMetrics:
     commit_ms: int = 0
     failed: int = 0
     """Keys whose calls raised under `on_error="quarantine"`, with rows or timing out."""
+    failure: str = ""
+    """Why one of them did, in one line: the least of the reasons. Those with rows are in the quarantine files, too."""
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
-        """The sum, field by field."""
-        values = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in dataclasses.fields(self)}
-        return OperatorMetrics(**values)
+        """The sum, field by field, and the least reason."""
+        names = [field.name for field in dataclasses.fields(self) if field.name != "failure"]
+        values = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return OperatorMetrics(**values, failure=min(filter(None, (self.failure, other.failure)), default=""))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .arrow import (
     normalise,
     one_batch,
 )
-from .cells import array_of
+from .cells import array_of, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duck import literal, quoted, to_duckdb
 from .python import from_dataclass
@@ -47,6 +47,7 @@ __all__ = [
     "normalise",
     "one_batch",
     "quoted",
+    "shown_cells",
     "spark_json",
     "to_arrow",
     "to_ddl",

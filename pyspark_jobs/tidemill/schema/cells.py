@@ -30,3 +30,15 @@ def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) 
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         kind = type_ddl(field.type)
         raise InvalidInput(f"{what}: column `{field.name}` is {kind}: {error}") from error
+
+
+def shown_cells(column: pa.Array) -> list[Any]:
+    """The cells of a column for people: Python's values; where it has none (a year beyond 9999), Arrow's words."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        pass
+    try:
+        return list(column.cast(pa.string()).to_pylist())
+    except pa.ArrowException:
+        return [f"a {column.type} that cannot be shown" if is_there else None for is_there in column.is_valid()]

@@ -9,11 +9,12 @@ use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
 use super::declared::{States, UserFunction, columns, declared, engine, group_timeout, key_fields};
-use super::group_state::{Lent, PyGroupState, Rules, Untouched};
+use super::group_state::{Rules, Untouched};
 use super::growing::Growing;
+use super::lent_state::LentState;
+use super::visits::{Left, PerKey, each_key, first_chunk};
 use crate::caller::{Place, iterated, unreadable};
-use crate::error::{Raise, external, invalid};
-use crate::held::{Current, StateKind, retire_if_kept};
+use crate::error::{Raise, invalid};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape};
@@ -38,7 +39,11 @@ pub(crate) struct GroupFunction {
 
 impl KeyedFunction for GroupFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
-        Python::attach(|py| Calls::new(py, self, visit)?.run())
+        Python::attach(|py| {
+            let mut returned = self.user.returned(visit);
+            each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
+            returned.finish(&self.user.output_schema)
+        })
     }
 
     fn is_called_for_initial_states(&self) -> bool {
@@ -55,7 +60,6 @@ struct Calls<'a, 'py> {
     keys: Vec<Decoder>,
     rows: Arc<RowSource>,
     state: LentState<'py>,
-    returned: Growing,
 }
 
 impl<'a, 'py> Calls<'a, 'py> {
@@ -70,52 +74,21 @@ impl<'a, 'py> Calls<'a, 'py> {
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             rows: RowSource::new(values, &of.value, &of.user.zone),
             state: LentState::new(py, &of.user.state, visit, rules)?,
-            returned: Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, of.user.caller.on_error),
         })
     }
 
-    fn run(mut self) -> Result<Returned> {
-        let mut start = 0;
-        for (key, &end) in (0u32..).zip(self.visit.ends) {
-            if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
-                retire_if_kept(&mut self.state.object, 1).map_err(external)?;
-                self.returned.fail(reason, self.visit.deadlines[key as usize]);
-            }
-            start = end;
-        }
-        self.returned.finish(&self.of.user.output_schema)
-    }
-
-    fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
-        let place = number as usize;
-        let chunk = self.visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk);
-        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
-        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
-        self.state.lend(&key, place, self.visit);
-        let at = Place { key: &key, chunk };
-        self.call(number, at, rows).map_err(|error| match error {
-            Complaint::Raised(error) => {
-                let is_complaint = self.state.is_own_complaint(&error);
-                self.of.user.caller.raised(error, at, is_complaint)
-            }
-            Complaint::Said(error) => error,
-        })?;
-        let left = self.state.object.borrow_mut().take_back();
-        retire_if_kept(&mut self.state.object, 1).map_err(external)?;
-        let shapes = (&self.of.user.state.shape, &self.of.user.output);
-        let exists = self.visit.exists[place];
-        self.returned.settle(self.py, number, shapes, exists, &left.current).map_err(external)?;
-        self.returned.arm(left.deadline);
-        Ok(())
-    }
-
     /// The call, and all rows that it gives: a generator runs until it ends.
-    fn call(&mut self, number: u32, at: Place<'_, 'py>, rows: Range<usize>) -> std::result::Result<(), Complaint> {
+    fn call_once(
+        &self,
+        number: u32,
+        at: Place<'_, 'py>,
+        rows: Range<usize>,
+        to: &mut Growing,
+    ) -> std::result::Result<(), Complaint> {
         let rows = Bound::new(self.py, PyKeyRows::new(Arc::clone(&self.rows), rows))?;
         let answer = self.function.call1((at.key, rows, &self.state.object))?;
         match self.of.emits {
-            Emits::One => self.emit(number, &answer, at),
+            Emits::One => self.emit(number, &answer, at, to),
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
                 let Some(rows) = iterated(&answer)? else {
@@ -123,16 +96,45 @@ impl<'a, 'py> Calls<'a, 'py> {
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
                 for row in rows {
-                    self.emit(number, &row?, at)?;
+                    self.emit(number, &row?, at, to)?;
                 }
                 Ok(())
             }
         }
     }
 
-    fn emit(&mut self, number: u32, row: &Bound<'py, PyAny>, at: Place<'_, 'py>) -> std::result::Result<(), Complaint> {
-        let emitted = self.returned.emit(number, row, &self.of.user.output, &self.of.user.zone);
+    fn emit(
+        &self,
+        number: u32,
+        row: &Bound<'py, PyAny>,
+        at: Place<'_, 'py>,
+        to: &mut Growing,
+    ) -> std::result::Result<(), Complaint> {
+        let emitted = to.emit(number, row, &self.of.user.output, &self.of.user.zone);
         emitted.map_err(|refused| Complaint::Said(self.of.user.caller.misfit(refused, at)))
+    }
+}
+
+impl PerKey for Calls<'_, '_> {
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left> {
+        let place = number as usize;
+        let chunk = first_chunk(self.visit, &rows);
+        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
+        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
+        self.state.lend(&key, place, self.visit);
+        let at = Place { key: &key, chunk };
+        self.call_once(number, at, rows, to).map_err(|error| match error {
+            Complaint::Raised(error) => {
+                let is_complaint = self.state.is_own_complaint(&error);
+                self.of.user.caller.raised(error, at, is_complaint)
+            }
+            Complaint::Said(error) => error,
+        })?;
+        self.state.take_back()
+    }
+
+    fn retire(&mut self) -> PyResult<()> {
+        self.state.retire()
     }
 }
 
@@ -147,36 +149,6 @@ enum Complaint {
 impl From<PyErr> for Complaint {
     fn from(error: PyErr) -> Self {
         Self::Raised(error)
-    }
-}
-
-/// The `GroupState` that is lent to call after call.
-pub(crate) struct LentState<'py> {
-    pub(crate) object: Bound<'py, PyGroupState>,
-}
-
-impl<'py> LentState<'py> {
-    /// That of a visit.
-    pub(crate) fn new(py: Python<'py>, kind: &Arc<StateKind>, visit: &Visit<'_>, rules: Rules) -> Result<Self> {
-        let stored = Arc::new(kind.shape.decoders(visit.states));
-        let state = PyGroupState::new(Arc::clone(kind), stored, Arc::new(rules));
-        Ok(Self { object: Bound::new(py, state).map_err(external)? })
-    }
-
-    /// Lends it to the call for the key at `place`.
-    pub(crate) fn lend(&self, key: &Bound<'py, PyAny>, place: usize, visit: &Visit<'_>) {
-        let current = if visit.exists[place] { Current::Stored(place) } else { Current::Absent };
-        self.object.borrow_mut().lend(Lent {
-            key: key.clone().unbind(),
-            current,
-            has_timed_out: visit.timing_out,
-            deadline: visit.deadlines[place],
-        });
-    }
-
-    /// Whether `error` is the complaint of its last `update`.
-    pub(crate) fn is_own_complaint(&self, error: &PyErr) -> bool {
-        self.object.try_borrow().is_ok_and(|state| state.is_own_complaint(self.object.py(), error))
     }
 }
 

@@ -15,6 +15,7 @@ use super::declared::{States, UserFunction, columns, declared, engine, key_field
 use super::growing::Growing;
 use super::passed::Passed;
 use super::state::{Lent, PyState};
+use super::visits::{Left, PerKey, each_key};
 use crate::caller::{Place, unreadable};
 use crate::error::{Raise, external, invalid};
 use crate::held::{Current, retire_if_kept};
@@ -41,7 +42,11 @@ pub(crate) struct PythonFunction {
 
 impl KeyedFunction for PythonFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
-        Python::attach(|py| Calls::new(py, self, visit)?.run())
+        Python::attach(|py| {
+            let mut returned = self.user.returned(visit);
+            each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
+            returned.finish(&self.user.output_schema)
+        })
     }
 }
 
@@ -57,7 +62,6 @@ struct Calls<'a, 'py> {
     state: Bound<'py, PyState>,
     /// The arguments; `state` is among them.
     passed: Passed<'py>,
-    returned: Growing,
 }
 
 impl<'a, 'py> Calls<'a, 'py> {
@@ -74,56 +78,16 @@ impl<'a, 'py> Calls<'a, 'py> {
             values: Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?,
             state,
             passed: Passed::new(),
-            returned: Growing::new(visit.keys.len(), &of.user.state.shape, &of.user.output, of.user.caller.on_error),
         })
     }
 
-    fn run(mut self) -> Result<Returned> {
-        let mut start = 0;
-        for (key, &end) in (0u32..).zip(self.visit.ends) {
-            if let Err(error) = self.visit_key(key, start..end) {
-                let reason = self.of.user.caller.on_error.put_aside(self.py, error)?;
-                self.retire_if_kept().map_err(external)?;
-                self.returned.fail(reason, self.visit.deadlines[key as usize]);
-            }
-            start = end;
-        }
-        self.returned.finish(&self.of.user.output_schema)
-    }
-
-    fn visit_key(&mut self, number: u32, rows: Range<usize>) -> Result<()> {
-        let place = number as usize;
-        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
-        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
-        let exists = self.visit.exists[place];
-        let current = if exists { Current::Stored(place) } else { Current::Absent };
-        let is_timing_out = self.visit.timing_out;
-        self.state.borrow_mut().lend(Lent { key: key.clone().unbind(), current, is_timing_out });
-        if is_timing_out {
-            let none = self.py.None().into_bound(self.py);
-            self.call(number, &key, none, None)?;
-        }
-        for row in rows {
-            let chunk = self.visit.rows[row].chunk;
-            let (columns, place) = self.values.at(row, &self.of.value)?;
-            let value = self.of.value.decode(columns, self.py, place, &self.of.user.zone);
-            let value =
-                value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(chunk)))?;
-            self.state.borrow_mut().next_call();
-            self.call(number, &key, value, Some(chunk))?;
-        }
-        let lent = self.state.borrow_mut().take_back();
-        let current = lent.map_or(Current::Absent, |lent| lent.current);
-        let shapes = (&self.of.user.state.shape, &self.of.user.output);
-        self.returned.settle(self.py, number, shapes, exists, &current).map_err(external)
-    }
-
-    fn call(
+    fn call_once(
         &mut self,
         number: u32,
         key: &Bound<'py, PyAny>,
         value: Bound<'py, PyAny>,
         chunk: Option<u32>,
+        to: &mut Growing,
     ) -> Result<()> {
         let at = Place { key, chunk };
         let state = self.state.clone().into_any();
@@ -137,15 +101,42 @@ impl<'a, 'py> Calls<'a, 'py> {
             let is_complaint = self.state.try_borrow().is_ok_and(|state| state.is_own_complaint(self.py, &error));
             self.of.user.caller.raised(error, at, is_complaint)
         })?;
-        self.retire_if_kept().map_err(external)?;
+        self.retire().map_err(external)?;
         if answer.is_none() {
             return Ok(());
         }
-        let emitted = self.returned.emit(number, &answer, &self.of.user.output, &self.of.user.zone);
+        let emitted = to.emit(number, &answer, &self.of.user.output, &self.of.user.zone);
         emitted.map_err(|refused| self.of.user.caller.misfit(refused, at))
     }
+}
 
-    fn retire_if_kept(&mut self) -> PyResult<()> {
+impl PerKey for Calls<'_, '_> {
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left> {
+        let place = number as usize;
+        let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
+        let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
+        let current = if self.visit.exists[place] { Current::Stored(place) } else { Current::Absent };
+        let is_timing_out = self.visit.timing_out;
+        self.state.borrow_mut().lend(Lent { key: key.clone().unbind(), current, is_timing_out });
+        if is_timing_out {
+            let none = self.py.None().into_bound(self.py);
+            self.call_once(number, &key, none, None, to)?;
+        }
+        for row in rows {
+            let chunk = self.visit.rows[row].chunk;
+            let (columns, place) = self.values.at(row, &self.of.value)?;
+            let value = self.of.value.decode(columns, self.py, place, &self.of.user.zone);
+            let value =
+                value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(chunk)))?;
+            self.state.borrow_mut().next_call();
+            self.call_once(number, &key, value, Some(chunk), to)?;
+        }
+        let lent = self.state.borrow_mut().take_back();
+        let current = lent.map_or(Current::Absent, |lent| lent.current);
+        Ok(Left { current, deadline: None }) // the operator keeps the time
+    }
+
+    fn retire(&mut self) -> PyResult<()> {
         let ours = 1 + self.passed.holds();
         retire_if_kept(&mut self.state, ours)
     }

@@ -6,8 +6,9 @@ use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout};
+use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout, Visit};
 
+use super::growing::Growing;
 use crate::arrow::schema_in;
 use crate::caller::{Caller, OnError};
 use crate::error::{Raise, invalid};
@@ -61,6 +62,13 @@ pub(crate) struct UserFunction {
     pub(crate) output: Shape,
     pub(crate) output_schema: SchemaRef,
     pub(crate) zone: Arc<Zone>,
+}
+
+impl UserFunction {
+    /// What the calls of a visit come to: nothing yet.
+    pub(super) fn returned(&self, visit: &Visit<'_>) -> Growing {
+        Growing::new(visit.keys.len(), &self.state.shape, &self.output, self.caller.on_error)
+    }
 }
 
 /// What the engine and the binding must know of `function`, of which `operator`, a bound operator, is made.

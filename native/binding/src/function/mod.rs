@@ -9,8 +9,10 @@ mod by_row;
 mod declared;
 mod group_state;
 mod growing;
+mod lent_state;
 mod passed;
 mod state;
+mod visits;
 
 use pyo3::prelude::*;
 

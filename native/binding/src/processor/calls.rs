@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use tidemill_core::Result;
 use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
@@ -24,7 +24,7 @@ use super::map_state::PyMapState;
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
-use crate::caller::{OnError, iterated};
+use crate::caller::{OnError, iterated, unreadable};
 use crate::error::external;
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::value::{Builder, Decoder, Field, Refused, Shape, Zone};
@@ -193,6 +193,8 @@ struct Run<'a, 'py> {
     of: &'a PythonProcessor,
     keys: Vec<Decoder>,
     times: Bound<'py, PyTimerValues>,
+    /// The method that this visit calls.
+    method: &'static str,
     exchange: Exchange<'py>,
     /// The keys whose calls failed, and why.
     failed: BTreeMap<u32, String>,
@@ -209,34 +211,49 @@ impl<'a, 'py> Run<'a, 'py> {
             of,
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             times: Bound::new(py, PyTimerValues::of(visit.pass, of.time_mode)).map_err(external)?,
+            method: match visit.calls {
+                Calls::Rows { .. } => "handleInputRows",
+                Calls::Initial { .. } => "handleInitialState",
+                Calls::Timers(_) => "handleExpiredTimer",
+            },
             exchange,
             failed: BTreeMap::new(),
         })
     }
 
     fn rows(&mut self, rows: &[RowAt], ends: &[usize]) -> Result<()> {
-        let method = self.method(intern!(self.py, "handleInputRows"))?;
+        let method = self.method()?;
         let mut start = 0;
         for (number, &end) in (0u32..).zip(ends) {
-            let key = self.key_of_rows(number)?;
-            let place = self.place("handleInputRows", &key, one_chunk(&rows[start..end]));
-            self.of.at.enter(number as usize);
-            let given = self.given(start..end)?;
-            let answer = method.call1((&key, given, &self.times)).map_err(|error| place.raised(error));
-            let taken = answer.and_then(|answer| self.take(number, &answer, &place));
-            self.unless_failed(number, taken)?;
+            let called = self.call_with_rows(&method, number, start..end, one_chunk(&rows[start..end]));
+            self.unless_failed(number, called)?;
             start = end;
         }
         Ok(())
     }
 
+    fn call_with_rows(
+        &mut self,
+        method: &Bound<'py, PyAny>,
+        number: u32,
+        rows: Range<usize>,
+        chunk: Option<u32>,
+    ) -> Result<()> {
+        let key = self.key_of_rows(number, chunk)?;
+        let place = self.place(&key, chunk);
+        self.of.at.enter(number as usize);
+        let given = self.given(rows)?;
+        let answer = method.call1((&key, given, &self.times)).map_err(|error| place.raised(error))?;
+        self.take(number, &answer, &place)
+    }
+
     /// One call a row, or one a key with a frame; nothing is emitted.
     fn initial(&self, ends: &[usize]) -> Result<()> {
-        let method = self.method(intern!(self.py, "handleInitialState"))?;
+        let method = self.method()?;
         let mut start = 0;
         for (number, &end) in (0u32..).zip(ends) {
-            let key = self.key_of_rows(number)?;
-            let place = self.place("handleInitialState", &key, None);
+            let key = self.key_of_rows(number, None)?;
+            let place = self.place(&key, None);
             self.of.at.enter(number as usize);
             for given in self.given_initially(start..end)?.try_iter().map_err(external)? {
                 let given = given.map_err(|error| place.raised(error))?;
@@ -281,33 +298,37 @@ impl<'a, 'py> Run<'a, 'py> {
         }
     }
 
-    fn method(&self, name: &Bound<'py, PyString>) -> Result<Bound<'py, PyAny>> {
-        self.of.processor.bind(self.py).getattr(name).map_err(external)
+    fn method(&self) -> Result<Bound<'py, PyAny>> {
+        self.of.processor.bind(self.py).getattr(self.method).map_err(external)
     }
 
     fn timers(&mut self, fires: &[(u32, i64)]) -> Result<()> {
-        let method = self.method(intern!(self.py, "handleExpiredTimer"))?;
+        let method = self.method()?;
         for &(number, expiry_ms) in fires {
             if self.failed.contains_key(&number) {
                 continue;
             }
-            let key = self.key(number)?;
-            let place = self.place("handleExpiredTimer", &key, None);
-            self.of.at.enter(number as usize);
-            let named = self.named(&key, expiry_ms).map_err(external)?;
-            let answer = method.call((), Some(&named)).map_err(|error| place.raised(error));
-            let taken = answer.and_then(|answer| self.take(number, &answer, &place));
-            if self.unless_failed(number, taken)? {
+            let called = self.call_with_timer(&method, number, expiry_ms);
+            if self.unless_failed(number, called)? {
                 self.of.timers(self.py).map_err(external)?.fired(number as usize, expiry_ms);
             }
         }
         Ok(())
     }
 
+    fn call_with_timer(&mut self, method: &Bound<'py, PyAny>, number: u32, expiry_ms: i64) -> Result<()> {
+        let key = self.key(number, None)?;
+        let place = self.place(&key, None);
+        self.of.at.enter(number as usize);
+        let named = self.named(&key, expiry_ms).map_err(external)?;
+        let answer = method.call((), Some(&named)).map_err(|error| place.raised(error))?;
+        self.take(number, &answer, &place)
+    }
+
     /// Whether a call has succeeded; where it failed and its key is to be put aside, nothing of that key is kept.
     fn unless_failed(&mut self, number: u32, called: Result<()>) -> Result<bool> {
         let Err(error) = called else { return Ok(true) };
-        let reason = self.of.on_error.put_aside(self.py, error)?;
+        let reason = self.of.on_error.reason(self.py, error)?;
         self.of.forget(self.py, number as usize).map_err(external)?;
         self.failed.insert(number, reason);
         Ok(false)
@@ -322,24 +343,26 @@ impl<'a, 'py> Run<'a, 'py> {
     }
 
     /// The key that a call with rows is about; with frames it is what pandas makes of it, as in PySpark.
-    fn key_of_rows(&self, number: u32) -> Result<Bound<'py, PyAny>> {
+    fn key_of_rows(&self, number: u32, chunk: Option<u32>) -> Result<Bound<'py, PyAny>> {
         match &self.exchange {
-            Exchange::Rows { .. } => self.key(number),
-            Exchange::Frames(frames) => frames.key(number),
+            Exchange::Rows { .. } => self.key(number, chunk),
+            Exchange::Frames(frames) => {
+                frames.key(number).map_err(|error| unreadable(self.py, &self.of.operator, error, chunk))
+            }
         }
     }
 
     /// Always a tuple, as in PySpark.
-    fn key(&self, number: u32) -> Result<Bound<'py, PyAny>> {
+    fn key(&self, number: u32, chunk: Option<u32>) -> Result<Bound<'py, PyAny>> {
         let key: PyResult<Bound<'py, PyTuple>> = Decoder::tuple(&self.keys, self.py, number as usize, &self.of.zone);
-        Ok(key.map_err(external)?.into_any())
+        Ok(key.map_err(|error| unreadable(self.py, &self.of.operator, error, chunk))?.into_any())
     }
 
-    fn place<'p>(&self, method: &'p str, key: &'p Bound<'py, PyAny>, chunk: Option<u32>) -> Place<'p, 'py>
+    fn place<'p>(&self, key: &'p Bound<'py, PyAny>, chunk: Option<u32>) -> Place<'p, 'py>
     where
         'a: 'p,
     {
-        Place { operator: &self.of.operator, method, key, chunk }
+        Place { operator: &self.of.operator, method: self.method, key, chunk }
     }
 
     fn finish(mut self) -> Result<Answer> {
@@ -360,9 +383,12 @@ impl<'a, 'py> Run<'a, 'py> {
         let (columns, emitted_by) = match self.exchange {
             Exchange::Rows { outputs, emitted_by, .. } => (outputs, emitted_by),
             Exchange::Frames(ref frames) => {
-                return frames.finish(|number, complain| {
-                    let key = self.key_of_rows(number)?;
-                    Ok(complain(&self.place("handleInputRows", &key, None)))
+                return frames.finish().map_err(|(error, number)| {
+                    let Some(number) = number else { return external(error) };
+                    match self.key_of_rows(number, None) {
+                        Ok(key) => frames.complaint(error, &self.place(&key, None)),
+                        Err(error) => error,
+                    }
                 });
             }
         };

@@ -13,9 +13,10 @@ use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
 
 use super::calls::InitialKind;
 use super::complaint::Place;
-use crate::arrow::{batch, batch_in, batch_out};
+use crate::arrow::{batch, batch_out};
 use crate::caller::unreadable;
 use crate::error::external;
+use crate::frames::{self, Unfinished};
 use crate::key_rows::Values;
 
 /// How frames are made.
@@ -52,8 +53,8 @@ impl<'py> Frames<'py> {
     }
 
     /// The key as PySpark has it: what a pandas column holds of it.
-    pub(super) fn key(&self, number: u32) -> Result<Bound<'py, PyAny>> {
-        self.0.call_method1(intern!(self.0.py(), "key"), (number,)).map_err(external)
+    pub(super) fn key(&self, number: u32) -> PyResult<Bound<'py, PyAny>> {
+        self.0.call_method1(intern!(self.0.py(), "key"), (number,))
     }
 
     /// An iterator of frames of these rows.
@@ -72,34 +73,16 @@ impl<'py> Frames<'py> {
         taken.map(|_| ()).map_err(|error| self.complaint(error, place))
     }
 
-    /// All rows that were given back, and the key number of each; `place` tells of a key by its number.
-    pub(super) fn finish(
-        &self,
-        complain: impl Fn(u32, &dyn Fn(&Place<'_, '_>) -> tidemill_core::Error) -> Result<tidemill_core::Error>,
-    ) -> Result<(RecordBatch, Vec<u32>)> {
-        let finished = match self.0.call_method0(intern!(self.0.py(), "finish")) {
-            Ok(finished) => finished,
-            Err(error) => {
-                let number = error.value(self.0.py()).getattr("args").and_then(|args| args.get_item(1)?.extract());
-                let Ok(number) = number else { return Err(external(error)) };
-                return Err(complain(number, &|place| self.complaint(error.clone_ref(self.0.py()), place))?);
-            }
-        };
-        let taken = || -> PyResult<_> {
-            let (rows, counts): (Bound<'_, PyAny>, Vec<(u32, usize)>) = finished.extract()?;
-            Ok((batch_in(&rows)?, counts))
-        };
-        let (rows, counts) = taken().map_err(external)?;
-        Ok((rows, counts.into_iter().flat_map(|(key, rows)| std::iter::repeat_n(key, rows)).collect()))
+    /// All rows that were given back, and the key number of each.
+    pub(super) fn finish(&self) -> std::result::Result<(RecordBatch, Vec<u32>), Unfinished> {
+        frames::finish(&self.0)
     }
 
     /// The error for a call that raised, or that gave back what does not fit.
-    fn complaint(&self, error: PyErr, place: &Place<'_, '_>) -> tidemill_core::Error {
-        let is_misfit = || error.value(self.0.py()).is_instance(&self.0.getattr("misfit")?);
-        if !is_misfit().unwrap_or(false) {
-            return place.raised(error);
+    pub(super) fn complaint(&self, error: PyErr, place: &Place<'_, '_>) -> tidemill_core::Error {
+        match frames::misfit(&self.0, &error) {
+            Some(why) => place.unfit(&why),
+            None => place.raised(error),
         }
-        let why = error.value(self.0.py()).getattr("args").and_then(|args| args.get_item(0)?.extract::<String>());
-        place.unfit(&why.unwrap_or_else(|_| error.to_string()))
     }
 }

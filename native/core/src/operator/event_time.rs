@@ -1,4 +1,5 @@
-//! Event times of rows in ms since the epoch, floored, and which rows are late. A null event time is never late.
+//! Event times of rows, and which rows are late, which a null event time never is. As ms a time is floored where it
+//! moves the watermark, and rounded up where it is compared with it.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType, TimestampMillisecondType};
@@ -32,7 +33,7 @@ fn window_time(data_type: &DataType) -> Option<&DataType> {
 pub(super) fn times_us(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
     match column.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(column.as_primitive().clone()),
-        _ => Ok(ends_of(column)?.unary(|end_us: i64| end_us - 1)),
+        _ => Ok(ends_of(column)?.unary(|end_us: i64| end_us.saturating_sub(1))),
     }
 }
 

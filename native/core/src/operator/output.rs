@@ -14,7 +14,7 @@ use crate::run::{Pick, gather};
 /// Rows of one key that were put aside instead of being applied.
 #[derive(Clone, Debug)]
 pub struct Aside {
-    /// The rows, of the chunks of the pass.
+    /// The rows, of the chunks of the pass; none where the key was called for its time alone.
     pub rows: Vec<RowAt>,
     /// Why, in one line.
     pub reason: String,
@@ -52,11 +52,9 @@ impl Output {
         Ok(())
     }
 
-    /// Puts rows of the pass aside.
+    /// Puts rows of a key aside, of which there may be none, and says why.
     pub fn put_aside(&mut self, rows: &[RowAt], reason: String) {
-        if !rows.is_empty() {
-            self.aside.push(Aside { rows: rows.to_vec(), reason });
-        }
+        self.aside.push(Aside { rows: rows.to_vec(), reason });
     }
 
     /// The rows that were put aside.

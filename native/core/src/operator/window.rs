@@ -19,6 +19,10 @@ use crate::error::{Error, Result};
 
 const MS_US: i64 = 1_000;
 
+/// Times further from 1970, some 73,000 years, fall into no window: writers mean "never" by the least and the greatest.
+/// No duration is longer, so that a time and a duration add up in 64 bits.
+const FAR_US: i64 = 1 << 61;
+
 /// Windows as declared. Times are microseconds.
 #[derive(Clone, Debug)]
 pub struct WindowSpec {
@@ -76,7 +80,8 @@ pub(super) struct Assigned {
     pub(super) rows: RecordBatch,
     /// The window of each row, as key columns.
     pub(super) keys: Vec<ArrayRef>,
-    /// Which of the rows given fall into no open window: their windows are over, or they have no time.
+    /// Which of the rows given fall into no open window: their windows are over, or they have no time, or one
+    /// beyond all windows.
     pub(super) outside: Option<BooleanBuffer>,
 }
 
@@ -89,6 +94,14 @@ impl Windows {
                 "operator `{operator}` takes windows from column `{}`, which is {}, expected windows",
                 spec.column,
                 ddl(&column.data_type)
+            )));
+        }
+        if let Cut::Every { size_us, slide_us, start_us } = spec.cut
+            && !((1..=size_us).contains(&slide_us) && size_us <= FAR_US && start_us.checked_abs().is_some_and(|us| us < slide_us))
+        {
+            return Err(Error::InvalidInput(format!(
+                "operator `{operator}` has windows of {size_us} µs by {slide_us} µs from {start_us} µs, expected at most \
+                 {FAR_US} µs, by a slide that is no longer, from a start that is less than the slide"
             )));
         }
         Ok(Self { spec: spec.clone(), column, time_type })
@@ -179,7 +192,7 @@ fn fallen(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64)
     let (size_us, slide_us, first_us) = cut;
     let (mut picks, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
     for (row, time_us) in (0u32..).zip(times) {
-        let Some(time_us) = time_us else { continue };
+        let Some(time_us) = time_us.filter(|us| (-FAR_US..=FAR_US).contains(us)) else { continue };
         let mut start_us = time_us - (time_us - first_us).rem_euclid(slide_us);
         while start_us + size_us > time_us {
             if start_us + size_us > over_us {
@@ -190,4 +203,35 @@ fn fallen(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64)
         }
     }
     (picks, starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_US: i64 = 3_600_000_000;
+
+    fn starts(times: &[i64], cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
+        fallen(&TimestampMicrosecondArray::from(times.to_vec()), cut, over_us)
+    }
+
+    #[test]
+    fn a_time_beyond_all_windows_falls_into_none() {
+        let hours = (HOUR_US, HOUR_US, 0);
+        let far = [i64::MIN, i64::MIN + HOUR_US, -FAR_US - 1, FAR_US + 1, i64::MAX - HOUR_US, i64::MAX];
+        assert_eq!(starts(&far, hours, i64::MIN), (vec![], vec![]));
+        assert_eq!(starts(&[i64::MIN, 5, i64::MAX], hours, i64::MIN), (vec![1], vec![0]));
+    }
+
+    #[test]
+    fn the_furthest_windows_hold_the_furthest_times() {
+        for (size_us, slide_us) in [(HOUR_US, HOUR_US), (FAR_US, FAR_US), (FAR_US, FAR_US - 1), (3, 1)] {
+            let (picks, starts) = starts(&[-FAR_US, FAR_US], (size_us, slide_us, slide_us - 1), i64::MIN);
+            assert!(picks.contains(&0) && picks.contains(&1));
+            for (row, start_us) in picks.into_iter().zip(starts) {
+                let time_us = [-FAR_US, FAR_US][row as usize];
+                assert!(start_us <= time_us && time_us < start_us + size_us, "{size_us} by {slide_us}: {start_us}");
+            }
+        }
+    }
 }

@@ -1,0 +1,54 @@
+//! The `GroupState` that is lent to call after call of a visit.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use tidemill_core::Result;
+use tidemill_core::operator::Visit;
+
+use super::group_state::{Lent, PyGroupState, Rules};
+use super::visits::Left;
+use crate::error::external;
+use crate::held::{Current, StateKind, retire_if_kept};
+
+/// One object for all calls, while no called code keeps it.
+pub(super) struct LentState<'py> {
+    pub(super) object: Bound<'py, PyGroupState>,
+}
+
+impl<'py> LentState<'py> {
+    /// That of a visit.
+    pub(super) fn new(py: Python<'py>, kind: &Arc<StateKind>, visit: &Visit<'_>, rules: Rules) -> Result<Self> {
+        let stored = Arc::new(kind.shape.decoders(visit.states));
+        let state = PyGroupState::new(Arc::clone(kind), stored, Arc::new(rules));
+        Ok(Self { object: Bound::new(py, state).map_err(external)? })
+    }
+
+    /// Lends it to the call for the key at `place`.
+    pub(super) fn lend(&self, key: &Bound<'py, PyAny>, place: usize, visit: &Visit<'_>) {
+        let current = if visit.exists[place] { Current::Stored(place) } else { Current::Absent };
+        self.object.borrow_mut().lend(Lent {
+            key: key.clone().unbind(),
+            current,
+            has_timed_out: visit.timing_out,
+            deadline: visit.deadlines[place],
+        });
+    }
+
+    /// Takes it back from a call that has returned.
+    pub(super) fn take_back(&mut self) -> Result<Left> {
+        let left = self.object.borrow_mut().take_back();
+        self.retire().map_err(external)?;
+        Ok(Left { current: left.current, deadline: left.deadline })
+    }
+
+    /// Another object for the next call, where the last one's code has kept this.
+    pub(super) fn retire(&mut self) -> PyResult<()> {
+        retire_if_kept(&mut self.object, 1)
+    }
+
+    /// Whether `error` is the complaint of its last `update`.
+    pub(super) fn is_own_complaint(&self, error: &PyErr) -> bool {
+        self.object.try_borrow().is_ok_and(|state| state.is_own_complaint(self.object.py(), error))
+    }
+}

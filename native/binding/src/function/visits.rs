@@ -1,0 +1,61 @@
+//! From key to key through a visit, for every way of calling a function; and what becomes of a key whose calls fail.
+
+use std::ops::Range;
+
+use pyo3::prelude::*;
+use tidemill_core::Result;
+use tidemill_core::operator::Visit;
+
+use super::declared::UserFunction;
+use super::growing::Growing;
+use crate::error::external;
+use crate::held::Current;
+
+/// What the calls for a key have left.
+pub(super) struct Left {
+    pub(super) current: Current,
+    pub(super) deadline: Option<i64>,
+}
+
+/// A way of calling a function.
+pub(super) trait PerKey {
+    /// All calls for key `number`, which has these rows; what they emit goes to `to`.
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left>;
+
+    /// The calls for a key have failed: takes back what was lent to them.
+    fn retire(&mut self) -> PyResult<()>;
+}
+
+/// Calls for key after key. INVARIANT: only what a user's code does puts a key aside; where what it left cannot be
+/// written, the pass fails.
+pub(super) fn each_key(
+    py: Python<'_>,
+    calls: &mut impl PerKey,
+    visit: &Visit<'_>,
+    user: &UserFunction,
+    to: &mut Growing,
+) -> Result<()> {
+    let shapes = (&user.state.shape, &user.output);
+    let mut start = 0;
+    for (number, &end) in (0u32..).zip(visit.ends) {
+        let place = number as usize;
+        match calls.call(number, start..end, to) {
+            Ok(left) => {
+                to.settle(py, number, shapes, visit.exists[place], &left.current).map_err(external)?;
+                to.arm(left.deadline);
+            }
+            Err(error) => {
+                let reason = user.caller.on_error.reason(py, error)?;
+                calls.retire().map_err(external)?;
+                to.fail(reason, visit.deadlines[place]);
+            }
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// The chunk of the first of these rows, if there is one.
+pub(super) fn first_chunk(visit: &Visit<'_>, rows: &Range<usize>) -> Option<u32> {
+    visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk)
+}

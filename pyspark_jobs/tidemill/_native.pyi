@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
 
 import pyarrow as pa
 
@@ -355,6 +355,9 @@ class GroupState:
     Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
     call a GroupState raises `InvalidInput` (a `ValueError`).
     """
+
+    NO_TIMESTAMP: Final = -1
+    """What stands for no timestamp in PySpark."""
     @property
     def exists(self) -> bool:
         """Whether there is a state. False after `remove`, and for a key that has a timeout alone."""

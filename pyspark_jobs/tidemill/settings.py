@@ -33,7 +33,13 @@ _SIZE_BYTES = {
     for power, unit in enumerate(("", "k", "m", "g", "t"))
     for suffix in (("", "b") if not unit else ("", "b", "ib"))
 }
+_MONTH_US = 31 * 86_400_000_000
+_INTERVAL_US = {unit: ms * 1000 for unit, ms in _DURATION_MS.items()} | {
+    "us": 1, "microsecond": 1, "microseconds": 1,
+    "month": _MONTH_US, "months": _MONTH_US, "year": 12 * _MONTH_US, "years": 12 * _MONTH_US,
+}  # fmt: skip
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+_SIGNED_PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FILE = "tidemill.toml"
 
@@ -81,6 +87,19 @@ def duration_ms(value: str | timedelta | int) -> int:
     )
 
 
+def interval_ms(value: str | timedelta | int) -> int:
+    """A duration as Spark reads an interval where it wants a duration: a month is 31 days, a year 12 months, parts may
+    be negative (`"-1 month 31 days 1 second"`) and in microseconds; together they are whole milliseconds, not negative.
+
+    Spark: `IntervalUtils.getDuration`. What else is allowed is as in `duration_ms`.
+    """
+    if isinstance(value, str):
+        microseconds = _sum_of_parts(value, _INTERVAL_US, _SIGNED_PART)
+        if microseconds is not None and microseconds % 1000 == 0 and microseconds >= 0:
+            return duration_ms(microseconds // 1000)
+    return duration_ms(value)
+
+
 def size_bytes(value: str | int) -> int:
     """A size in bytes: an int as it is, text is `"64 MiB"` or `"1g"`. As in Spark, `k`, `kb`, `KiB` are 1024."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -125,17 +144,18 @@ def check_time_zone(name: str) -> str:
     return name
 
 
-def _sum_of_parts(text: Any, units: Mapping[str, int]) -> int | None:
+def _sum_of_parts(text: Any, units: Mapping[str, int], form: re.Pattern[str] = _PART) -> int | None:
     """`"1 hour 30 minutes"` in the smallest unit; None where it does not read, or is not a whole number."""
     if not isinstance(text, str):
         return None
     rest = text.strip().lower().removeprefix("interval ")
     total = 0.0
     while rest:
-        part = _PART.match(rest)
+        part = form.match(rest)
         if part is None or part[2] not in units:
             return None
-        total += float(part[1]) * units[part[2]] if "." in part[1] else int(part[1]) * units[part[2]]
+        number = part[1].replace(" ", "")
+        total += float(number) * units[part[2]] if "." in number else int(number) * units[part[2]]
         rest = rest[part.end() :]
     return int(total) if text.strip() and total == int(total) else None
 

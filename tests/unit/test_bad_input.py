@@ -79,6 +79,7 @@ def test_windows_that_cannot_be_are_told_when_they_are_declared():
         return rows.withWatermark("ts", "1 minute", late=late)
 
     refused(lambda: tm.window("ts", "5 minutes", "10 minutes"), "tm.window", "not longer")
+    refused(lambda: tm.window("ts", "1 day", "1 ms"), "tm.window", "86400000 windows", "at most 10000")
     refused(lambda: tm.window("ts", "0 seconds"), "tm.window")
     refused(lambda: tm.window("ts", "1 hour", startTime="-1 hour"), "startTime", "less than the slide")
     refused(lambda: tm.window("ts", "1 month"), "1 month")

@@ -160,7 +160,7 @@ def failing(key: str, rows: Any, state: Any) -> Any:
     return []
 
 
-def test_a_timed_out_call_that_fails_is_made_again_in_later_batches() -> None:
+def test_a_timed_out_call_that_fails_is_told_and_made_again_in_later_batches(caplog: pytest.LogCaptureFixture) -> None:
     p = tm.Pipeline("again")
     grouped = p.read(tm.Rows(ROWS)).groupBy("k")
     grouped.flatMapGroupsWithState(
@@ -172,6 +172,9 @@ def test_a_timed_out_call_that_fails_is_made_again_in_later_batches() -> None:
     assert (result.outputs, result.state) == ([], {"a": 1})
     metrics = t.repository.head.operators["again"]
     assert (metrics.failed, metrics.timed_out) == (1, 0)
+    assert metrics.failure.startswith("function `failing` of operator `again` raised `")
+    assert result.metrics.stateOperators[0]["failure"] == metrics.failure
+    assert f"sweep 1, operator `again`: 1 key failed: {metrics.failure}" in caplog.text
     assert len(t.repository.run(engine="local", batch_time=3000)) == 1  # not for ever
     result = t.batch([("b", 0)], batch_time_ms=4000)
     assert (result.outputs, result.state) == ([("a is gone",)], {"b": 1})
@@ -251,6 +254,7 @@ def test_timers_of_a_key_of_which_one_fails_fire_again_together() -> None:
     assert t.sweep(1000).outputs == []
     metrics = t.repository.head.operators["alarms"]
     assert (metrics.failed, metrics.timed_out) == (1, 0)
+    assert metrics.failure.startswith("method `handleExpiredTimer` of operator `alarms` raised `RuntimeError: not yet`")
     assert len(t.repository.run(engine="local", batch_time=1001)) <= 1  # not for ever
     assert t.sweep(1300).outputs == [("b", -1300)]
     assert t.sweep(5000).outputs == [("a", -12), ("a", -13), ("a", -14)]

@@ -229,6 +229,70 @@ def test_a_processor_that_raises_is_closed() -> None:
     assert Closing.closed == ["closed"]
 
 
+class Refusing(Closing):
+    """Its `init` ends in a refusal: it declares another variable than when the pipeline was built."""
+
+    calls: ClassVar[list[int]] = []
+
+    def init(self, handle: Any) -> None:
+        self.calls.append(1)
+        handle.getValueState(f"state{len(self.calls) > 1}", "n bigint")
+
+
+def test_a_processor_is_closed_where_something_else_fails() -> None:
+    p = tm.Pipeline("closing")
+    p.read(tm.Rows("k string")).groupBy("k").transformWithState(Refusing(), "k string", "update", "None")
+    Closing.closed.clear()
+    with pytest.raises(InvalidInput, match="init declared"):
+        Tester(p).batch([("a",)])
+    assert Closing.closed == ["closed"]
+
+
+class Passing(Closing):
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        yield (key[0],)
+
+
+def test_a_processor_is_closed_once_where_a_step_behind_it_fails(tmp_path: Path) -> None:
+    p = tm.Pipeline("closing")
+    passed = p.read(tm.Rows("k string")).groupBy("k").transformWithState(Passing(), "k string", "update", "None")
+    passed.sql("SELECT CAST(k AS INTEGER) AS n FROM rows").write(tm.Json(str(tmp_path / "out")))
+    Closing.closed.clear()
+    with pytest.raises(InvalidInput, match="Could not convert"):
+        Tester(p).batch([("a",)])
+    assert Closing.closed == ["closed"]
+
+
+@pytest.mark.parametrize("method", ["init", "close"])
+def test_a_processor_that_ends_the_process_has_failed(method: str) -> None:
+    class Ending(Passing):
+        pass
+
+    p = tm.Pipeline("exit")
+    p.read(tm.Rows("k string")).groupBy("k").transformWithState(Ending(), "k string", "update", "None", name="op")
+    setattr(Ending, method, lambda self, *_: sys.exit(0))
+    with pytest.raises(InvalidInput, match=f"method `{method}` of operator `op` raised `SystemExit: 0`"):
+        Tester(p).batch([("a",)])
+
+
+@pytest.mark.parametrize(
+    ("time_mode", "initial", "method"),
+    [("ProcessingTime", False, "handleExpiredTimer"), ("None", True, "handleInitialState")],
+)
+def test_a_processor_has_the_methods_that_may_be_called(time_mode: str, initial: bool, method: str) -> None:
+    class Bare:
+        def init(self, handle: Any) -> None: ...
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+            return iter(())
+
+    p = tm.Pipeline("bare")
+    rows = p.read(tm.Rows("k string, n bigint"))
+    state = pa.table({"k": ["a"], "n": [1]}) if initial else None
+    with pytest.raises(InvalidInput, match=f"has no method `{method}`"):
+        rows.groupBy("k").transformWithState(Bare(), "k string", "update", time_mode, initialState=state)
+
+
 def test_a_function_that_ends_the_process_has_failed() -> None:
     p = tm.Pipeline("exit")
     spec = tm.StateSpec.function(lambda value, state: sys.exit(0))

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tidemill.errors import InvalidInput
-from tidemill.settings import Settings, check_time_zone, duration_ms, nearest, resolve, size_bytes, time_ms
+from tidemill.settings import (
+    MOST_DURATION_MS,
+    Settings,
+    check_time_zone,
+    duration_ms,
+    interval_ms,
+    nearest,
+    resolve,
+    size_bytes,
+    time_ms,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +46,40 @@ def test_durations(value: Any, milliseconds: int) -> None:
 )
 def test_a_duration_that_is_none_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="read duration"):
+        duration_ms(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        ("1 month", 31 * 86_400_000),
+        ("1 year", 372 * 86_400_000),
+        ("-1 month 31 days 1 second", 1000),
+        ("500000 microseconds", 500),
+        ("interval 1 hour -30 minutes", 1_800_000),
+        ("1.5 seconds", 1500),
+        ("0.5 ms 500 us", 1),
+        (timedelta(seconds=2), 2000),
+        (7, 7),
+    ],
+)
+def test_intervals_where_spark_wants_a_duration(value: Any, milliseconds: int) -> None:
+    assert interval_ms(value) == milliseconds
+
+
+@pytest.mark.parametrize("value", ["", "-1 day", "1 month -32 days", "1 microsecond", "1 fortnight", -1, None, True])
+def test_an_interval_that_is_no_duration_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="read duration"):
+        interval_ms(value)
+
+
+def test_the_longest_duration_is_taken() -> None:
+    assert duration_ms(MOST_DURATION_MS) == interval_ms(f"{MOST_DURATION_MS} ms") == MOST_DURATION_MS
+
+
+@pytest.mark.parametrize("value", ["999999999999999 days", 2**63, MOST_DURATION_MS + 1])
+def test_a_duration_that_times_cannot_take_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"at most 2305843009213693 ms \(73,000 years\)"):
         duration_ms(value)
 
 

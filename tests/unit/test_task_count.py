@@ -60,7 +60,12 @@ class Counter(tm.StatefulProcessor):
 
 @pytest.mark.parametrize(
     ("operator", "kib"),
-    [("agg", 32 * 1024), ("mapWithState", 8 * 1024), ("applyInPandasWithState", 16), ("transformWithStateInPandas", 16)],
+    [
+        ("agg", 32 * 1024),
+        ("mapWithState", 8 * 1024),
+        ("applyInPandasWithState", 16),
+        ("transformWithStateInPandas", 16),
+    ],
 )
 def test_a_task_takes_as_much_as_its_rows_cost(tmp_path, operator: str, kib: int) -> None:
     p = tm.Pipeline("size")

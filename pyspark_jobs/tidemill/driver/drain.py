@@ -178,6 +178,11 @@ class Drain:
         return committed.commit
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:
+        for name, metrics in commit.operators.items():
+            if metrics.failed:
+                keys = "key" if metrics.failed == 1 else "keys, among them one that"
+                what = f"{commit.kind} {commit.version}, operator `{name}`: {metrics.failed} {keys} failed"
+                planning.LOG.warning("%s: %s", what, metrics.failure)
         progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)
         self.done.progress.append(progress)
         if self._on_progress is not None:

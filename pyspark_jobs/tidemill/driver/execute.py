@@ -95,8 +95,8 @@ def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
 
 
 def _task_bytes(context: Context) -> int:
-    """How much input one task takes by itself: more where no row costs a call of Python, little where a key costs pandas
-    frames, since the frames of some hundred keys take as long as an exchange."""
+    """How much input one task takes by itself: more where no row costs a call of Python, little where a key costs
+    pandas frames, since those of some hundred keys take as long as an exchange."""
     if context.job.makes_frames:
         return context.settings.task_bytes // 512
     return context.settings.task_bytes * (1 if context.job.functions else 4)

@@ -45,9 +45,10 @@ class AggregateOperator(Declared):
                 raise InvalidInput(
                     f"operator `{name}`: `{output}` is {function!r}, expected an aggregate such as `tm.count()`"
                 )
-        if output_mode not in (None, "update", "append"):
+        mode = None if output_mode is None else str(output_mode).lower()
+        if mode not in (None, "update", "append"):
             raise InvalidInput(f"operator `{name}`: outputMode {output_mode!r}, expected 'update' or 'append'")
-        return AggregateOperator(name, tuple(functions.items()), output_mode)
+        return AggregateOperator(name, tuple(functions.items()), mode)
 
     @property
     def takes_windows(self) -> bool:

@@ -220,9 +220,7 @@ class ApplyBatch(Handle):
         try:
             made = self.operator.step(rows, state, context)
         except (Exception, SystemExit) as error:
-            raise InvalidInput(
-                f"{self._what} raised `{summary(error)}`\n{traceback.format_exc()}"
-            ) from error
+            raise InvalidInput(f"{self._what} raised `{summary(error)}`\n{traceback.format_exc()}") from error
         if isinstance(made, tuple) and len(made) == 2:
             after, output = made
             if isinstance(after, pa.Table) and (output is None or isinstance(output, pa.Table)):

@@ -1,7 +1,7 @@
 """The seam of a keyed operator: what a user declared, and what it is once its input is known.
 
-Adding an operator: one file here with a class that has `bind`, its Rust half, and a line wherever ARCHITECTURE.md, "A new
-operator", says so. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
+Adding an operator: one file here with a class that has `bind`, its Rust half, and a line wherever ARCHITECTURE.md,
+"A new operator", says so. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
 """
 
 from __future__ import annotations
@@ -72,11 +72,15 @@ class Handle(Protocol):
         """The maps with everything applied; the handle is spent."""
 
     def close(self) -> None:
-        """Gives back what `open` took hold of, where `finish` has not. Called whatever happened since `open`."""
+        """Gives back what `open` took hold of, where `finish` has not. Called whatever happened since `open`.
+
+        Who takes hold of nothing says nothing of it, and inherits this.
+        """
+        return None
 
     def metrics(self) -> dict[str, Any]:
-        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed, in
-        one line; those that it counts."""
+        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed,
+        in one line; those that it counts."""
 
 
 class BoundOperator(Protocol):

@@ -32,7 +32,7 @@ class Aggregate:
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Rows of the key, or values of `column` that are not null. A bigint. Spark: `count`.
+    """Rows of the key (also `"*"`), or values of `column` that are not null. A bigint. Spark: `count`.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("clicks")
@@ -40,7 +40,7 @@ def count(column: str | None = None) -> Aggregate:
     >>> clicks.groupBy("page").agg(views=tm.count(), known=tm.count("user")).schema.names
     ['page', 'views', 'known']
     """
-    return Aggregate("count", column)
+    return Aggregate("count", None if column == "*" else column)
 
 
 def sum(column: str) -> Aggregate:

@@ -45,7 +45,7 @@ class Group:
         """The timeout and what happens on errors; `InvalidInput` for what Spark refuses."""
         if not callable(self.func):
             raise InvalidInput(f"operator `{self.name}`: {self.method} takes a function, found {self.func!r}")
-        if self.mode not in MODES:
+        if str(self.mode).lower() not in MODES:
             raise InvalidInput(
                 f"operator `{self.name}`: {self.method} has outputMode={self.mode!r}, expected 'append' or 'update'"
             )

@@ -22,7 +22,7 @@ from ..schema.ddl import type_ddl
 
 
 class DoesNotFit(Exception):
-    """What a function gave is not what was declared; `number` is that of its key where frames are converted together."""
+    """What a function gave is not what was declared; `number`: of its key, where frames are converted together."""
 
     def __init__(self, why: str, number: int | None = None) -> None:
         super().__init__(why)
@@ -203,7 +203,7 @@ class _Given:
         which other keys are in its task. So frames are converted together only where each value counts by itself."""
         try:
             arrays = [self._by_value(field.type, piece) for piece in _joined(pieces)]
-        except Exception:  # it takes the frame to say what a value is, or which one does not fit
+        except Exception:  # noqa: BLE001  it takes the frame to say what a value is, or which one does not fit
             arrays = []
         if not arrays or (not field.nullable and any(array.null_count for array in arrays)):
             found = zip(self.counts, pieces, strict=True)

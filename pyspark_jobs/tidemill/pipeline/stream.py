@@ -6,6 +6,7 @@ have added to the pipeline's graph.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from ..names import check_name
 from ..operators.contract import Operator, Windows, column
 from ..operators.session_window import SESSION_COLUMNS, SessionWindow
 from ..operators.window import END, START, WINDOW, GivenWindow, Window, is_window
-from ..settings import duration_ms
+from ..settings import duration_ms, interval_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
@@ -77,6 +78,9 @@ class Stream:
         so long after the last one with some (by batch time), the watermark follows the batch time less `delay`, and in
         a union it does not stay behind the others. Ours: Spark's waits for ever.
 
+        The event time goes on with the column, also under another name (`.sql("SELECT ts AS at, …")`), and ends where a
+        step leaves the column out or computes it anew, as in Spark; then a new one may be set.
+
         Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
         own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
         """
@@ -111,7 +115,7 @@ class Stream:
             parent=self._node,
             name=key,
             column=name,
-            delay_ms=duration_ms(delay),
+            delay_ms=interval_ms(delay),
             idle_ms=None if idle is None else duration_ms(idle),
         )
         if key in self._pipeline.watermarks:
@@ -141,24 +145,25 @@ class Stream:
             self._pipeline, union(self._pipeline, self._node, other._pipeline, other._node, allowMissingColumns)
         )
 
-    def groupBy(self, *columns: str | Windows) -> GroupedStream[Stream]:
-        """The stream by key: columns, and at most one `tm.window(…)`, `tm.session_window(…)` or column of windows that
-        an operator before has emitted. Columns are of any type, structs, lists and maps too (maps are equal whatever
-        the order of their entries), and a null is a key of its own. Spark: `groupBy`."""
-        if not columns:
+    def groupBy(self, *columns: str | Windows | list[str | Windows]) -> GroupedStream[Stream]:
+        """The stream by key: columns, one by one or as a list, and at most one `tm.window(…)`, `tm.session_window(…)`
+        or column of windows that an operator before has emitted. Columns are of any type, structs, lists and maps too
+        (maps are equal whatever the order of their entries), and a null is a key of its own. Spark: `groupBy`."""
+        only = columns[0] if len(columns) == 1 else None
+        given = tuple(self._given(one) for one in (only if isinstance(only, list) else columns))
+        if not given:
             raise InvalidInput("groupBy needs at least one column")
-        columns = tuple(self._given(one) for one in columns)
-        places = [place for place, one in enumerate(columns) if isinstance(one, Windows)]
+        places = [place for place, one in enumerate(given) if isinstance(one, Windows)]
         if len(places) > 1:
             raise InvalidInput(f"groupBy: found {len(places)} windows, expected at most one")
-        names = [name for name in columns if not isinstance(name, Windows)]
+        names = [name for name in given if not isinstance(name, Windows)]
         for name in names:
             if not isinstance(name, str):
                 raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
             column(self.schema, name, "groupBy")
         if len(set(names)) < len(names):
             raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
-        window = self._windows(columns[places[0]], places[0]) if places else None
+        window = self._windows(given[places[0]], places[0]) if places else None
 
         def attach(operator: Operator) -> Stream:
             return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, tuple(names), window))
@@ -184,13 +189,13 @@ class Stream:
                 raise InvalidInput(f"{method}: the stream has a column `{name}` already", hint="rename it with .sql")
         return window, place
 
-    def dropDuplicates(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:
-        """The first row of each combination of `columns`; without them, of all columns. See `GroupedStream`."""
-        return self.groupBy(*_names("dropDuplicates", columns, self.schema)).dropDuplicates(name=name)
+    def dropDuplicates(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
+        """The first row of each combination of `subset`; without it, of all columns. See `GroupedStream`."""
+        return self.groupBy(*_names("dropDuplicates", subset, self.schema)).dropDuplicates(name=name)
 
-    def dropDuplicatesWithinWatermark(self, columns: Sequence[str] = (), *, name: str | None = None) -> Stream:
+    def dropDuplicatesWithinWatermark(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
         """As `dropDuplicates`, with keys forgotten by the watermark's delay. See `GroupedStream`."""
-        chosen = _names("dropDuplicatesWithinWatermark", columns, self.schema)
+        chosen = _names("dropDuplicatesWithinWatermark", subset, self.schema)
         return self.groupBy(*chosen).dropDuplicatesWithinWatermark(name=name)
 
     def write(self, sink: Any, name: str | None = None) -> Stream:
@@ -235,15 +240,16 @@ class Stream:
     def _stateless(self, step: Step) -> Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
-        if event_time is not None and event_time.column not in schema.names:
-            event_time = None
+        if event_time is not None:
+            found = step.carried(self.schema, event_time.column)
+            event_time = None if found is None else dataclasses.replace(event_time, column=found)
         return Stream(self._pipeline, Stateless(schema, event_time, parent=self._node, step=step))
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
 
 
-def _names(method: str, columns: Sequence[str], schema: pa.Schema) -> Sequence[str]:
+def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> Sequence[str]:
     if isinstance(columns, str):
         raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}", hint=f"{method}([{columns!r}])")
     return columns or schema.names

@@ -43,6 +43,8 @@ _TABLES = {
     "EMPTY": "no FROM",
     "AT": "AT",
 }
+_PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "regexp_full_match"}
+"""What `* LIKE …` and its kin are when parsed."""
 _KEYED = "what needs more than one row is for keyed operators: .groupBy(…).agg(…), .dropDuplicates(…)"
 
 
@@ -57,6 +59,54 @@ def check_row_wise(text: str, columns: Sequence[str]) -> None:
         for found in _expressions(node.get(part)):
             _check_expression(text, found, names)
             _check_no_whole_row(text, found, names, table.lower())
+
+
+def carried(text: str, columns: Sequence[str], name: str) -> list[str]:
+    """The names under which the column `name` of `columns` may leave the statement as it came, its own first.
+
+    Of what `COLUMNS(…)` and `* LIKE …` choose only DuckDB knows: there a column leaves under its name if it leaves.
+    """
+    items = _parsed(text)["select_list"]
+    leaves: list[str] = []
+    for item in items:
+        plain_star = item["class"] == "STAR" and item.get("expr") is None
+        if item["class"] == "COLUMN_REF" and _is_column(item["column_names"], columns, name):
+            leaves.append(item.get("alias") or name)
+        elif plain_star:
+            leaves += _through_star(item, name)
+        elif not item.get("alias") and _chooses(item) and not any(_alias(other) == name.lower() for other in items):
+            leaves.append(name)
+    return sorted(leaves, key=lambda one: one != name)
+
+
+def _is_column(path: Sequence[str], columns: Sequence[str], name: str) -> bool:
+    """Whether a reference is to the column, by its name or behind the table's, and not to a field of a struct."""
+    *table, last = (part.lower() for part in path)
+    return last == name.lower() and (
+        not table or (len(table) == 1 and table[0] not in {one.lower() for one in columns})
+    )
+
+
+def _through_star(star: dict[str, Any], name: str) -> list[str]:
+    """The name under which a column leaves a `*`; none where it is left out or replaced."""
+    out = [*(star.get("exclude_list") or ()), *(one["column"] for one in star.get("qualified_exclude_list") or ())]
+    out += [one["key"] for one in star.get("replace_list") or ()]
+    if name.lower() in {str(one).lower() for one in out}:
+        return []
+    renamed = {str(one["key"]["column"]).lower(): str(one["value"]) for one in star.get("rename_list") or ()}
+    return [renamed.get(name.lower(), name)]
+
+
+def _chooses(item: dict[str, Any]) -> bool:
+    """`COLUMNS(…)`, or `* LIKE …`."""
+    if item["class"] == "STAR":
+        return True
+    arguments = item.get("arguments") or item.get("children") or ()
+    return _name(item) in _PATTERNS and any(one.get("expression", one).get("class") == "STAR" for one in arguments)
+
+
+def _alias(item: dict[str, Any]) -> str:
+    return str(item.get("alias") or "").lower()
 
 
 @lru_cache(maxsize=256)

@@ -35,6 +35,14 @@ class _Plain:
         """No."""
         return False
 
+    def carried(self, schema: pa.Schema, name: str) -> str | None:
+        """Its own name, where there is such a column: nothing is known of what a user's function does."""
+        return name if name in self.output(schema).names else None
+
+    def output(self, schema: pa.Schema) -> pa.Schema:
+        """Each step says it."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Select(_Plain):
@@ -129,6 +137,11 @@ class Sql(_Plain):
             return normalise(pa.schema([pa.field(field.name, field.type) for field in visible]))
         except InvalidInput as error:
             raise sql.refused(self.text, error.message, error.hint) from error
+
+    def carried(self, schema: pa.Schema, name: str) -> str | None:
+        """The name under which the column leaves: that of an `AS`, or its own."""
+        made = self.output(schema).names
+        return next((found for found in sql.carried(self.text, schema.names, name) if found in made), None)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """The statement over `rows`; times are in `time_zone`."""

@@ -92,7 +92,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
                 let Some(rows) = iterated(&answer)? else {
-                    let why = format!("found a `{}`, expected something to iterate over", answer.get_type());
+                    let why = format!("found a `{}`, expected something to iterate over", answer.get_type().name()?);
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
                 for row in rows {

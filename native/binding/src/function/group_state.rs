@@ -175,6 +175,10 @@ impl PyGroupState {
         Ok(())
     }
 
+    /// What stands for no timestamp in PySpark.
+    #[classattr]
+    const NO_TIMESTAMP: i64 = -1;
+
     #[pyo3(name = "setTimeoutDuration", signature = (durationMs))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn set_timeout_duration(&mut self, py: Python<'_>, durationMs: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -267,6 +271,6 @@ fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
         return Ok(ms);
     }
     let py = duration.py();
-    let found = py.import("tidemill.settings")?.getattr("duration_ms")?.call1((duration,))?.extract();
+    let found = py.import("tidemill.settings")?.getattr("interval_ms")?.call1((duration,))?.extract();
     found.map_err(|_| invalid(py, "a duration is ms, \"10 seconds\" or a timedelta"))
 }

@@ -97,7 +97,9 @@ impl Windows {
             )));
         }
         if let Cut::Every { size_us, slide_us, start_us } = spec.cut
-            && !((1..=size_us).contains(&slide_us) && size_us <= FAR_US && start_us.checked_abs().is_some_and(|us| us < slide_us))
+            && !((1..=size_us).contains(&slide_us)
+                && size_us <= FAR_US
+                && start_us.checked_abs().is_some_and(|us| us < slide_us))
         {
             return Err(Error::InvalidInput(format!(
                 "operator `{operator}` has windows of {size_us} µs by {slide_us} µs from {start_us} µs, expected at most \

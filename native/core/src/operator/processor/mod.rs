@@ -115,6 +115,7 @@ impl<P: Processor> ProcessorOperator<P> {
         }
         fires.sort_unstable_by_key(|&(key, expiry_ms)| (expiry_ms, key));
         let failed = self.visit(&keys, Calls::Timers(&fires), maps, pass, out)?;
+        failed.iter().for_each(|(_, reason)| out.put_aside(&[], reason.clone()));
         let fired = fires.iter().filter(|fire| failed.binary_search_by_key(&fire.0, |one| one.0).is_err());
         self.metrics.timed_out += fired.count() as u64;
         Ok(())

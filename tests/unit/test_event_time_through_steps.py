@@ -1,0 +1,90 @@
+"""Where the event time goes through stateless steps: along with its column, under any name, and no further."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidemill as tm
+from tidemill.errors import InvalidInput
+from tidemill.testing import Tester
+
+COLUMNS = "k string, ts timestamp, b timestamp, s struct<ts: timestamp>"
+
+
+def stream(delay: str = "1 hour") -> tm.Stream:
+    return tm.Pipeline("steps").read(tm.Rows(COLUMNS)).withWatermark("ts", delay)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("SELECT * FROM rows", "ts"),
+        ("SELECT k, ts FROM rows WHERE k <> 'x'", "ts"),
+        ("SELECT TS FROM rows", "ts"),
+        ("SELECT r.ts FROM rows AS r", "ts"),
+        ("SELECT rows.* FROM rows", "ts"),
+        ("SELECT k, ts AS at FROM rows", "at"),
+        ("SELECT ts AS at, ts FROM rows", "ts"),
+        ("SELECT ts AS at, ts AS later FROM rows", "at"),
+        ("SELECT * EXCLUDE (ts), ts AS b2 FROM rows", "b2"),
+        ("SELECT * REPLACE (upper(k) AS k) FROM rows", "ts"),
+        ("SELECT * RENAME (ts AS seen) FROM rows", "seen"),
+        ("SELECT COLUMNS('t.*') FROM rows", "ts"),
+        ("SELECT COLUMNS(['ts', 'k']) FROM rows", "ts"),
+        ("SELECT * LIKE 't%' FROM rows", "ts"),
+        ("SELECT k, date_trunc('day', ts) AS ts FROM rows", None),
+        ("SELECT k, ts - INTERVAL 1 HOUR AS ts FROM rows", None),
+        ("SELECT k, b AS ts FROM rows", None),
+        ("SELECT s.ts FROM rows", None),
+        ("SELECT k, coalesce(ts, b) AS at FROM rows", None),
+        ("SELECT * REPLACE (ts + INTERVAL 1 DAY AS ts) FROM rows", None),
+        ("SELECT * EXCLUDE (ts), b AS ts FROM rows", None),
+        ("SELECT * EXCLUDE ts FROM rows", None),
+        ("SELECT COLUMNS('k'), b AS ts FROM rows", None),
+        ("SELECT COLUMNS(['k', 'b']), date_trunc('day', ts) AS ts FROM rows", None),
+        ("SELECT k FROM rows", None),
+    ],
+)
+def test_the_event_time_goes_with_its_column_and_no_further(text: str, name: str | None) -> None:
+    made = stream().sql(text)._node.event_time
+    assert (None if made is None else made.column) == name
+
+
+def test_select_and_drop_keep_it_and_a_function_keeps_its_name() -> None:
+    assert stream().select("ts", "k")._node.event_time.column == "ts"
+    assert stream().drop("ts")._node.event_time is None
+    assert stream().map_batches(lambda rows: rows, "ts timestamp")._node.event_time.column == "ts"
+    assert stream().map_batches(lambda rows: rows, "at timestamp")._node.event_time is None
+
+
+def test_late_rows_are_those_of_the_renamed_column() -> None:
+    p = tm.Pipeline("renamed")
+    rows = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 minute")
+    rows.sql("SELECT k, ts AS at FROM rows").dropDuplicates(["k", "at"])
+    tester = Tester(p)
+    tester.batch([("a", "2026-01-01T00:00:00Z"), ("a", "2026-01-01T01:00:00Z")])
+    after = tester.batch([("b", "2026-01-01T00:10:00Z"), ("b", "2026-01-01T01:10:00Z")])
+    assert [at.minute for _, at in after.outputs] == [10]
+    assert after.metrics.late_rows == 1
+
+
+def test_rows_under_a_computed_time_are_never_late() -> None:
+    p = tm.Pipeline("computed")
+    rows = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 hour")
+    rows.sql("SELECT k, date_trunc('day', ts) AS ts FROM rows").groupBy("ts").agg(n=tm.count())
+    tester = Tester(p)
+    seen = [
+        (batch.outputs[0][1], batch.metrics.late_rows)
+        for hour in (10, 11, 36, 37)
+        if (batch := tester.batch([("a", f"2026-01-0{1 + hour // 24}T{hour % 24:02}:00:00Z")]))
+    ]
+    assert seen == [(1, 0), (2, 0), (1, 0), (2, 0)]
+
+
+def test_what_needs_an_event_time_says_that_it_ended_and_a_new_one_may_be_set() -> None:
+    days = stream().sql("SELECT k, date_trunc('day', ts) AS day FROM rows")
+    with pytest.raises(InvalidInput, match="outputMode 'append' is not allowed without a window"):
+        days.groupBy("day").agg(n=tm.count(), outputMode="append")
+    with pytest.raises(InvalidInput, match="watermark"):
+        days.dropDuplicatesWithinWatermark(["k"])
+    days.withWatermark("day", "1 day").groupBy("day").agg(n=tm.count(), outputMode="append")

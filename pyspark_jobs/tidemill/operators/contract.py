@@ -76,7 +76,7 @@ class Handle(Protocol):
 
         Who takes hold of nothing says nothing of it, and inherits this.
         """
-        return None
+        return
 
     def metrics(self) -> dict[str, Any]:
         """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed,

@@ -25,7 +25,7 @@ class Visits(tm.StatefulProcessor):
             self.handle.deleteTimer(timer)
         clicks = list(rows)
         self.pages.appendList([(row.page,) for row in clicks])
-        last = max(row.ts for row in clicks).replace(tzinfo=datetime.UTC)
+        last = max(row.ts for row in clicks)
         self.handle.registerTimer(int(last.timestamp() * 1000) + SILENCE_MS)
         return iter([])
 

@@ -66,7 +66,10 @@ class StateNotSet(LookupError, ValueError):
 
 
 class CallRefused(InvalidInput, RuntimeError):
-    """A call that a processor may not make, or not now (Spark: PySparkRuntimeError, a RuntimeError too)."""
+    """A call that a processor may not make, or not now.
+
+    Spark: PySparkRuntimeError. Both are a RuntimeError, and caught as that by code for both.
+    """
 
 
 KINDS: dict[str, type[TidemillError]] = {

@@ -70,7 +70,7 @@ class Outcome:
 
 def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> Outcome:
     """What Tidemill gives for each micro-batch, both passes together; its columns are those of the files written."""
-    p = tm.Pipeline("oracle")
+    p = _pipeline(case)
     _query(p, case)
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
     found, written = [], set()
@@ -88,7 +88,7 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
 
 def declared(case: Case) -> Columns:
     """The columns of what Tidemill gives; nothing is run."""
-    return sparks(_query(tm.Pipeline("oracle"), case).schema)
+    return sparks(_query(_pipeline(case), case).schema)
 
 
 def _written(tester: Tester) -> Iterator[pa.Schema]:
@@ -107,6 +107,10 @@ def sparks(schema: pa.Schema) -> Columns:
 
     found = StructType.fromJson(json.loads(spark_json(schema)))
     return [[field.name, field.dataType.simpleString()] for field in found]
+
+
+def _pipeline(case: Case) -> tm.Pipeline:
+    return tm.Pipeline("oracle", case.conf.get("spark.sql.session.timeZone", "UTC"))
 
 
 def _query(p: tm.Pipeline, case: Case) -> tm.Stream:
@@ -130,9 +134,7 @@ def _plain(value: Any, digits: int | None = None) -> Any:
     if isinstance(value, list) and value and all(type(item) is tuple for item in value):  # a map, as pyarrow gives it
         value = dict(sorted(value, key=repr))
     if isinstance(value, Mapping):  # an empty one is [] in pyarrow
-        return {key: _plain(item) for key, item in value.items()} or []
-    if hasattr(value, "asDict"):
-        return _plain(value.asDict())
+        return {_plain(key) if isinstance(key, datetime) else key: _plain(item) for key, item in value.items()} or []
     if isinstance(value, bytes | bytearray):
         return bytes(value).hex()
     if isinstance(value, list | tuple):

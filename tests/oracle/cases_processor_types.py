@@ -1,9 +1,11 @@
 """`transformWithState` and `transformWithStateInPandas`: keys of two columns, values of every type, time handed on.
 
-What PySpark's tests of both have here and in `cases_processor.py` (without `test_transform_with_state_` in front):
+What PySpark's tests of both have here, in `cases_processor.py` and `cases_processor_composite.py` (without
+`test_transform_with_state_` in front):
 
 | its test | case |
 | --- | --- |
+| basic (its deleted variable) | processor-iterated-cells |
 | basic, list_state, map_state, non_exist_value_state | processor-states-1, -2 |
 | query_restarts | each: `case.ours` starts anew after every micro-batch |
 | proc_timer | processor-processing-time-1, -2, processor-frames-processing-time |
@@ -16,7 +18,8 @@ What PySpark's tests of both have here and in `cases_processor.py` (without `tes
 | non_contiguous_grouping_cols | processor-two-keys |
 | non_contiguous_grouping_cols_with_init_state | processor-two-keys-initial-state, and in frames |
 | chaining_ops | processor-chained-time, processor-frames-chained-time-and-key, and more that are chained |
-| in_pandas_composite_type, test_composite_output_schema | processor-every-type, as rows |
+| in_pandas_composite_type | processor-composite, processor-frames-composite |
+| test_composite_output_schema | processor-composite-output, processor-frames-composite-output |
 | batch_query, batch_query_initial_state | no counterpart: tables that are not streams |
 | init_state_with_extra_transformation | no counterpart: about the columns chosen after it |
 | large_values, list_state_large_list | no counterpart: about sizes |

@@ -23,6 +23,7 @@ from tidemill.sources.rows import Rows
 def outcome(spark: Any, case: Case) -> Outcome:
     """What Spark gives for each micro-batch."""
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as base:
+        before = {key: spark.conf.get(key, None) for key in case.conf}
         for key, value in case.conf.items():
             spark.conf.set(key, value)
         run = _Run(spark, case, Path(base))
@@ -30,8 +31,8 @@ def outcome(spark: Any, case: Case) -> Outcome:
             return Outcome(_columns(run.frame), [run.step(number) for number in range(len(case.batches))])
         finally:
             run.stop()
-            for key in case.conf:
-                spark.conf.unset(key)
+            for key, value in before.items():
+                spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 def columns(spark: Any, case: Case) -> Columns:
@@ -122,7 +123,17 @@ class _Run:
         jvm, session = self.spark._jvm, self.spark._jsparkSession
         columns = self.frame._jdf.queryExecution().analyzed().output()
         plan = jvm.org.apache.spark.sql.execution.streaming.sources.MemoryPlan(self.sink, columns)
-        return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), self.spark).collect()
+        rows = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), self.spark).collect()
+        return [tuple(map(_as_arrow, row)) for row in rows]
+
+
+def _as_arrow(value: Any) -> Any:
+    """Structs as dicts and maps as lists of pairs, as pyarrow gives those of Tidemill."""
+    if hasattr(value, "asDict"):
+        return {name: _as_arrow(item) for name, item in zip(value.__fields__, value, strict=True)}
+    if isinstance(value, dict):
+        return [(_as_arrow(key), _as_arrow(item)) for key, item in value.items()]
+    return [_as_arrow(item) for item in value] if isinstance(value, list) else value
 
 
 def _write(folder: Path, number: int, schema: str, rows: Sequence[Any]) -> None:

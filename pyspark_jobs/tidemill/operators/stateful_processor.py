@@ -47,11 +47,17 @@ class StatefulProcessor:
         raise NotImplementedError
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Any:
-        """Called once for each key that has rows; yields what is emitted."""
+        """Called once for each key that has rows; yields what is emitted.
+
+        As in Spark rows and the key hold what Arrow has: times are aware, structs dicts, maps lists of pairs.
+        """
         raise NotImplementedError
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: ARG002
-        """Called for each timer that has expired; yields what is emitted. By default nothing is."""
+        """Called for each timer that has expired; yields what is emitted. By default nothing is.
+
+        As in Spark the key is a `Row` of what variables hold: times are naive, structs `Row`s.
+        """
         return iter([])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:

@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 use tidemill_core::Result;
 use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
@@ -21,13 +21,14 @@ use super::complaint::Place;
 use super::frames::{FrameKind, Frames};
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
+use super::shown::{InitialKind, KeyKind, Keys, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
 use crate::caller::{OnError, iterated, unreadable};
 use crate::error::external;
 use crate::key_rows::{PyKeyRows, RowSource, Values};
-use crate::value::{Builder, Decoder, Field, Refused, Shape, Zone};
+use crate::value::{Builder, Refused, Shape, Zone};
 
 /// A variable of a processor.
 pub(super) enum Variable {
@@ -73,38 +74,13 @@ impl Variable {
     }
 }
 
-/// What a row looks like.
-pub(super) struct RowKind {
-    pub(super) shape: Arc<Shape>,
-    pub(super) columns: Vec<String>,
-}
-
-/// What a row of the initial state looks like: its columns in the order in which they were given.
-pub(super) struct InitialKind {
-    pub(super) shape: Arc<Shape>,
-    pub(super) schema: SchemaRef,
-    /// Where each column lies in what is stored, which begins with the key.
-    pub(super) places: Vec<usize>,
-}
-
-impl InitialKind {
-    /// The rows that the processor is shown, of those that are stored.
-    pub(super) fn shown(&self, stored: &RecordBatch) -> Result<RecordBatch> {
-        crate::arrow::batch(
-            Arc::clone(&self.schema),
-            stored.project(&self.places)?.columns().to_vec(),
-            stored.num_rows(),
-        )
-    }
-}
-
 /// A user's processor, and the shapes of what it sees.
 pub(super) struct PythonProcessor {
     pub(super) operator: String,
     pub(super) on_error: OnError,
     pub(super) processor: Py<PyAny>,
     pub(super) time_mode: TimeMode,
-    pub(super) key: Vec<Field>,
+    pub(super) key: KeyKind,
     pub(super) row: RowKind,
     pub(super) initial: InitialKind,
     /// How rows are made into pandas frames; `None`: they stay rows.
@@ -114,7 +90,10 @@ pub(super) struct PythonProcessor {
     pub(super) at: At,
     pub(super) output: Shape,
     pub(super) output_schema: SchemaRef,
-    pub(super) zone: Arc<Zone>,
+    /// The time zone of what rows hold: aware times.
+    pub(super) aware: Arc<Zone>,
+    /// The time zone of all else.
+    pub(super) zone: Zone,
 }
 
 impl Processor for PythonProcessor {
@@ -140,11 +119,11 @@ impl PythonProcessor {
         match visit.calls {
             Calls::Rows { chunks, rows, .. } => {
                 let values = Values::new(&self.operator, &self.row.columns, chunks, rows)?;
-                Ok(Some(RowSource::new(values, &self.row.shape, &self.zone)))
+                Ok(Some(RowSource::new(values, &self.row.shape, &self.aware)))
             }
             Calls::Initial { rows, .. } => {
                 let values = Values::of_batch(&self.initial.shown(rows)?);
-                Ok(Some(RowSource::new(values, &self.initial.shape, &self.zone)))
+                Ok(Some(RowSource::new(values, &self.initial.shape, &self.aware)))
             }
             Calls::Timers(_) => Ok(None),
         }
@@ -191,7 +170,7 @@ enum Exchange<'py> {
 struct Run<'a, 'py> {
     py: Python<'py>,
     of: &'a PythonProcessor,
-    keys: Vec<Decoder>,
+    keys: Keys<'a>,
     times: Bound<'py, PyTimerValues>,
     /// The method that this visit calls.
     method: &'static str,
@@ -209,7 +188,7 @@ impl<'a, 'py> Run<'a, 'py> {
         Ok(Self {
             py,
             of,
-            keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
+            keys: Keys::of(&of.key, visit, &of.aware, &of.zone),
             times: Bound::new(py, PyTimerValues::of(visit.pass, of.time_mode)).map_err(external)?,
             method: match visit.calls {
                 Calls::Rows { .. } => "handleInputRows",
@@ -352,10 +331,9 @@ impl<'a, 'py> Run<'a, 'py> {
         }
     }
 
-    /// Always a tuple, as in PySpark.
     fn key(&self, number: u32, chunk: Option<u32>) -> Result<Bound<'py, PyAny>> {
-        let key: PyResult<Bound<'py, PyTuple>> = Decoder::tuple(&self.keys, self.py, number as usize, &self.of.zone);
-        Ok(key.map_err(|error| unreadable(self.py, &self.of.operator, error, chunk))?.into_any())
+        let key = self.keys.get(self.py, number as usize);
+        key.map_err(|error| unreadable(self.py, &self.of.operator, error, chunk))
     }
 
     fn place<'p>(&self, key: &'p Bound<'py, PyAny>, chunk: Option<u32>) -> Place<'p, 'py>

@@ -8,10 +8,11 @@ use tidemill_core::Result;
 use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variable as MapOf};
 
 use super::at::At;
-use super::calls::{InitialKind, PythonProcessor, RowKind, Variable};
+use super::calls::{PythonProcessor, Variable};
 use super::frames::FrameKind;
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
+use super::shown::{InitialKind, KeyKind, RowKind};
 use super::timers::PyTimers;
 use super::value_state::PyValueState;
 use crate::arrow::schema_in;
@@ -19,7 +20,7 @@ use crate::caller::OnError;
 use crate::error::{Raise, invalid};
 use crate::function::{Input, late_rows};
 use crate::operator::PyOperator;
-use crate::value::{Field, Shape, Zone};
+use crate::value::{Shape, Zone};
 
 /// A variable as Python declares it.
 #[derive(FromPyObject)]
@@ -70,7 +71,7 @@ impl Initial<'_> {
     /// What the processor is shown of it; nothing of none.
     fn kind(initial: Option<&Self>, py: Python<'_>) -> PyResult<InitialKind> {
         let schema = initial.map_or_else(|| Ok(Schema::empty()), |initial| schema_in(&initial.shown))?;
-        let shape = Arc::new(Shape::record(py, schema.fields(), None)?);
+        let shape = Arc::new(Shape::of_arrow(py, schema.fields())?);
         let places = initial.map_or_else(Vec::new, |initial| initial.places.clone());
         Ok(InitialKind { shape, schema: Arc::new(schema), places })
     }
@@ -114,7 +115,6 @@ pub(crate) fn transform_with_state(
         output: Arc::clone(&output),
         output_event_time: event_time,
     };
-    let zone = Arc::new(Zone::named(py, &input.time_zone)?);
     let at = At::default();
     let shown = spec.value_columns();
     let (key, row) = (columns(&spec, &spec.key).raise(py)?, columns(&spec, &shown).raise(py)?);
@@ -125,15 +125,16 @@ pub(crate) fn transform_with_state(
         processor,
         frames,
         time_mode: spec.time_mode,
-        key: fields(py, &key)?,
-        row: RowKind { shape: Arc::new(Shape::record(py, row.fields(), None)?), columns: shown },
+        key: KeyKind::new(py, &key)?,
+        row: RowKind { shape: Arc::new(Shape::of_arrow(py, row.fields())?), columns: shown },
         initial: Initial::kind(initial.as_ref(), py)?,
         variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,
         timers: timers.clone().unbind(),
         at: at.clone(),
         output: Shape::record(py, output.fields(), None)?,
         output_schema: output,
-        zone,
+        aware: Arc::new(Zone::aware(py, &input.time_zone)?),
+        zone: Zone::named(py, &input.time_zone)?,
     };
     for variable in &processor.variables {
         variable.follow(py, &at)?;
@@ -146,10 +147,6 @@ pub(crate) fn transform_with_state(
 fn columns(spec: &ProcessorSpec, names: &[String]) -> Result<Schema> {
     let fields = names.iter().map(|name| spec.column(name));
     Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
-}
-
-fn fields(py: Python<'_>, schema: &Schema) -> PyResult<Vec<Field>> {
-    schema.fields().iter().map(|field| Field::new(py, field)).collect()
 }
 
 fn mode(py: Python<'_>, name: &str) -> PyResult<TimeMode> {

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
 
-use super::calls::InitialKind;
 use super::complaint::Place;
+use super::shown::InitialKind;
 use crate::arrow::{batch, batch_out};
 use crate::caller::unreadable;
 use crate::error::external;

@@ -2,7 +2,9 @@
 
 use arrow_schema::Schema;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
+use crate::caller::iterated;
 use crate::error::invalid;
 use crate::value::{Refused, Shape, Value, Zone};
 
@@ -42,15 +44,31 @@ impl Kind {
 
     /// `object` as a value of this variable.
     pub(super) fn parse(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
-        let parsed = self.value.parse(object, &self.zone);
-        parsed.map_err(|refused| self.misfit(object.py(), "value", refused))
+        self.parse_as(&self.value, object, "value")
     }
 
-    /// The complaint for an object that does not fit; `part` is `value` or `key`.
-    pub(super) fn misfit(&self, py: Python<'_>, part: &str, refused: Refused) -> PyErr {
+    /// `object` as `part` of this variable, `value` or `key`, which is of this shape. As in Spark anything is taken that
+    /// can be iterated and gives as many cells.
+    pub(super) fn parse_as(&self, shape: &Shape, object: &Bound<'_, PyAny>, part: &str) -> PyResult<Value> {
+        let cells = cells(object, shape.width())?;
+        let parsed = shape.parse(cells.as_ref().unwrap_or(object), &self.zone);
+        parsed.map_err(|refused| self.misfit(object.py(), part, refused))
+    }
+
+    fn misfit(&self, py: Python<'_>, part: &str, refused: Refused) -> PyErr {
         match refused {
             Refused::Raised(error) => error,
             Refused::Misfit(misfit) => invalid(py, &format!("{} cannot take the {part}: {misfit}", self.described())),
         }
     }
+}
+
+/// What an object gives that is no row but can be iterated, where those are `width` cells.
+fn cells<'py>(object: &Bound<'py, PyAny>, width: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if Shape::is_row(object)? {
+        return Ok(None);
+    }
+    let Some(found) = iterated(object)? else { return Ok(None) };
+    let cells: Vec<_> = found.take(width + 1).collect::<PyResult<_>>()?;
+    if cells.len() == width { Ok(Some(PyTuple::new(object.py(), cells)?.into_any())) } else { Ok(None) }
 }

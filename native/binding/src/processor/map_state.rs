@@ -143,7 +143,7 @@ fn parsed_key(slf: &Bound<'_, PyMapState>, key: &Bound<'_, PyAny>) -> PyResult<(
         let state = slf.try_borrow()?;
         (Arc::clone(&state.kind), Arc::clone(&state.user_key))
     };
-    let value = shape.parse(key, &kind.zone).map_err(|refused| kind.misfit(slf.py(), "key", refused))?;
+    let value = kind.parse_as(&shape, key, "key")?;
     let bytes = ordered::of_value(slf.py(), &value)?;
     Ok((value, bytes))
 }

@@ -13,6 +13,7 @@ mod kind;
 mod list_state;
 mod map_state;
 mod ordered;
+mod shown;
 mod timers;
 mod times;
 mod value_state;

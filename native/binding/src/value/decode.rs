@@ -15,6 +15,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 use super::decimal;
 use super::kind::{Field, Kind};
+use super::look::MapLook;
 use super::record::Record;
 use super::time::{self, Zone};
 
@@ -39,7 +40,7 @@ enum Cells {
     Timestamp(ScalarBuffer<i64>),
     TimestampNtz(ScalarBuffer<i64>),
     List(OffsetBuffer<i32>, Box<Decoder>),
-    Map(OffsetBuffer<i32>, Box<(Decoder, Decoder)>),
+    Map(OffsetBuffer<i32>, Box<(Decoder, Decoder)>, MapLook),
     Struct(Vec<Decoder>, Arc<Record>),
 }
 
@@ -130,10 +131,10 @@ impl Cells {
                 let list = column.as_list::<i32>();
                 Self::List(list.offsets().clone(), Box::new(Decoder::new(list.values(), item)))
             }
-            (_, Kind::Map(key, value)) => {
+            (_, Kind::Map(key, value, look)) => {
                 let map = column.as_map();
                 let pair = (Decoder::new(map.keys(), key), Decoder::new(map.values(), value));
-                Self::Map(map.offsets().clone(), Box::new(pair))
+                Self::Map(map.offsets().clone(), Box::new(pair), *look)
             }
             (_, Kind::Struct(record)) => {
                 let columns = column.as_struct().columns();
@@ -163,7 +164,11 @@ impl Cells {
                 let cells = bounds(offsets, row).map(|row| Cell { column, row, zone });
                 PyList::new(py, cells)?.into_any()
             }
-            Self::Map(offsets, pair) => {
+            Self::Map(offsets, pair, MapLook::Pairs) => {
+                let pairs = bounds(offsets, row).map(|row| [&pair.0, &pair.1].map(|column| Cell { column, row, zone }));
+                PyList::new(py, pairs.map(|pair| PyTuple::new(py, pair)).collect::<PyResult<Vec<_>>>()?)?.into_any()
+            }
+            Self::Map(offsets, pair, MapLook::Dict) => {
                 let dict = PyDict::new(py);
                 for row in bounds(offsets, row) {
                     dict.set_item(pair.0.get(py, row, zone)?, pair.1.get(py, row, zone)?)?;

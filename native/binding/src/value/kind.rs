@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, TimeUnit};
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyFloat, PyInt, PyString};
 
+use super::look::{Look, MapLook};
 use super::record::Record;
 use crate::error::invalid;
 
@@ -28,24 +29,25 @@ pub(crate) enum Kind {
     Text,
     Binary,
     Date,
-    /// An instant; shown as a naive datetime in the pipeline's time zone.
+    /// An instant; shown as a datetime in the pipeline's time zone, naive or aware as the `Zone` has it.
     Timestamp,
     /// A naive datetime.
     TimestampNtz,
     List(Box<Field>),
-    Map(Box<Field>, Box<Field>),
+    /// A dict, or a list of pairs.
+    Map(Box<Field>, Box<Field>, MapLook),
     Struct(Arc<Record>),
 }
 
 impl Field {
-    /// The field; structs are shown as `Row`s.
+    /// The field; structs in it are shown as `Row`s, maps as dicts.
     pub(crate) fn new(py: Python<'_>, field: &ArrowField) -> PyResult<Self> {
-        Self::with_class(py, field, None)
+        Self::looking(py, field, &Look::Rows)
     }
 
-    /// The field; a struct is shown as an instance of `class`, which is a dataclass.
-    pub(super) fn with_class(py: Python<'_>, field: &ArrowField, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
-        let kind = Kind::new(py, field, class)?;
+    /// The field; structs and maps in it are shown as `look` has it.
+    pub(crate) fn looking(py: Python<'_>, field: &ArrowField, look: &Look<'_>) -> PyResult<Self> {
+        let kind = Kind::new(py, field, look)?;
         let (name, data_type) = (field.name().clone(), field.data_type().clone());
         Ok(Self { name, nullable: field.is_nullable(), data_type, kind })
     }
@@ -58,7 +60,7 @@ impl Field {
 }
 
 impl Kind {
-    fn new(py: Python<'_>, field: &ArrowField, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+    fn new(py: Python<'_>, field: &ArrowField, look: &Look<'_>) -> PyResult<Self> {
         Ok(match field.data_type() {
             DataType::Boolean => Self::Bool,
             DataType::Int8 => Self::Int(i8::MIN.into(), i8::MAX.into()),
@@ -73,15 +75,15 @@ impl Kind {
             DataType::Date32 => Self::Date,
             DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Self::Timestamp,
             DataType::Timestamp(TimeUnit::Microsecond, None) => Self::TimestampNtz,
-            DataType::List(item) => Self::List(Box::new(Field::with_class(py, item, class)?)),
-            DataType::Struct(fields) => Self::Struct(Arc::new(Record::new(py, fields, class)?)),
+            DataType::List(item) => Self::List(Box::new(Field::looking(py, item, look)?)),
+            DataType::Struct(fields) => Self::Struct(Arc::new(Record::nested(py, fields, look)?)),
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 => {
-                    let key = Field::new(py, &pair[0])?;
-                    if !key.kind.is_frozen() {
+                    let key = Field::looking(py, &pair[0], &look.of_map_keys())?;
+                    if look.maps() == MapLook::Dict && !key.kind.is_frozen() {
                         return Err(no_dict(py, field));
                     }
-                    Self::Map(Box::new(key), Box::new(Field::with_class(py, &pair[1], class)?))
+                    Self::Map(Box::new(key), Box::new(Field::looking(py, &pair[1], look)?), look.maps())
                 }
                 other => return Err(unknown(py, field.name(), other)),
             },

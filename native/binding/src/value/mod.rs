@@ -1,6 +1,6 @@
 //! Cells of Arrow columns as Python objects, and Python objects as cells: what user functions see and give back.
 //!
-//! `kind`: a type with its Python side. `decode`: column → object. `parse`: object → `Value`, with exact checks.
+//! `kind`: a type with its Python side, `look`: which of several. `decode`: column → object. `parse`: object → `Value`, with exact checks.
 //! `show`: `Value` → object. `build`: `Value`s → column. INVARIANT: nothing that Python can change is kept; a value
 //! that was parsed is a copy.
 
@@ -8,6 +8,7 @@ mod build;
 mod decimal;
 mod decode;
 mod kind;
+mod look;
 mod parse;
 mod record;
 mod shape;

@@ -2,6 +2,7 @@
 //!
 //! An int is taken where a float or decimal is expected, a bool is never a number, and a float never an int.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -13,6 +14,9 @@ use super::decimal::unscaled;
 use super::kind::{Field, Kind};
 use super::record::Record;
 use super::time::{self, Zone};
+
+/// A key and a value of a map.
+type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// Why an object was not taken.
 pub(crate) enum Refused {
@@ -115,7 +119,7 @@ fn parse_kind(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<O
         Kind::Date => date(object)?,
         Kind::Timestamp | Kind::TimestampNtz => timestamp(object, &field.kind, zone)?,
         Kind::List(item) => list(object, item, zone)?,
-        Kind::Map(key, item) => map(object, key, item, zone)?,
+        Kind::Map(key, item, _) => map(object, key, item, zone)?,
         Kind::Struct(record) => Some(Value::Struct(parse_record(object, record, zone)?)),
     })
 }
@@ -206,16 +210,37 @@ fn list(object: &Bound<'_, PyAny>, item: &Field, zone: &Zone) -> Result<Option<V
 }
 
 fn map(object: &Bound<'_, PyAny>, key: &Field, item: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
-    let Ok(dict) = object.cast::<PyDict>() else { return Ok(None) };
-    let mut entries = Vec::with_capacity(dict.len());
-    for entry in dict.items() {
-        // A copy of the entries: reading one may run user code that changes the dict.
-        let (name, object): (Bound<'_, PyAny>, Bound<'_, PyAny>) = entry.extract()?;
+    let Some(pairs) = pairs(object)? else { return Ok(None) };
+    let mut entries = Vec::with_capacity(pairs.len());
+    for (name, object) in pairs {
         let at = || name.repr().map_or_else(|_| "[?]".to_owned(), |name| format!("[{name}]"));
         let value = parse(&object, item, zone).map_err(|refused| refused.at(at))?;
         entries.push((parse(&name, key, zone).map_err(|refused| refused.at(at))?, value));
     }
     Ok(Some(Value::Map(entries)))
+}
+
+/// A copy of the entries of a map, since reading one may run user code that changes it: of a dict, or of a list or tuple
+/// of pairs. Of pairs with equal keys the last counts, where keys have a hash.
+fn pairs<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Pair<'py>>>> {
+    if let Ok(dict) = object.cast::<PyDict>() {
+        return dict.items().extract().map(Some);
+    }
+    let items = match (object.cast::<PyList>(), object.cast::<PyTuple>()) {
+        (Ok(list), _) => list.to_tuple(),
+        (_, Ok(tuple)) => tuple.clone(),
+        _ => return Ok(None),
+    };
+    if !items.iter().all(|item| item.cast::<PyTuple>().is_ok_and(|pair| pair.len() == 2)) {
+        return Ok(None);
+    }
+    match PyDict::from_sequence(items.as_any()) {
+        Ok(dict) => dict.items().extract().map(Some),
+        Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => {
+            items.iter().map(|pair| pair.extract()).collect::<PyResult<_>>().map(Some)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What a numpy scalar or array stands for, as Python's own type.

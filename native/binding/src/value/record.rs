@@ -1,12 +1,13 @@
-//! Rows: fields with names, shown as a `tidemill.rows.Row` or as a dataclass, and taken from tuples, dicts and the like.
+//! Rows: fields with names, shown as a `tidemill.rows.Row`, a dataclass or a dict, and taken from tuples, dicts and the like.
 
-use arrow_schema::Fields;
+use arrow_schema::{FieldRef, Fields};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::kind::Field;
+use super::look::Look;
 use super::parse::{Refused, type_name};
 
 /// Fields with names.
@@ -21,10 +22,18 @@ enum Class {
     Tuple,
     /// Made by `tidemill.rows.row_type`.
     Row(Py<PyType>),
+    Dict,
     Dataclass {
         class: Py<PyType>,
         calling: Calling,
     },
+}
+
+impl Class {
+    fn row(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        let class = py.import("tidemill.rows")?.getattr("row_type")?.call1((names(fields),))?;
+        Ok(Self::Row(class.cast_into::<PyType>()?.unbind()))
+    }
 }
 
 /// How a dataclass is called.
@@ -37,30 +46,45 @@ enum Calling {
 impl Record {
     /// A record of these fields, shown as `class` (a dataclass) or as a `Row`.
     pub(crate) fn new(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
-        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
         let nested = nested_classes(py, class)?;
         let class = match class {
-            Some(class) => Class::Dataclass { calling: Calling::of(class, &names)?, class: class.clone().unbind() },
-            None => {
-                let class = py.import("tidemill.rows")?.getattr("row_type")?.call1((names.clone(),))?;
-                Class::Row(class.cast_into::<PyType>()?.unbind())
-            }
+            Some(class) => Class::Dataclass { calling: Calling::of(class, fields)?, class: class.clone().unbind() },
+            None => Class::row(py, fields)?,
         };
-        let fields = fields
-            .iter()
-            .map(|field| {
-                let class = nested.as_ref().map(|nested| nested.get_item(field.name())).transpose()?.flatten();
-                let class = class.map(Bound::cast_into::<PyType>).transpose()?;
-                Field::with_class(py, field, class.as_ref())
-            })
-            .collect::<PyResult<_>>()?;
-        let names = names.iter().map(|name| PyString::intern(py, name).unbind()).collect();
-        Ok(Self { fields, names, class })
+        Self::of(py, fields, class, |field| {
+            let class = nested.as_ref().map(|nested| nested.get_item(field)).transpose()?.flatten();
+            Ok(Look::of_class(class.map(Bound::cast_into::<PyType>).transpose()?))
+        })
     }
 
-    /// A record of these fields, shown as a plain tuple and taken by place alone.
-    pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
-        Ok(Self { class: Class::Tuple, ..Self::new(py, fields, None)? })
+    /// A record of these fields, shown as a `Row` of what Arrow has in its cells.
+    pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Self::of(py, fields, Class::row(py, fields)?, |_| Ok(Look::Arrow))
+    }
+
+    /// A record within another one, shown as `look` has it.
+    pub(super) fn nested(py: Python<'_>, fields: &Fields, look: &Look<'_>) -> PyResult<Self> {
+        match look {
+            Look::Rows => Self::new(py, fields, None),
+            Look::Dataclass(class) => Self::new(py, fields, Some(class)),
+            Look::Arrow => Self::of(py, fields, Class::Dict, |_| Ok(Look::Arrow)),
+        }
+    }
+
+    fn of<'py>(
+        py: Python<'py>,
+        fields: &Fields,
+        class: Class,
+        look: impl Fn(&str) -> PyResult<Look<'py>>,
+    ) -> PyResult<Self> {
+        let names = fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
+        let field = |field: &FieldRef| Field::looking(py, field, &look(field.name())?);
+        Ok(Self { fields: fields.iter().map(field).collect::<PyResult<_>>()?, names, class })
+    }
+
+    /// The same, shown as a plain tuple and taken by place alone.
+    pub(crate) fn into_tuple(self) -> Self {
+        Self { class: Class::Tuple, ..self }
     }
 
     /// Whether its objects cannot be changed by who is given them.
@@ -75,14 +99,17 @@ impl Record {
             Class::Tuple => Ok(values.clone().into_any()),
             Class::Row(class) => tuple_of_class(class.bind(py), values),
             Class::Dataclass { class, calling: Calling::InOrder } => class.bind(py).call1(values),
-            Class::Dataclass { class, calling: Calling::ByName } => {
-                let named = PyDict::new(py);
-                for (name, value) in self.names.iter().zip(values) {
-                    named.set_item(name, value)?;
-                }
-                class.bind(py).call((), Some(&named))
-            }
+            Class::Dict => Ok(self.named(values)?.into_any()),
+            Class::Dataclass { class, calling: Calling::ByName } => class.bind(py).call((), Some(&self.named(values)?)),
         }
+    }
+
+    fn named<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyDict>> {
+        let named = PyDict::new(values.py());
+        for (name, value) in self.names.iter().zip(values) {
+            named.set_item(name, value)?;
+        }
+        Ok(named)
     }
 
     /// Hands the object of each field of `object` to `take`, in order; `None` where a name is missing.
@@ -110,10 +137,16 @@ impl Record {
             self.check_names(dict)?;
             return self.each(names.map(|name| dict.get_item(name)), take);
         }
-        if object.hasattr(intern!(py, "__dataclass_fields__"))? && !object.is_instance_of::<PyType>() {
+        if is_dataclass(object)? {
             return self.each(names.map(|name| object.getattr_opt(name)), take);
         }
         Err(Refused::misfit(self.described(), object))
+    }
+
+    /// Whether `spread` knows such an object.
+    pub(super) fn takes(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let is_known = object.is_instance_of::<PyTuple>() || object.is_instance_of::<PyList>();
+        Ok(is_known || object.is_instance_of::<PyDict>() || is_dataclass(object)?)
     }
 
     fn each<'py>(
@@ -133,7 +166,7 @@ impl Record {
         let is_own = match &self.class {
             Class::Row(class) => tuple.get_type().is(class.bind(py)),
             Class::Tuple => true,
-            Class::Dataclass { .. } => false,
+            Class::Dataclass { .. } | Class::Dict => false,
         };
         if is_own || tuple.is_exact_instance_of::<PyTuple>() {
             return Ok(false);
@@ -169,7 +202,7 @@ impl Record {
 }
 
 impl Calling {
-    fn of(class: &Bound<'_, PyType>, names: &[&str]) -> PyResult<Self> {
+    fn of(class: &Bound<'_, PyType>, fields: &Fields) -> PyResult<Self> {
         let parameters = class.py().import("inspect")?.getattr("signature")?.call1((class,))?.getattr("parameters")?;
         let found: Vec<String> = parameters.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?;
         let is_keyword_only = |name: &String| -> PyResult<bool> {
@@ -181,8 +214,16 @@ impl Calling {
                 return Ok(Self::ByName);
             }
         }
-        Ok(if found == names { Self::InOrder } else { Self::ByName })
+        Ok(if found == names(fields) { Self::InOrder } else { Self::ByName })
     }
+}
+
+fn is_dataclass(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(object.hasattr(intern!(object.py(), "__dataclass_fields__"))? && !object.is_instance_of::<PyType>())
+}
+
+fn names(fields: &Fields) -> Vec<&str> {
+    fields.iter().map(|field| field.name().as_str()).collect()
 }
 
 /// The dataclasses that fields of a dataclass are annotated with, by field name.

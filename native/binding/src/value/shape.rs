@@ -40,9 +40,19 @@ impl Shape {
         Ok(Self::Record(Record::new(py, fields, class)?))
     }
 
+    /// A row of these columns whose cells are as Arrow has them: structs are dicts, maps lists of pairs.
+    pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::Record(Record::of_arrow(py, fields)?))
+    }
+
+    /// A plain tuple of these columns whose cells are as Arrow has them.
+    pub(crate) fn tuple_of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::Record(Record::of_arrow(py, fields)?.into_tuple()))
+    }
+
     /// A plain tuple of these columns: names count for nothing.
     pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
-        Ok(Self::Record(Record::tuple(py, fields)?))
+        Ok(Self::Record(Record::new(py, fields, None)?.into_tuple()))
     }
 
     /// Whether its objects cannot be changed by who is given them.
@@ -60,6 +70,16 @@ impl Shape {
             Self::Scalar(field) => field.kind.is_shown_as(object),
             Self::Record(_) => false,
         }
+    }
+
+    /// How many columns there are.
+    pub(crate) fn width(&self) -> usize {
+        self.fields().len()
+    }
+
+    /// Whether rows are taken from such an object as it is.
+    pub(crate) fn is_row(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Record::takes(object)
     }
 
     fn fields(&self) -> &[Field] {

@@ -8,6 +8,7 @@ use tidemill_core::Error;
 use super::Value;
 use super::decimal;
 use super::kind::{Field, Kind};
+use super::look::MapLook;
 use super::record::Record;
 use super::time::{self, Zone};
 use crate::error::to_python;
@@ -28,7 +29,13 @@ pub(crate) fn show<'py>(py: Python<'py>, value: &Value, field: &Field, zone: &Zo
         (Value::List(items), Kind::List(item)) => {
             PyList::new(py, items.iter().map(|value| Shown { value, field: item, zone }))?.into_any()
         }
-        (Value::Map(entries), Kind::Map(key, item)) => {
+        (Value::Map(entries), Kind::Map(key, item, MapLook::Pairs)) => {
+            let pair = |(name, value): &(Value, Value)| {
+                PyTuple::new(py, [show(py, name, key, zone)?, show(py, value, item, zone)?])
+            };
+            PyList::new(py, entries.iter().map(pair).collect::<PyResult<Vec<_>>>()?)?.into_any()
+        }
+        (Value::Map(entries), Kind::Map(key, item, MapLook::Dict)) => {
             let dict = PyDict::new(py);
             for (name, value) in entries {
                 dict.set_item(show(py, name, key, zone)?, show(py, value, item, zone)?)?;

@@ -1,4 +1,5 @@
-//! Dates and timestamps as Python's `date` and `datetime`, in the pipeline's time zone.
+//! Dates and timestamps as Python's `date` and `datetime`, in the pipeline's time zone; timestamps are naive, and aware
+//! where a `Zone` says so.
 //!
 //! Objects are made from their pickled form (`datetime(bytes)`), which the limited API builds fastest; offsets of other
 //! zones than UTC are asked of `zoneinfo` once an hour of data.
@@ -22,6 +23,8 @@ const DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 pub(crate) struct Zone {
     /// `None`: UTC.
     named: Option<Named>,
+    /// What instants are given as their `tzinfo`; `None`: they are naive.
+    shown: Option<Py<PyAny>>,
 }
 
 struct Named {
@@ -42,21 +45,30 @@ impl Zone {
     /// The zone called `name`; `InvalidInput` where `zoneinfo` knows none.
     pub(crate) fn named(py: Python<'_>, name: &str) -> PyResult<Self> {
         if matches!(name, "UTC" | "Etc/UTC" | "Z") {
-            return Ok(Self { named: None });
+            return Ok(Self { named: None, shown: None });
         }
-        let zone = py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,));
-        let zone = zone.map_err(|_| crate::error::invalid(py, &format!("there is no time zone `{name}`")))?.unbind();
-        Ok(Self { named: Some(Named { name: name.to_owned(), zone, offsets: Mutex::default() }) })
+        let zone = zone_info(py, name)?;
+        Ok(Self { named: Some(Named { name: name.to_owned(), zone, offsets: Mutex::default() }), shown: None })
     }
 
-    /// An instant as a naive datetime in this zone.
+    /// The zone called `name`, in which instants are shown as aware datetimes.
+    pub(crate) fn aware(py: Python<'_>, name: &str) -> PyResult<Self> {
+        let shown = zone_info(py, if name == "Z" { "UTC" } else { name })?;
+        Ok(Self { shown: Some(shown), ..Self::named(py, name)? })
+    }
+
+    /// An instant as a datetime in this zone.
     pub(super) fn instant<'py>(&self, py: Python<'py>, us: i64) -> PyResult<Bound<'py, PyAny>> {
-        match &self.named {
-            None => naive(py, us, false),
+        let (us, fold) = match &self.named {
+            None => (us, false),
             Some(named) => {
                 let offset = named.offset(py, us)?;
-                naive(py, us.saturating_add(offset.us), offset.fold)
+                (us.saturating_add(offset.us), offset.fold)
             }
+        };
+        match &self.shown {
+            None => naive(py, us, fold),
+            Some(zone) => Ok(class(py)?.call1((state(py, us, fold)?, zone))?),
         }
     }
 
@@ -112,10 +124,24 @@ impl std::fmt::Display for Zone {
     }
 }
 
+fn zone_info(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+    let zone = py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,));
+    Ok(zone.map_err(|_| crate::error::invalid(py, &format!("there is no time zone `{name}`")))?.unbind())
+}
+
 /// A naive datetime, given its distance from 1970-01-01 00:00.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "each part is in its range")]
 pub(super) fn naive(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, PyAny>> {
+    class(py)?.call1((state(py, us, fold)?,))
+}
+
+fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    CLASS.import(py, "datetime", "datetime")
+}
+
+/// The pickled form of a datetime.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "each part is in its range")]
+fn state(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, PyBytes>> {
     let (days, in_day) = (us.div_euclid(DAY_US), us.rem_euclid(DAY_US));
     let [year_high, year_low, month, day] = civil(py, days)?;
     let (seconds, us) = (in_day / SECOND_US, in_day % SECOND_US);
@@ -131,7 +157,7 @@ pub(super) fn naive(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, P
         (us >> 8) as u8,
         us as u8,
     ];
-    CLASS.import(py, "datetime", "datetime")?.call1((PyBytes::new(py, &state),))
+    Ok(PyBytes::new(py, &state))
 }
 
 /// A date, given its distance from 1970-01-01.

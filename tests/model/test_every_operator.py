@@ -6,6 +6,9 @@ import pytest
 
 import tidemill as tm
 from tests.model.every_operator import FRAMES, OPERATORS, frames_pipeline, make_files, pipeline, results
+from tidemill._native import Operator
+from tidemill.operators.processor_task import ProcessorTask
+from tidemill.pipeline.job import compile_job
 
 FILES, ROWS = 7, 60
 
@@ -66,3 +69,25 @@ def test_frames_are_the_same_with_another_number_of_tasks(folder, frames_undistu
     assert found.keys() == frames_undisturbed.keys()
     for part, expected in frames_undisturbed.items():
         assert found[part] == expected, part
+
+
+def engine_of(operator):
+    """The Rust operator at work for a bound one; None where there is none."""
+    handle = operator.open()
+    if isinstance(handle, ProcessorTask):
+        known = handle._handle()
+        operator.call(handle.processor, "init", known)
+        return handle._native(known)
+    return handle if isinstance(handle, Operator) else None
+
+
+@pytest.mark.parametrize(("made", "kinds"), [(pipeline, 6), (frames_pipeline, 3)])
+def test_the_engine_has_the_maps_that_python_declares(folder, made, kinds):
+    operators = [placed.operator for placed in compile_job(made(folder)).operators.values()]
+    found = [(one, engine) for one in operators if (engine := engine_of(one)) is not None]
+    assert len({operator.kind for operator, _ in found}) >= kinds
+    for operator, engine in found:
+        declared = [one.engine() for one in operator.maps]
+        assert [(one.name, one.columns) for one in engine.map_schemas()] == [
+            (one.name, one.columns) for one in declared
+        ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import re
 import tomllib
@@ -154,10 +155,10 @@ def _sum_of_parts(text: Any, units: Mapping[str, int], form: re.Pattern[str] = _
         part = form.match(rest)
         if part is None or part[2] not in units:
             return None
-        number = part[1].replace(" ", "")
+        number = "".join(part[1].split())
         total += float(number) * units[part[2]] if "." in number else int(number) * units[part[2]]
         rest = rest[part.end() :]
-    return int(total) if text.strip() and total == int(total) else None
+    return int(total) if text.strip() and math.isfinite(total) and total == int(total) else None
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ def stream(delay: str = "1 hour") -> tm.Stream:
         ("SELECT * EXCLUDE ts FROM rows", None),
         ("SELECT COLUMNS('k'), b AS ts FROM rows", None),
         ("SELECT COLUMNS(['k', 'b']), date_trunc('day', ts) AS ts FROM rows", None),
+        ("SELECT COLUMNS('x|k'), s.ts FROM rows", None),
+        ("SELECT * LIKE 'k%', s.ts FROM rows", None),
+        ("SELECT COLUMNS('k'), unnest(s) FROM rows", None),
         ("SELECT k FROM rows", None),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -334,3 +335,48 @@ def test_a_step_that_gives_back_a_foreign_key_is_put_aside_with_its_rows() -> No
     assert t.batch([("y", 1)]).state == {}
     (row,) = t.repository.quarantine(0).to_pylist()
     assert "returned as state the key 'x', which none of its rows has for key `'y'`" in row["reason"]
+
+
+def test_several_keys_that_fail_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    def never(value: Any, state: Any) -> None:
+        raise ValueError("x" * 10_000)
+
+    p = tm.Pipeline("several")
+    spec = tm.StateSpec.function(never)
+    p.read(tm.Rows(ROWS)).groupBy("k").mapWithState(spec, "bigint", "string", name="op", on_error="quarantine")
+    t = Tester(p)
+    t.batch([("a", 0), ("b", 0)])
+    metrics = t.repository.head.operators["op"]
+    assert (metrics.failed, len(metrics.failure)) == (2, 500)
+    assert f"batch 0, operator `op`: 2 keys failed, one of them: {metrics.failure}" in caplog.text
+
+
+class Both(tm.StatefulProcessor):
+    """Raises, and raises again when it is closed."""
+
+    closed: ClassVar[list[str]] = []
+
+    def init(self, handle: Any) -> None: ...
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        raise ValueError("first")
+
+    def close(self) -> None:
+        self.closed.append("closed")
+        if len(self.closed) > 1:  # the first time is when the pipeline is built
+            raise ValueError("second")
+
+
+@pytest.mark.parametrize("how", ["batch", "preview"])
+def test_the_first_error_is_told_where_closing_fails_too(how: str, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("k\na\n")
+    Both.closed.clear()
+    p = tm.Pipeline("both")
+    files = tm.Files(str(tmp_path), format="csv", schema="k string", header=True)
+    source = files if how == "preview" else tm.Rows("k string")
+    made = p.read(source).groupBy("k").transformWithState(Both(), "k string", "update", "None")
+    assert Both.closed == ["closed"]
+    with pytest.raises(tm.InvalidInput, match="ValueError: first"):
+        Tester(p).batch([("a",)]) if how == "batch" else p.preview(1)
+    assert made.schema.names == ["k"]
+    assert Both.closed == ["closed", "closed"]

@@ -67,7 +67,21 @@ def test_intervals_where_spark_wants_a_duration(value: Any, milliseconds: int) -
     assert interval_ms(value) == milliseconds
 
 
-@pytest.mark.parametrize("value", ["", "-1 day", "1 month -32 days", "1 microsecond", "1 fortnight", -1, None, True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "-1 day",
+        "1 month -32 days",
+        "-\t1 day",
+        "9" * 400 + ".5 days",
+        "1 microsecond",
+        "1 fortnight",
+        -1,
+        None,
+        True,
+    ],
+)
 def test_an_interval_that_is_no_duration_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInput, match="read duration"):
         interval_ms(value)

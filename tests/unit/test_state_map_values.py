@@ -143,3 +143,15 @@ def test_files_that_are_no_segments(tmp_path: Path) -> None:
         tm.StateMap.read(tmp_path / "full.parquet")
     with pytest.raises(tm.StoreUnavailable, match="no-such-folder"):
         full.write_base(tmp_path / "no-such-folder" / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    "deadlines",
+    [[1.5], [1.0], [Decimal("1.5")], pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("us", "UTC"))],
+)
+def test_a_deadline_that_is_no_whole_ms_is_refused(deadlines: Any) -> None:
+    states = tm.StateMap("bigint", "bigint")
+    with pytest.raises(InvalidInput, match="deadlines_ms are .*, expected whole ms since the epoch"):
+        states.put_many(pa.array([1]), pa.array([1]), 0, deadlines)
+    states.put_many(pa.array([1]), pa.array([1]), 0, pa.array([5], pa.timestamp("ms")))
+    assert [due[0] for due in states.get_due(5)] == [1]

@@ -96,6 +96,9 @@ pub(crate) struct PyOperator {
     task: Mutex<Task>,
 }
 
+/// Characters of a reason that are kept for people, in each commit.
+const LONGEST_FAILURE: usize = 500;
+
 struct Task {
     name: String,
     operator: Box<dyn Operator>,
@@ -240,7 +243,7 @@ impl Task {
         self.maps = Maps::Open(maps);
         let aside = out.take_aside();
         let reasons = aside.iter().map(|aside| &aside.reason).chain(&self.failure);
-        self.failure = reasons.min().cloned();
+        self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.aside.extend(of_chunks(chunks, aside)?);
         out.into_rows()
     }

@@ -180,8 +180,8 @@ class Drain:
     def _report(self, commit: Commit, elapsed_ms: int) -> None:
         for name, metrics in commit.operators.items():
             if metrics.failed:
-                keys = "key" if metrics.failed == 1 else "keys, among them one that"
-                what = f"{commit.kind} {commit.version}, operator `{name}`: {metrics.failed} {keys} failed"
+                keys = "1 key failed" if metrics.failed == 1 else f"{metrics.failed:,} keys failed, one of them"
+                what = f"{commit.kind} {commit.version}, operator `{name}`: {keys}"
                 planning.LOG.warning("%s: %s", what, metrics.failure)
         progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)
         self.done.progress.append(progress)

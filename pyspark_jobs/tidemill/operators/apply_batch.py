@@ -19,7 +19,7 @@ from .. import _native
 from ..errors import InvalidInput, summary
 from ..schema import checked, is_unnamed, matching, one_batch, to_arrow
 from ..state.columns import MapColumns
-from .contract import Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
+from .contract import LONGEST_FAILURE, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial
 from .keys import KeySet, KeyValues, cells_of, in_hash_order, repeated, shown
 
@@ -196,7 +196,7 @@ class ApplyBatch(Handle):
             return
         keys, why = zip(*failed, strict=True)
         self._counts["failed"] += len(failed)
-        self._failure = min(filter(None, (self._failure, *why)))
+        self._failure = min(filter(None, (self._failure, *why)))[:LONGEST_FAILURE]
         reasons = KeyValues(self._one_batch(pa.Table.from_batches(keys)), pa.array(why, pa.string()))
         for number, chunk in enumerate(chunks):
             of_rows = reasons.of(chunk.select(self._key))

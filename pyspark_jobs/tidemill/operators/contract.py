@@ -23,6 +23,9 @@ from .window import GivenWindow, Window
 Windows = Window | GivenWindow | SessionWindow
 Late = Literal["drop", "quarantine", "keep"]
 Clock = Literal["batch", "event"]
+LONGEST_FAILURE = 500
+"""Characters of `failure` in an operator's metrics, which each commit has."""
+
 OnError = Literal["fail", "quarantine"]
 """What happens where a user's function raises for a key: the batch fails, or the key's rows of it are put aside."""
 
@@ -72,7 +75,7 @@ class Handle(Protocol):
         """The maps with everything applied; the handle is spent."""
 
     def close(self) -> None:
-        """Gives back what `open` took hold of, where `finish` has not. Called whatever happened since `open`.
+        """Gives back what `open` took hold of. Called where anything fails after `open`, also where `finish` does.
 
         Who takes hold of nothing says nothing of it, and inherits this.
         """

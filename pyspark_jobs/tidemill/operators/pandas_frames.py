@@ -203,6 +203,8 @@ class _Given:
         which other keys are in its task. So frames are converted together only where each value counts by itself."""
         try:
             arrays = [self._by_value(field.type, piece) for piece in _joined(pieces)]
+        except MemoryError:  # Arrow's, too: no fault of the frame
+            raise
         except Exception:  # noqa: BLE001  it takes the frame to say what a value is, or which one does not fit
             arrays = []
         if not arrays or (not field.nullable and any(array.null_count for array in arrays)):
@@ -215,6 +217,8 @@ class _Given:
         expected = f"expected `{type_ddl(field.type)}{'' if field.nullable else ' not null'}`"
         try:
             found = self._converted(field.type, piece)
+        except MemoryError:
+            raise
         except Exception as e:  # pandas, its time zones and Arrow have errors of their own
             why = (str(e).splitlines() or [""])[0]
             told = f"{type(e).__name__}: {why}" if isinstance(e, LookupError) or not why else why

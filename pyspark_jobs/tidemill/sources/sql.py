@@ -74,7 +74,7 @@ def carried(text: str, columns: Sequence[str], name: str) -> list[str]:
             leaves.append(item.get("alias") or name)
         elif plain_star:
             leaves += _through_star(item, name)
-        elif not item.get("alias") and _chooses(item) and not any(_alias(other) == name.lower() for other in items):
+        elif not item.get("alias") and _chooses(item) and not any(_may_be(other, name) for other in items):
             leaves.append(name)
     return sorted(leaves, key=lambda one: one != name)
 
@@ -105,8 +105,13 @@ def _chooses(item: dict[str, Any]) -> bool:
     return _name(item) in _PATTERNS and any(one.get("expression", one).get("class") == "STAR" for one in arguments)
 
 
-def _alias(item: dict[str, Any]) -> str:
-    return str(item.get("alias") or "").lower()
+def _may_be(item: dict[str, Any], name: str) -> bool:
+    """Whether an item that is no choice of columns may make one called `name`."""
+    if item["class"] == "STAR" or _chooses(item):
+        return False
+    if item.get("alias"):
+        return str(item["alias"]).lower() == name.lower()
+    return item["class"] != "COLUMN_REF" or str(item["column_names"][-1]).lower() == name.lower()
 
 
 @lru_cache(maxsize=256)

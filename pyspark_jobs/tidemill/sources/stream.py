@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ..errors import TidemillError
+from ..errors import StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
 
 PIECE_BYTES = 32 * 1024**2
@@ -81,6 +81,10 @@ class Content:
             return open(self._path, "rb")
         except FileNotFoundError:
             raise ObjectMissing(self._name, self._store.uri) from None
+        except PermissionError as error:
+            raise StoreUnavailable(
+                f"read `{self._name}` in {self._store.uri}: {error.strerror}", hint="give this user access to the file"
+            ) from error
 
     @contextlib.contextmanager
     def open_text(self) -> Iterator[Any]:

@@ -39,13 +39,22 @@ def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
     return one_batch(columns, f"StateMap: {what}")
 
 
+_TIMES_IN_MS = (pa.timestamp("ms"), pa.timestamp("ms", "UTC"))
+
+
 def deadlines_in(deadlines: Any) -> pa.Array:
     """Deadlines as int64: an array, or anything that is one row by row; `InvalidInput` for what is no whole ms."""
     deadlines = _from_others(deadlines, "deadlines_ms")
     try:
         if isinstance(deadlines, pa.ChunkedArray):
             deadlines = deadlines.combine_chunks()
+        kind = deadlines.type if isinstance(deadlines, pa.Array) else pa.array(deadlines).type
+        inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if inexact or (pa.types.is_temporal(kind) and kind not in _TIMES_IN_MS):
+            raise InvalidInput(f"StateMap.put_many: deadlines_ms are {kind}, expected whole ms since the epoch")
         return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
+    except InvalidInput:
+        raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
 

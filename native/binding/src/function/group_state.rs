@@ -177,7 +177,7 @@ impl PyGroupState {
 
     /// What stands for no timestamp in PySpark.
     #[classattr]
-    const NO_TIMESTAMP: i64 = -1;
+    const NO_TIMESTAMP: i64 = NO_TIMESTAMP;
 
     #[pyo3(name = "setTimeoutDuration", signature = (durationMs))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]

@@ -25,6 +25,8 @@ struct Header {
     compressed: i64,
     /// Of a page of data.
     values: i64,
+    /// Of a page with a dictionary.
+    entries: i64,
     /// Bytes of levels in front of what is compressed, in pages of version 2.
     levels: i64,
     is_plain: bool,
@@ -67,7 +69,8 @@ fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<i64> {
         let (header, behind) = Header::read(rest).ok_or("a page has no header")?;
         let length = usize::try_from(header.compressed).ok().filter(|&length| length <= behind.len());
         let (page, behind) = behind.split_at(length.ok_or("a page is cut off")?);
-        if matches!(column.compression(), Compression::ZSTD(_)) && !header.is_plain {
+        let is_packed = matches!(column.compression(), Compression::ZSTD(_)) && !header.is_plain;
+        if is_packed {
             let most = header.most(page);
             if most.is_none_or(|most| header.uncompressed < 0 || header.uncompressed as u64 > most) {
                 let claimed = header.uncompressed;
@@ -76,6 +79,10 @@ fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<i64> {
         }
         if header.values < 0 {
             return Err(format!("a page has {} values", header.values));
+        }
+        let holds = if is_packed { header.uncompressed } else { header.compressed };
+        if !(0..=holds).contains(&header.entries) {
+            return Err(format!("a dictionary of {holds} bytes has {} entries", header.entries));
         }
         values += header.values;
         rest = behind;
@@ -95,6 +102,7 @@ impl Header {
         match field.path {
             2 => self.uncompressed = field.number,
             3 => self.compressed = field.number,
+            701 => self.entries = field.number,
             501 | 801 => self.values = field.number,
             805 | 806 => self.levels = self.levels.saturating_add(field.number),
             807 => self.is_plain = field.number == 0,
@@ -102,7 +110,7 @@ impl Header {
         }
         // A decoder takes a field to be of its kind, whatever the file says that it is.
         self.is_odd |= match field.path {
-            1..=4 | 501..=504 | 701 | 702 | 801..=806 => field.kind != I32,
+            1..=4 | 501..=504 | 701 | 702 | 801..=806 => field.kind != I32 || i32::try_from(field.number).is_err(),
             5..=8 => field.kind != STRUCT,
             703 | 807 => !field.is_boolean(),
             _ => false,

@@ -38,14 +38,14 @@ impl Thrift<'_> {
 
     /// `outer`: what paths begin with; `None` where fields are too deep to be told.
     fn fields_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(Found)) -> Option<()> {
-        let (depth, mut id) = (depth.checked_sub(1)?, 0i64);
+        let (depth, mut id) = (depth.checked_sub(1)?, 0i16); // Parquet's reader takes no more of a number either
         loop {
             let head = self.byte()?;
             let (step, kind) = (head >> 4, head & 0x0f);
             if kind == 0 {
                 return Some(());
             }
-            id = if step == 0 { self.zigzag()? } else { id + i64::from(step) };
+            id = if step == 0 { i16::try_from(self.zigzag()?).ok()? } else { id.checked_add(i16::from(step))? };
             let inner = usize::try_from(id).ok().filter(|&id| id < 100);
             let path = outer.zip(inner).map(|(outer, inner)| outer + inner);
             let deeper = path.filter(|_| outer == Some(0)).map(|path| path * 100);
@@ -66,7 +66,7 @@ impl Thrift<'_> {
     /// A value of `kind` that is no field's boolean.
     fn value(&mut self, kind: u8, depth: usize) -> Option<i64> {
         match kind {
-            TRUE | FALSE | 3 => self.skip(1)?, // in lists booleans are bytes
+            3 => self.skip(1)?,
             4..=6 => return self.zigzag(),
             7 => self.skip(8)?,
             8 => {
@@ -92,9 +92,10 @@ impl Thrift<'_> {
         Some(0)
     }
 
-    /// So many values of each of `kinds`: each takes a byte at least.
+    /// So many values of each of `kinds`: each takes a byte at least. INVARIANT: no booleans, over which Parquet's reader
+    /// steps as if they took none; a segment has no lists of them.
     fn values(&mut self, kinds: &[u8], length: u64, depth: usize) -> Option<()> {
-        if length > self.0.len() as u64 {
+        if length > self.0.len() as u64 || kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
             return None;
         }
         for _ in 0..length {
@@ -167,6 +168,9 @@ mod tests {
             &[0x19, 0xfc, 0xff, 0xff, 0x03, 0x00], // a list of 65,535 structs
             &[0x1b, 0xff, 0x7f, 0x55, 0x00],       // a map of 16,383 numbers
             &[0x1e, 0x00],                         // no kind
+            &[0x19, 0x11, 0x01, 0x00],             // a list of one boolean
+            &[0x1b, 0x01, 0x15, 0x01, 0x02, 0x00], // a map from a boolean to a number
+            &[0x05, 0x84, 0x80, 0x08, 0x02, 0x00], // field 65,538
             &[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x00],
             &[0x1c; 100], // structs in structs
             &[0x19; 100], // lists in lists

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -52,15 +53,28 @@ def ordered(rows: list[dict[str, Any]], key: pa.Schema, sub_key: pa.Schema) -> l
     return [(place(row)[0], row) for row in sorted(made, key=place)]
 
 
-def segment(rows: list[dict[str, Any]], key: pa.Schema, sub_key: pa.Schema, value: pa.Schema) -> bytes:
-    """The segment of `rows`, which have `updated_at`, `deadline` and `deleted` too: one row group, or none."""
+def segment(
+    rows: list[dict[str, Any]],
+    key: pa.Schema,
+    sub_key: pa.Schema,
+    value: pa.Schema,
+    dictionaries: Sequence[str] = (),
+    forged: Callable[[bytes], bytes] = lambda data: data,
+) -> bytes:
+    """The segment of `rows`, which have `updated_at`, `deadline` and `deleted` too: one row group, or none.
+
+    `dictionaries`: the columns that have one. `forged`: what is done to the bytes, whose number stays, before the
+    checksums are made.
+    """
     placed = ordered(rows, key, sub_key)
     schema = pa.schema([*key, *sub_key, *value, *SYSTEM])
     table = pa.Table.from_pylist([row for _, row in placed], schema)
-    bare = pq.ParquetFile(_written(table, {}))  # where the row group ends does not hang on what the footer says
+    bare = pq.ParquetFile(
+        _written(table, {}, dictionaries)
+    )  # where the row group ends does not hang on what the footer says
     group, data = "", b""
     for _ in range(2):
-        data = _written(table, metadata(key, sub_key, group)).getvalue()
+        data = forged(_written(table, metadata(key, sub_key, group), dictionaries).getvalue())
         if placed:
             chunks = [bare.metadata.row_group(0).column(number) for number in range(bare.metadata.num_columns)]
             end = 4 + sum(chunk.total_compressed_size for chunk in chunks)
@@ -86,13 +100,18 @@ def sealed(data: bytes, end: int) -> bytes:
     return data[:place] + sum_ + data[place + 16 :]
 
 
-def _written(table: pa.Table, entries: dict[str, str]) -> io.BytesIO:
+def _written(table: pa.Table, entries: dict[str, str], dictionaries: Sequence[str]) -> io.BytesIO:
     leaves = pq.ParquetFile(_plain(table.schema)).schema
     split = [leaves.column(number) for number in range(len(leaves))]
     out = io.BytesIO()
     writer = pq.ParquetWriter(
-        out, table.schema, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False,
-        column_encoding={leaf.path: "BYTE_STREAM_SPLIT" for leaf in split if leaf.physical_type in SPLIT},
+        out, table.schema, compression="zstd", compression_level=1, use_dictionary=list(dictionaries),
+        write_statistics=False,
+        column_encoding={
+            leaf.path: "BYTE_STREAM_SPLIT"
+            for leaf in split
+            if leaf.physical_type in SPLIT and leaf.path not in dictionaries
+        },
         store_schema=False,
     )  # fmt: skip
     with writer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 from datetime import UTC, date, datetime
@@ -19,6 +20,7 @@ from tests.golden import foreign
 from tests.golden.conftest import EXPECTED, Golden, cells
 from tests.golden.segments import comparable
 from tidemill._native import MapSchema, Run, StateMap
+from tidemill.errors import CorruptState
 
 AT = datetime(2024, 2, 29, 12, 30, 0, 123456)
 TIMES = [AT, None, *(datetime(year, 1, 1) for year in (1900, 1970, 2000, 9999))]
@@ -111,6 +113,36 @@ def test_a_state_map_reads_a_base_of_another_writer_and_goes_on_from_it(tmp_path
     assert len(later) == ROWS - 2
     assert later.get_many(keys.slice(0, 1)).to_pylist()[0]["updated_at"] is None
     assert later.get_many(keys.slice(2, 1)).to_pylist()[0]["updated_at"] == rows[2]["updated_at"]
+
+
+def many(count: int, **options: Any) -> bytes:
+    """A segment of so many keys, whose values, as many, are in a dictionary."""
+    system = {"updated_at": datetime(2024, 1, 1, tzinfo=UTC), "deadline": None, "deleted": False}
+    rows = [{"k": number, "v": -number, **system} for number in range(count)]
+    return foreign.segment(rows, *NUMBERS, dictionaries=["v"], **options)
+
+
+NUMBERS = (pa.schema([("k", pa.int64())]), pa.schema([]), pa.schema([("v", pa.int64())]))
+
+
+def test_columns_with_a_dictionary_are_read() -> None:
+    run = Run.read(MapSchema("foreign", *NUMBERS), many(9000), "foreign")
+    states = StateMap.open(MapSchema("foreign", *NUMBERS), [run], 0, 2**64 - 1)
+    assert len(states) == 9000
+    assert states.get_many(pa.record_batch({"k": [7, 8999]}))[1].column("v").to_pylist() == [-7, -8999]
+
+
+def test_a_dictionary_that_claims_more_than_its_bytes_hold_is_refused() -> None:
+    def claiming(data: bytes) -> bytes:
+        group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+        (column,) = [group.column(n) for n in range(group.num_columns) if group.column(n).path_in_schema == "v"]
+        # Thrift: the header of a dictionary's page as field 7, and in it the number of entries, here in three bytes.
+        at = data.index(b"\x4c\x15", column.dictionary_page_offset) + 2
+        assert data[at : at + 3] == b"\xd0\x8c\x01"  # 18,000, which is 9,000
+        return data[:at] + b"\xfe\xff\x7f" + data[at + 3 :]
+
+    with pytest.raises(CorruptState, match="column `v`: a dictionary of 72000 bytes has 1048575 entries"):
+        Run.read(MapSchema("foreign", *NUMBERS), many(9000, forged=claiming), "foreign")
 
 
 def test_no_rows_are_no_row_group() -> None:

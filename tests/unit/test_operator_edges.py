@@ -15,6 +15,7 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import InvalidInput
+from tidemill.pipeline.job import compile_job
 from tidemill.testing import Tester
 
 D = datetime(2026, 1, 1, tzinfo=UTC)
@@ -306,3 +307,10 @@ def test_a_watermark_is_not_defined_again() -> None:
     once = p.read(tm.Rows("ts timestamp, t2 timestamp")).withWatermark("ts", "10 seconds")
     with pytest.raises(InvalidInput, match="the stream has a watermark already, on `ts`"):
         once.withWatermark("t2", "5 seconds")
+
+
+def test_the_code_reference_has_every_method_of_a_processor_that_decides_on_states() -> None:
+    p = tm.Pipeline("reference")
+    p.read(tm.Rows("k string")).groupBy("k").transformWithState(Passing(), "k string", "update", "None", name="op")
+    names = {function.__name__ for function in compile_job(p).functions["op"]}
+    assert names == {"init", "handleInputRows", "handleExpiredTimer", "handleInitialState"}

@@ -173,7 +173,7 @@ class StateStore:
         unknown: StoreUnavailable | None = None
         try:
             if self._store.create(names.store_version(version), encode(record)):
-                hint.leave(self._store, names.HEAD_HINT, version)  # all below is there, and none above was
+                hint.leave(self._store, names.HEAD_HINT, version)  # a slow writer may put an older one back
                 return
         except StoreUnavailable as error:
             unknown = error

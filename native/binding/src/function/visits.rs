@@ -26,8 +26,8 @@ pub(super) trait PerKey {
     fn retire(&mut self) -> PyResult<()>;
 }
 
-/// Calls for key after key. INVARIANT: only what a user's code does puts a key aside; where what it left cannot be
-/// written, the pass fails.
+/// Calls for key after key. INVARIANT: only what a user's code does, and a key or row that Python has no object for, puts
+/// a key aside; where what it left cannot be written, the pass fails.
 pub(super) fn each_key(
     py: Python<'_>,
     calls: &mut impl PerKey,

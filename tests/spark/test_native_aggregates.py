@@ -122,7 +122,7 @@ def test_what_overflows_in_spark_overflows_here(spark_session: Any, ddl: str, fu
 def test_spark_reads_a_segment(spark_session: Any, name: str) -> None:
     expected = segments.GOOD[name]()[1].rows()
     spark_session.conf.set("spark.sql.session.timeZone", "UTC")
-    found = spark_session.read.parquet(str(segments.FOLDER / f"{name}.parquet")).toArrow()
+    found = spark_session.read.parquet(str(segments.SEALED / f"{name}.parquet")).toArrow()
     assert found.column_names == expected.schema.names
     for column in found.column_names:
         cells = found[column].to_pylist(), expected.column(column).to_pylist()

@@ -153,7 +153,9 @@ def test_what_is_neither_a_dict_nor_pairs_is_no_map(found):
 
 
 @pytest.mark.parametrize(
-    "key", [("a",), ["a"], {"k": "a"}, "a", {"a"}, iter("a"), (one for one in "a"), {"a": 1}.keys()], ids=repr
+    "key",
+    [("a",), ["a"], {"k": "a"}, "a", {"a"}, iter("a"), (one for one in "a"), {"a": 1}.keys()],
+    ids=lambda one: type(one).__name__,
 )
 def test_a_key_of_a_map_state_is_anything_that_gives_its_cells(key):
     def init(self, handle):

@@ -6,7 +6,6 @@ the attempt and the task's own try. CRASH: nothing it wrote counts until a commi
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from .. import _native, names
-from ..errors import InternalError, InvalidInput, TidemillError
-from ..operators.contract import BoundOperator, Handle
+from ..errors import InternalError, InvalidInput
+from ..operators.contract import BoundOperator, Handle, closed_if_it_fails
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
@@ -87,12 +86,8 @@ class _Range:
         """Both passes of one operator; its maps are stored, its outputs sent on."""
         started = time.perf_counter()
         handle = placed.operator.open()
-        try:
+        with closed_if_it_fails(handle):
             self._operator(placed, handle, started)
-        except BaseException:
-            with contextlib.suppress(TidemillError):  # the first error is the one to tell
-                handle.close()
-            raise
 
     def _operator(self, placed: Placed, handle: Handle, started: float) -> None:
         operator = placed.operator

@@ -6,13 +6,14 @@ Adding an operator: one file here with a class that has `bind`, its Rust half, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, TidemillError
 from ..schema import to_ddl
 from ..settings import nearest
 from ..state.columns import MapColumns
@@ -84,6 +85,17 @@ class Handle(Protocol):
     def metrics(self) -> dict[str, Any]:
         """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed,
         in one line; those that it counts."""
+
+
+@contextlib.contextmanager
+def closed_if_it_fails(handle: Handle) -> Iterator[None]:
+    """Closes an operator at work where anything within fails; that error is the one to tell."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(TidemillError):
+            handle.close()
+        raise
 
 
 class BoundOperator(Protocol):

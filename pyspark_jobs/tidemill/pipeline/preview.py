@@ -5,14 +5,14 @@ One pass over a few rows in this process, with empty states; nothing is written,
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native
-from ..errors import InvalidInput, TidemillError
+from ..errors import InvalidInput
+from ..operators.contract import closed_if_it_fails
 from ..protocol.records import HASH_END
 from ..sources.contract import ReadContext, SourceFile
 from .graph import Graph
@@ -92,11 +92,7 @@ class _Few:
         batches = rows.combine_chunks().to_batches()
         chunks = [handle.prepare(batch, pass_, combine=False).rows for batch in batches]
         at_work.open([_native.StateMap.open(columns.engine(), [], 0, HASH_END) for columns in operator.maps])
-        try:
+        with closed_if_it_fails(at_work):
             found = pa.Table.from_batches([at_work.apply(chunks, pass_)])
             at_work.finish()
-        except BaseException:
-            with contextlib.suppress(TidemillError):  # the first error is the one to tell
-                at_work.close()
-            raise
         return found

@@ -241,7 +241,7 @@ class Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
         if event_time is not None:
-            found = step.carried(self.schema, event_time.column)
+            found = step.carried(self.schema, schema, event_time.column)
             event_time = None if found is None else dataclasses.replace(event_time, column=found)
         return Stream(self._pipeline, Stateless(schema, event_time, parent=self._node, step=step))
 

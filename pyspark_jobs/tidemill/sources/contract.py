@@ -126,8 +126,8 @@ class Step(Protocol):
     def output(self, schema: pa.Schema) -> pa.Schema:
         """The columns that it makes of rows with `schema`; `InvalidInput` where it cannot."""
 
-    def carried(self, schema: pa.Schema, name: str) -> str | None:
-        """The name under which the column `name` of `schema` leaves it as it came; None: it does not."""
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:
+        """The name in `made`, its output, under which the column `name` of `given` leaves it as it came; None: none."""
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """What it makes of `rows`, hidden columns last as they came."""

@@ -35,13 +35,9 @@ class _Plain:
         """No."""
         return False
 
-    def carried(self, schema: pa.Schema, name: str) -> str | None:
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:  # noqa: ARG002
         """Its own name, where there is such a column: nothing is known of what a user's function does."""
-        return name if name in self.output(schema).names else None
-
-    def output(self, schema: pa.Schema) -> pa.Schema:
-        """Each step says it."""
-        raise NotImplementedError
+        return name if name in made.names else None
 
 
 @dataclass(frozen=True)
@@ -138,10 +134,9 @@ class Sql(_Plain):
         except InvalidInput as error:
             raise sql.refused(self.text, error.message, error.hint) from error
 
-    def carried(self, schema: pa.Schema, name: str) -> str | None:
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:
         """The name under which the column leaves: that of an `AS`, or its own."""
-        made = self.output(schema).names
-        return next((found for found in sql.carried(self.text, schema.names, name) if found in made), None)
+        return next((found for found in sql.carried(self.text, given.names, name) if found in made.names), None)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """The statement over `rows`; times are in `time_zone`."""

@@ -308,10 +308,11 @@ def map_with_state(
     Of `operator`, as of those below, these are read: `name`, `input` (`schema`, `key`, `event_time`, `late`,
     `time_zone`), `state` and `output_schema` (schemas), `state_unnamed`, `state_type`, `output_unnamed`, `on_error`.
 
-    `arguments` is 4 (`f(batchTime, key, value, state)`) or 2 (`f(value, state)`). `value`: a column, else the whole
-    row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column that has no name of the
-    user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is "batch" or "event"; `late` is
-    "drop", "quarantine" (both take late rows out in `prepare` where there is a timeout on the clock "event") or "keep".
+    `arguments` is 4 (`f(batchTime, key, value, state)`), 3 (`f(key, value, state)`) or 2 (`f(value, state)`). `value`:
+    a column, else the whole row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column
+    that has no name of the user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is
+    "batch" or "event"; `late` is "drop", "quarantine" (both take late rows out in `prepare` where there is a timeout
+    on the clock "event") or "keep".
 
     One map, `state`: key → state; a timeout is the deadline of its row. Columns of the input called `_row` and
     `_metadata` are not part of the whole row. Nested dataclasses are made where the annotations of `state_type` say so.

@@ -73,12 +73,18 @@ def test_state_get_exists_update_remove():
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_basic_operations_with_simple_api(tasks):
+@pytest.mark.parametrize("form", ["of key, value, state", "of value and state", "with a default"])
+def test_basic_operations_with_simple_api(tasks, form):
     def count(row, state):
         state.update((state.getOption or 0) + 1)
         return (row.key, state.get)
 
-    t = fed(tm.StateSpec.function(count), tasks=tasks)
+    forms = {
+        "of key, value, state": lambda key, row, state: (key, count(row, state)[1]),
+        "of value and state": count,
+        "with a default": lambda row, state, more=None: count(row, state) if more is None else 1 / 0,
+    }
+    t = fed(tm.StateSpec.function(forms[form]), tasks=tasks)
     emitted, states = counts(RISE_AND_FALL)
     assert run(t, RISE_AND_FALL) == emitted
     assert [snapshot(t, version) for version in range(len(states))] == states

@@ -49,6 +49,8 @@ class Case:
 
     sources: tuple[str, ...] = ()
     """Several: each row's first column says of which source it is, and `spark` and `tidemill` are given lists."""
+    streaming: Literal["structured", "dstream"] = "structured"
+    """"dstream": `spark` is given the session, and gives the rows and the states of each micro-batch: see `tracked`."""
 
     @property
     def batch_times_ms(self) -> list[int]:
@@ -79,7 +81,10 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
         if rows is not None and case.sources:
             given = {name: [row for row in rows if row[0] == name] for name in case.sources}
         result = tester.sweep(at_ms) if given is None else tester.batch(given, batch_time_ms=at_ms)
-        found.append(plain(result.outputs, case.digits))
+        if case.streaming == "dstream":
+            found.append(tracked(result.outputs, result.state))
+        else:
+            found.append(plain(result.outputs, case.digits))
         written |= set(_written(tester))
         tester.restart()
     (columns,) = written  # all files have the same
@@ -121,6 +126,16 @@ def _query(p: tm.Pipeline, case: Case) -> tm.Stream:
 def plain(rows: Iterable[Sequence[Any]], digits: int | None = None) -> list[str]:
     """Rows as sorted text, the same for both engines: a multiset, since Spark promises no order."""
     return sorted(repr(tuple(_plain(value, digits) for value in row)) for row in rows)
+
+
+def tracked(rows: Iterable[Sequence[Any]], states: Mapping[Any, Any]) -> list[str]:
+    """Rows with their place among those of the same key (the first column), which is kept, then the states."""
+    places: Counter[Any] = Counter()
+    lines = []
+    for key, *cells in rows:
+        lines.append(repr((key, places[key], *cells)))
+        places[key] += 1
+    return sorted(lines) + sorted(f"state {key!r}: {state!r}" for key, state in states.items())
 
 
 def _plain(value: Any, digits: int | None = None) -> Any:

@@ -16,6 +16,7 @@ from tests.oracle import (
     cases_processor_rows,
     cases_processor_types,
     cases_session,
+    cases_track,
     cases_union,
     cases_window,
 )
@@ -37,6 +38,7 @@ _FILES = (
     cases_key_time,
     cases_nested,
     cases_pandas_types,
+    cases_track,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -100,8 +100,7 @@ def _scala(df: Any, kind: str, mode: str, timeout: str) -> Any:
     from pyspark.sql import DataFrame
 
     spark = df.sparkSession
-    groups.compiled(spark.conf.get("spark.driver.extraClassPath"))
-    functions = spark._jvm.Groups
+    functions = groups.compiled(spark)
     made = functions.map(df._jdf, timeout) if kind == "map" else functions.flatMap(df._jdf, mode, timeout)
     return DataFrame(made, spark)
 
@@ -180,9 +179,8 @@ def _seeded_case() -> Case:
         from pyspark.sql import DataFrame
 
         session = df.sparkSession
-        groups.compiled(session.conf.get("spark.driver.extraClassPath"))
         states = session.createDataFrame(SEEDED, "k string, state bigint")
-        return DataFrame(session._jvm.Groups.flatMapFrom(df._jdf, states._jdf, PROCESSING), session)
+        return DataFrame(groups.compiled(session).flatMapFrom(df._jdf, states._jdf, PROCESSING), session)
 
     def tidemill(stream: Any) -> Any:
         grouped = stream.groupBy("k")

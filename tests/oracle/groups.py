@@ -119,10 +119,12 @@ def described(key: Any, pdfs: Any, state: Any) -> Iterator[Any]:
     yield pandas.DataFrame({"n": [], "said": [], "x": [], "t": []})
 
 
-def compiled(folder: str) -> None:
-    """Compiles `Groups.java` into a folder that the JVM has on its class path."""
+def compiled(spark: Any, source: Path = SOURCE) -> Any:
+    """The class of a Java file, compiled into a folder that the JVM of the session has on its class path."""
     import pyspark
 
-    if not (Path(folder) / "Groups.class").exists():
+    folder = Path(spark.conf.get("spark.driver.extraClassPath"))
+    if not (folder / f"{source.stem}.class").exists():
         jars = f"{Path(pyspark.__file__).parent}/jars/*"
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", folder, str(SOURCE)], check=True)
+        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(folder), str(source)], check=True)
+    return getattr(spark._jvm, source.stem)

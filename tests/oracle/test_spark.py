@@ -23,8 +23,9 @@ AGAIN = [
     "groups-flat-map-initial",
     "union-windows-append",
     "chain-duplicates-window",
+    "track-random-initial",
 ]
-COMPILED = ("groups-map-", "groups-flat-map-")
+COMPILED = ("groups-map-", "groups-flat-map-", "track-")
 """Cases whose functions for Spark are written in Java."""
 
 

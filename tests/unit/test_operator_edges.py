@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections.abc import Iterator
@@ -314,3 +315,14 @@ def test_the_code_reference_has_every_method_of_a_processor_that_decides_on_stat
     p.read(tm.Rows("k string")).groupBy("k").transformWithState(Passing(), "k string", "update", "None", name="op")
     names = {function.__name__ for function in compile_job(p).functions["op"]}
     assert names == {"init", "handleInputRows", "handleExpiredTimer", "handleInitialState"}
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_function_of_another_number_of_arguments_is_refused_with_the_three_forms(count):
+    function = {1: lambda state: None, 5: lambda a, b, c, d, e: None}[count]
+    with pytest.raises(tm.InvalidInput) as caught:
+        tm.StateSpec.function(function)
+    assert str(caught.value) == (
+        f"StateSpec.function: `<lambda>{inspect.signature(function)}` takes neither 4 nor 3 nor 2 arguments: "
+        "expected `f(batchTime, key, value, state)`, `f(key, value, state)` or `f(value, state)`"
+    )

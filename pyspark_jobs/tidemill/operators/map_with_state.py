@@ -52,9 +52,10 @@ class StateSpec:
 
     @staticmethod
     def function(function: Callable[..., Any]) -> StateSpec:
-        """`f(batchTime, key, value, state)` or `f(value, state)`. What it returns is emitted; None emits nothing.
+        """`f(batchTime, key, value, state)`, `f(key, value, state)` (Spark's two) or `f(value, state)`.
 
-        `batchTime` is ms since the epoch. When a key times out, `value` is None and `state.isTimingOut` is true.
+        What it returns is emitted; None emits nothing. `batchTime` is ms since the epoch. When a key times out, `value`
+        is None and `state.isTimingOut` is true.
         """
         return StateSpec(function, _arguments(function))
 
@@ -99,7 +100,7 @@ class StateSpec:
 
 
 def _arguments(function: Callable[..., Any]) -> int:
-    """How many arguments the function is called with: 4 or 2."""
+    """How many arguments the function is called with: 4, 2 or 3; one with a default is left out where it can be."""
     if not callable(function):
         raise InvalidInput(f"StateSpec.function: expected a function, found {function!r}")
     name = getattr(function, "__name__", repr(function))
@@ -107,15 +108,15 @@ def _arguments(function: Callable[..., Any]) -> int:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return 4
-    for arguments in (4, 2):
+    for arguments in (4, 2, 3):
         try:
             signature.bind(*range(arguments))
         except TypeError:
             continue
         return arguments
     raise InvalidInput(
-        f"StateSpec.function: `{name}{signature}` takes neither 4 nor 2 arguments: "
-        "expected `f(batchTime, key, value, state)` or `f(value, state)`"
+        f"StateSpec.function: `{name}{signature}` takes neither 4 nor 3 nor 2 arguments: "
+        "expected `f(batchTime, key, value, state)`, `f(key, value, state)` or `f(value, state)`"
     )
 
 

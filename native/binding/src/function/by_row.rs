@@ -28,6 +28,8 @@ use crate::value::{Decoder, Field, Shape};
 pub(crate) enum Arguments {
     /// `f(batchTime, key, value, state)`.
     Four,
+    /// `f(key, value, state)`.
+    Three,
     /// `f(value, state)`.
     Two,
 }
@@ -95,6 +97,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Arguments::Four => {
                 self.passed.fill(self.py, [self.batch_time.clone().into_any(), key.clone(), value, state])
             }
+            Arguments::Three => self.passed.fill(self.py, [key.clone(), value, state]),
             Arguments::Two => self.passed.fill(self.py, [value, state]),
         };
         let answer = passed.and_then(|passed| self.function.call1(passed)).map_err(|error| {
@@ -177,7 +180,8 @@ fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Tim
 fn called_with(py: Python<'_>, arguments: u8) -> PyResult<Arguments> {
     match arguments {
         4 => Ok(Arguments::Four),
+        3 => Ok(Arguments::Three),
         2 => Ok(Arguments::Two),
-        other => Err(invalid(py, &format!("a function is called with 4 arguments or with 2, found {other}"))),
+        other => Err(invalid(py, &format!("a function is called with 4, 3 or 2 arguments, found {other}"))),
     }
 }

@@ -123,7 +123,30 @@ def by_processor(stream: Any) -> Any:
     return stream.groupBy("k").transformWithStateInPandas(Kept(), OUTPUT, "Update", "None")
 
 
+BY_POSITION = "k string, part struct<a: int, b: string>, parts map<string, array<struct<a: int, b: string>>>"
+
+
+def by_position(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
+    """Structs as lists, tuples and arrays of their cells, also within arrays and maps."""
+    for pdf in pdfs:
+        for n in pdf["n"]:
+            struct = [[n, "list"], (n, "tuple"), np.array([n, "array"], dtype=object), None][n % 4]
+            yield pd.DataFrame({"k": [key[0]], "part": [struct], "parts": [{"x": [struct, [None, "y"]]}]})
+
+
+def in_structs(stream: Any) -> Any:
+    return stream.groupBy("k").applyInPandasWithState(by_position, BY_POSITION, "n int", "update", "NoTimeout")
+
+
 CASES = [
     Case("groups-pandas-nested", SCHEMA, BATCHES, by_function, by_function, mode="update"),
     Case("processor-frames-nested", SCHEMA, BATCHES, by_processor, by_processor, mode="update"),
+    Case(
+        "groups-pandas-structs",
+        "k string, n int",
+        [[("a", 0), ("b", 1), ("b", 2)], [("a", 3), ("c", 4), ("a", 5)]],
+        in_structs,
+        in_structs,
+        mode="update",
+    ),
 ]

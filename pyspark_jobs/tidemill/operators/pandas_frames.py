@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..schema.ddl import type_ddl
+from .pandas_structs import structs_by_position
 
 
 class DoesNotFit(Exception):
@@ -163,6 +164,7 @@ class _Given:
         self._schema, self._time_zone = schema, time_zone
         self._names = list(schema.names)
         self._places = list(range(len(self._names)))
+        self._rewrites = [structs_by_position(field.type) for field in schema]
         self._columns: list[list[Any]] = [[] for _ in schema]
         self.counts: list[tuple[int, int]] = []
 
@@ -185,7 +187,11 @@ class _Given:
         if not len(frame):
             return []
         # What `frame.iloc[:, place]` holds, without a Series around it: a frame a key makes that dear.
-        return [_plain(frame._get_column_array(place).copy()) for place in places]
+        columns = (_plain(frame._get_column_array(place).copy()) for place in places)
+        return [
+            column if rewrite is None or column.dtype != object else _rewritten(rewrite, column)
+            for rewrite, column in zip(self._rewrites, columns, strict=True)
+        ]
 
     def keep(self, number: int, pieces: list[Any]) -> None:
         """Keeps the columns of a frame."""
@@ -232,7 +238,7 @@ class _Given:
             return self._times(kind, pandas.to_datetime(pandas.Series(piece)))
         try:
             return self._by_value(kind, piece)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+        except pa.ArrowInvalid:  # of an ArrowTypeError PySpark makes nothing either
             return pa.Array.from_pandas(piece).cast(kind, safe=True)
 
     def _by_value(self, kind: pa.DataType, piece: Any) -> pa.Array:
@@ -241,6 +247,10 @@ class _Given:
             raise TypeError("how objects are read as times depends on all of them")
         if pa.types.is_timestamp(kind) and piece.dtype.kind == "M":
             return self._times(kind, pandas.Series(piece))
+        if piece.dtype.kind in "biufmM" and _is_text(kind):  # Arrow makes bytes of what is in memory
+            if not pandas.isna(piece).all():
+                raise pa.ArrowTypeError("numbers and times are no texts, and no bytes")
+            return pa.nulls(len(piece), kind)
         return pa.Array.from_pandas(piece, type=kind, safe=True)
 
     def _times(self, kind: pa.DataType, series: Any) -> pa.Array:
@@ -248,6 +258,17 @@ class _Given:
         if kind.tz is not None and series.dt.tz is None:
             series = series.dt.tz_localize(self._time_zone, ambiguous=False)
         return pa.Array.from_pandas(series).cast(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _rewritten(rewrite: Callable[[Any], Any], column: Any) -> Any:
+    """A column of objects with each value rewritten."""
+    made = np.empty(len(column), dtype=object)
+    made[:] = [rewrite(value) for value in column]
+    return made
 
 
 def _plain(column: Any) -> Any:

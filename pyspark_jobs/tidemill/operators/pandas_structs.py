@@ -1,0 +1,65 @@
+"""Lists that stand for structs in what a function over frames gives back, as tuples: a cell by position, as in PySpark.
+
+Arrow takes a list there for pairs of names and values, and makes nulls of all that has no such name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Rewrite = Callable[[Any], Any]
+
+
+def structs_by_position(kind: pa.DataType) -> Rewrite | None:
+    """What rewrites a value of the type; None where no struct is in it. What is not of the type stays as it is."""
+    if pa.types.is_struct(kind):
+        return _of_struct({field.name: structs_by_position(field.type) for field in kind})
+    if pa.types.is_map(kind):
+        return _of_map(structs_by_position(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _of_list(structs_by_position(kind.value_type))
+    return None
+
+
+def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
+    inner = {name: rewrite for name, rewrite in fields.items() if rewrite is not None}
+    places = [fields[name] for name in fields]
+
+    def rewritten(value: Any) -> Any:
+        if isinstance(value, list | np.ndarray):
+            value = tuple(value)
+        if not inner:
+            return value
+        if isinstance(value, tuple) and len(value) == len(places):
+            return tuple(
+                cell if rewrite is None else rewrite(cell) for rewrite, cell in zip(places, value, strict=True)
+            )
+        if isinstance(value, dict):
+            return value | {name: rewrite(value[name]) for name, rewrite in inner.items() if name in value}
+        return value
+
+    return rewritten
+
+
+def _of_map(item: Rewrite | None) -> Rewrite | None:
+    if item is None:
+        return None
+
+    def rewritten(value: Any) -> Any:
+        return {key: item(cell) for key, cell in value.items()} if isinstance(value, dict) else value
+
+    return rewritten
+
+
+def _of_list(item: Rewrite | None) -> Rewrite | None:
+    if item is None:
+        return None
+
+    def rewritten(value: Any) -> Any:
+        return [item(cell) for cell in value] if isinstance(value, list | tuple | np.ndarray) else value
+
+    return rewritten

@@ -1,0 +1,84 @@
+"""What functions over frames give back, value by value: taken as PySpark takes it, or refused with both sides named."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tidemill as tm
+from tidemill.testing import Tester
+
+STRUCT = "struct<u: int, v: string>"
+DEEP = "struct<part: struct<u: int, v: string>, n: int>"
+
+
+def given(kind: str, column: Any) -> list[Any]:
+    """The cells that come out of a column given back as `kind`."""
+
+    def give(key: Any, frames: Any, state: Any) -> Any:
+        yield pd.DataFrame({"made": column})
+
+    p = tm.Pipeline("given")
+    p.read(tm.Rows("k string")).groupBy("k").applyInPandasWithState(
+        give, f"made {kind}", "n int", "update", "NoTimeout", name="op"
+    )
+    return [row["made"] for row in Tester(p).batch(["a"]).rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (STRUCT, [1, "a"], {"u": 1, "v": "a"}),
+        (STRUCT, np.array([1, "a"], dtype=object), {"u": 1, "v": "a"}),
+        (f"array<{STRUCT}>", [[1, "a"], (2, "b"), None], [{"u": 1, "v": "a"}, {"u": 2, "v": "b"}, None]),
+        (f"map<string, {STRUCT}>", {"x": [1, "a"]}, [("x", {"u": 1, "v": "a"})]),
+        (DEEP, [[1, "a"], 2], {"part": {"u": 1, "v": "a"}, "n": 2}),
+        (DEEP, {"part": [1, "a"]}, {"part": {"u": 1, "v": "a"}, "n": None}),
+        (f"array<map<string, {DEEP}>>", [{"x": ((1, "a"), 2)}], [[("x", {"part": {"u": 1, "v": "a"}, "n": 2})]]),
+    ],
+)
+def test_a_list_for_a_struct_is_its_cells_by_position(kind: str, value: Any, expected: Any) -> None:
+    assert given(kind, [value]) == [expected]
+
+
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: str) -> None:
+    assert given(kind, [float("nan"), float("nan")]) == [None, None]
+    assert given(kind, pd.Series([pd.NaT])) == [None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "found"),
+    [
+        (STRUCT, [[("u", 1), ("v", 2)]], "object"),
+        (STRUCT, [[(1, "a")]], "object"),
+        (STRUCT, [[1]], "object"),
+        (f"array<{STRUCT}>", [[[1, "a", 3]]], "object"),
+        ("string", [1, 2], "int64"),
+        ("string", [1.5, float("nan")], "float64"),
+        ("string", [True], "bool"),
+        ("string", [Decimal("1.5")], "object"),
+        ("string", [pd.Timestamp("2026-01-01")], "datetime64[ns]"),
+        ("binary", [1], "int64"),
+        ("decimal(10,2)", ["1.5"], "object"),
+        ("decimal(10,2)", [Decimal("1.555")], "object"),
+        ("date", ["2026-01-01"], "object"),
+        ("int", [2.5], "float64"),
+        ("int", [2**40], "int64"),
+        ("bigint", [True, None], "object"),
+    ],
+)
+def test_what_is_not_of_the_type_is_refused(kind: str, column: Any, found: str) -> None:
+    with pytest.raises(tm.InvalidInput) as caught:
+        given(kind, column)
+    assert "operator `op`" in caught.value.first_line
+    assert f"column `made` is `{found}`, expected `{kind}`: " in caught.value.first_line
+
+
+def test_a_time_of_day_is_cut_from_what_is_given_for_a_date() -> None:
+    assert given("date", [pd.Timestamp("2026-01-02 03:04:05")]) == [date(2026, 1, 2)]

@@ -1,5 +1,5 @@
-"""Seeds for `make fuzz`: the golden segments, each also without compression, so that changed bytes reach the decoder;
-and one file of the cache on disk.
+"""Seeds for `make fuzz`: the golden segments, each also without compression, so that changed bytes reach the decoder,
+with plain pages and with dictionaries; and one file of the cache on disk.
 
 `python fuzz/seeds.py FOLDER` writes them to `FOLDER/segment` and `FOLDER/kept`.
 """
@@ -20,16 +20,17 @@ FOLDERS = ("segments-1", "segments-1-sealed")
 ROW_GROUPS = b"tidemill.row_groups"
 
 
-def uncompressed(data: bytes) -> bytes:
-    """The same segment with plain pages; the target makes the checksums right."""
+def uncompressed(data: bytes, *, dictionary: bool) -> bytes:
+    """The same segment without compression, with plain pages or with dictionaries; the target makes the checksums
+    right."""
     given = pq.ParquetFile(io.BytesIO(data))
     table, metadata = given.read(), dict(given.metadata.metadata)
     lines = metadata[ROW_GROUPS].decode().splitlines()
     for _ in range(2):  # first to learn how long the row groups are
         out = io.BytesIO()
         writer = pq.ParquetWriter(
-            out, table.schema.remove_metadata(), compression="none", use_dictionary=False, write_statistics=False,
-            store_schema=False,
+            out, table.schema.remove_metadata(), compression="none", use_dictionary=dictionary,
+            write_statistics=False, store_schema=False,
         )  # fmt: skip
         with writer:
             start = 0
@@ -64,10 +65,11 @@ def main(folder: Path) -> None:
     for path in sorted(path for name in FOLDERS for path in (GOLDEN / name).glob("*.parquet")):
         data, name = path.read_bytes(), f"{path.parent.name}-{path.name}"
         (folder / "segment" / name).write_bytes(data)
-        try:
-            (folder / "segment" / f"plain-{name}").write_bytes(uncompressed(data))
-        except (pa.ArrowInvalid, OSError):  # the corrupt ones of them
-            continue
+        for form, dictionary in (("plain", False), ("dictionary", True)):
+            try:
+                (folder / "segment" / f"{form}-{name}").write_bytes(uncompressed(data, dictionary=dictionary))
+            except (pa.ArrowInvalid, OSError):  # the corrupt ones of them
+                continue
 
 
 if __name__ == "__main__":

@@ -78,6 +78,29 @@ def test_whole_arrays() -> None:
     assert len(states) == 1
 
 
+def test_a_row_of_nulls_is_a_state_and_a_null_is_none() -> None:
+    """One by one and by whole arrays: the same is taken, and the same refused."""
+    types = {"n": pa.int64(), "s": pa.string()}
+    nulls = pa.table({name: pa.nulls(2, of) for name, of in types.items()})
+    for state in ("n bigint, s string", "struct<n: bigint, s: string>"):
+        states = tm.StateMap("string", state)
+        states.put("a", (None, None), 5)
+        states.put_many(pa.array(["b", "c"]), nulls, 5)
+        assert {(key, tuple(found)) for key, found, _ in states.get_all()} == {(key, (None, None)) for key in "abc"}
+        assert (states.get("b"), len(states), "c" in states) == (tm.Row(n=None, s=None), 3, True)
+        known = states.get_many(pa.array(["a", "b", "?"])).column("updated_at")
+        assert known.is_valid().to_pylist() == [True, True, False]
+        with pytest.raises(InvalidInput, match="cannot keep None as a state"):
+            states.put("a", None, 5)
+    structs = tm.StateMap("string", "s struct<n: bigint>")
+    of_struct = pa.array([None, {"n": None}], pa.struct([("n", pa.int64())]))
+    structs.put_many(pa.array(["a", "b"]), pa.table({"s": of_struct}), 5)
+    assert (structs.get("a"), structs.get("b")) == (tm.Row(s=None), tm.Row(s=tm.Row(n=None)))
+    structs.put("c", (None,), 5)
+    structs.put("d", ((None,),), 5)
+    assert (structs.get("c"), structs.get("d")) == (structs.get("a"), structs.get("b"))
+
+
 def test_sizes_and_words() -> None:
     states = tm.StateMap("bigint", "bigint")
     assert (states.approx_size, states.delta_chain_length, repr(states)) == (
@@ -107,7 +130,7 @@ def test_sizes_and_words() -> None:
         (lambda s: s.get_many(pa.array(["a"])), r"expected keys of \(key int32\), found \(key string\)"),
         (
             lambda s: s.put_many(pa.array([1], pa.int32()), pa.array([None], pa.int32()), 0),
-            "a state is null in all its columns",
+            "a state is null, which is none",
         ),
         (lambda s: tm.StateMap("int", "int", 0), "delta_chain_threshold is 0, expected at least 1"),
         (lambda s: tm.StateMap("int", "int", True), "delta_chain_threshold is True"),

@@ -6,7 +6,10 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 import tidemill as tm
+from tidemill.errors import CorruptState, InvalidInput
 from tidemill.store import Entry, Store
 
 
@@ -69,3 +72,46 @@ def test_opening_and_committing_ask_for_the_record_and_few_segments_and_do_not_l
     assert len([name for name in watched.read if name.startswith("segments/")]) <= 8
     assert len(watched.listed) <= 4
     assert store.latest == 61
+
+
+def floors_of(store: Store) -> list[str]:
+    return [entry.name for entry in store.list("floors/")]
+
+
+def test_floors_stay_few_however_often_versions_are_let_go() -> None:
+    store, _ = filled(6)
+    for keep in range(5, 0, -1):
+        store.maintain(keep=keep)
+        assert len(floors_of(store._store)) <= 2
+    assert floors_of(store._store) == ["floors/0000000005.json", "floors/0000000006.json"]
+    store.maintain(keep=4)
+    assert floors_of(store._store) == ["floors/0000000005.json", "floors/0000000006.json"]
+    with pytest.raises(InvalidInput, match="versions go from 6 to 6"):
+        store.get(5)
+
+
+def test_who_reads_the_floor_while_others_raise_it_has_one_of_theirs() -> None:
+    store, watched = filled(6)
+    store.maintain(keep=5)
+    other = tm.StateStore(store._store.uri.partition("/stores/")[0], "counts", 0, key="string", state="bigint")
+    keeps = [4, 3, 2]
+
+    def raising(name: str) -> bytes:
+        while name.startswith("floors/") and keeps:
+            other.maintain(keep=keeps.pop(0))
+        return Watched.get(watched, name)
+
+    watched.get = raising  # type: ignore[method-assign]
+    with pytest.raises(InvalidInput, match="version 4 was let go; versions go from 5 to 6"):
+        store.getReadOnly(4)
+    assert [name for name in watched.read if name.startswith("floors/")][:2] == [
+        "floors/0000000002.json", "floors/0000000005.json"
+    ]  # fmt: skip
+
+
+def test_a_floor_that_is_listed_and_cannot_be_had_is_corrupt() -> None:
+    store, watched = filled(3)
+    store.maintain(keep=2)
+    watched.get = lambda name: watched._inner.get(f"gone/{name}")  # type: ignore[method-assign]
+    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, and not there"):
+        store.get(2)

@@ -69,7 +69,6 @@ class _Range:
         self.deadlines: dict[str, int] = {}
         self.aside: list[pa.RecordBatch] = []
         self.aside_rows = 0
-        self.changed = False
 
     def _times(self) -> _Times:
         batch = self.batch
@@ -149,10 +148,7 @@ class _Range:
 
     def _persist(self, operator: str, map_name: str, before: Opened, after: _native.StateMap) -> list[Segment]:
         name = names.segment(operator, map_name, self.batch.plan.branch, self.stem)
-        segments = persist(self.store, self.cache, before, after, self.batch.plan.number, name)
-        # Where deadlines begin may have moved alone: a sweep that did no more needs no commit.
-        self.changed = self.changed or {one.name for one in segments} != {one.name for one in before.segments}
-        return segments
+        return persist(self.store, self.cache, before, after, self.batch.plan.number, name)
 
     def _deadline(self, operator: BoundOperator) -> None:
         segments = [segment for of_map in self.state[operator.name].values() for segment in of_map]
@@ -179,7 +175,6 @@ class _Range:
             next_deadline=self.deadlines,
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
             quarantined_rows=self.aside_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
-            changed=self.changed or any(outputs.values()),
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
         )
         last = self.level == self.batch.levels - 1

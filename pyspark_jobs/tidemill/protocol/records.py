@@ -177,7 +177,6 @@ class Receipt:
     next_deadline: dict[str, int]
     late_rows: int = 0
     quarantined_rows: int = 0
-    changed: bool = False
     event_time: dict[str, dict[str, int]] = field(default_factory=dict)
 
 

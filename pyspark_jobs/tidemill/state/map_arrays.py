@@ -5,11 +5,9 @@ INVARIANT: nothing of it reaches the engine unchecked, because the engine believ
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..schema import checked, conform, normalise, one_batch
@@ -57,13 +55,6 @@ def deadlines_in(deadlines: Any) -> pa.Array:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
-
-
-def has_null_row(rows: pa.RecordBatch) -> bool:
-    """Whether a row is null in all its columns."""
-    if not rows.num_columns:
-        return False
-    return bool(pc.any(functools.reduce(pc.and_, (column.is_null() for column in rows.columns))).as_py())
 
 
 def listed(schema: pa.Schema) -> str:

@@ -19,7 +19,7 @@ from .._native import StateMap as EngineMap
 from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
 from .iterating import rows_in_parts, sliced
-from .map_arrays import deadlines_in, has_null_row, listed, rows_in
+from .map_arrays import deadlines_in, listed, rows_in
 from .map_files import KEY, STATE, columns_of, no_segment, read_file, write_file
 
 _HASHES = (0, 2**64 - 1)
@@ -82,7 +82,10 @@ class StateMap:
         return self._single.get(key)
 
     def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
-        """Sets the state of `key`. Without a deadline the key has none from now on. None as a state is refused."""
+        """Sets the state of `key`. Without a deadline the key has none from now on.
+
+        None as a state is refused; a row is a state even where all its columns are None, as in Spark.
+        """
         self._check_writable()
         deadline = None if deadline_ms is None else _ms(deadline_ms, "deadline_ms")
         self._single.put(key, state, _ms(updated_ms, "updated_ms"), deadline)
@@ -130,6 +133,8 @@ class StateMap:
     def get_many(self, keys: Any) -> pa.Table:
         """A row for each of `keys`, in their order: state columns, `updated_at`, `deadline`; null where there is none.
 
+        A key without a state is one whose `updated_at` is null: a row of nulls is a state too.
+
         `keys`: the key columns as a table, or an array where the key is one column: of pyarrow, or of anything else
         that speaks the Arrow PyCapsule interface (Polars, DuckDB, nanoarrow …). What has the canonical types
         (docs/format.md) is not copied. Broken data (offsets beyond their buffer, text that is not UTF-8) is refused as
@@ -140,11 +145,14 @@ class StateMap:
         return pa.Table.from_batches([rows])
 
     def put_many(self, keys: Any, states: Any, updated_ms: int, deadlines_ms: Any = None) -> None:
-        """Sets the states of all `keys`; of equal keys the last one holds. `deadlines_ms`: int64, may have nulls."""
+        """Sets the states of all `keys`; of equal keys the last one holds. `deadlines_ms`: int64, may have nulls.
+
+        What is a state is what `put` says: a null is refused where states are scalars, a row of nulls is taken.
+        """
         self._check_writable()
         states = rows_in(states, self._state, "states")
-        if has_null_row(states):
-            raise InvalidInput("StateMap.put_many: a state is null in all its columns", hint="remove those keys")
+        if self._unnamed[1] and states.column(0).null_count:
+            raise InvalidInput("StateMap.put_many: a state is null, which is none", hint="remove those keys instead")
         deadlines = None if deadlines_ms is None else deadlines_in(deadlines_ms)
         self._map.put_many(rows_in(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
 

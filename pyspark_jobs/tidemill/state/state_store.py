@@ -106,6 +106,7 @@ class StateStore:
         floor = max(known, newest - keep + 1)
         if known < floor:
             self._store.create(names.store_floor(floor), encode(StoreFloor(floor, now_ms())))
+        store_head.drop_floors(self._store)
         named = {segment.name for version in range(max(floor, 1), newest + 1) for segment in self._segments(version)}
         old = [entry.name for entry in self._store.list("segments/")]
         gone = [name for name in old if name not in named and store_head.number(self._store, name) <= newest]

@@ -13,7 +13,7 @@ from ..errors import CorruptState
 from ..protocol import hint
 from ..protocol.codec import decode
 from ..protocol.records import StoreFloor
-from ..store import Store
+from ..store import ObjectMissing, Store
 
 
 def newest(store: Store) -> int:
@@ -33,13 +33,29 @@ def newest(store: Store) -> int:
 
 def floor(store: Store) -> int:
     """The least version that was not let go."""
-    entries = [entry.name for entry in store.list("floors/")]
-    if not entries:
-        return 0
-    found = decode(StoreFloor, store.get(entries[-1]), entries[-1]).version
-    if found != number(store, entries[-1]):
-        raise CorruptState(f"read `{entries[-1]}` in {store.uri}: it says {found}", hint="restore it from a backup")
-    return found
+    missed = None
+    while entries := _floors(store):
+        greatest = entries[-1]
+        try:
+            found = decode(StoreFloor, store.get(greatest), greatest).version
+        except ObjectMissing as error:  # others were entered since it was listed
+            if greatest == missed:
+                raise CorruptState(f"read `{greatest}` in {store.uri}: it is listed, and not there") from error
+            missed = greatest
+            continue
+        if found != number(store, greatest):
+            raise CorruptState(f"read `{greatest}` in {store.uri}: it says {found}", hint="restore it from a backup")
+        return found
+    return 0
+
+
+def drop_floors(store: Store) -> None:
+    """Drops all floors but the greatest and the one before it.
+
+    INVARIANT: what is dropped lies below two that are durable, so a listing that missed the greatest has the other.
+    """
+    for name in _floors(store)[:-2]:
+        store.delete(name)
 
 
 def note(store: Store, version: int) -> None:
@@ -54,6 +70,10 @@ def number(store: Store, name: str) -> int:
     if not (len(digits) == 10 and digits.isascii() and digits.isdigit()):
         raise CorruptState(f"list {store.uri}: `{name}` is none of its names", hint="move it elsewhere")
     return int(digits)
+
+
+def _floors(store: Store) -> list[str]:
+    return [entry.name for entry in store.list("floors/")]
 
 
 def _last(store: Store, known: int) -> int:

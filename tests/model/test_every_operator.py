@@ -75,9 +75,7 @@ def engine_of(operator):
     """The Rust operator at work for a bound one; None where there is none."""
     handle = operator.open()
     if isinstance(handle, ProcessorTask):
-        known = handle._handle()
-        operator.call(handle.processor, "init", known)
-        return handle._native(known)
+        return handle.begin()
     return handle if isinstance(handle, Operator) else None
 
 

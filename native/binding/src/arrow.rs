@@ -16,6 +16,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::arrow_checks::{check_depth, check_nulls, check_structure};
 use crate::error::invalid;
+use crate::naming::type_name;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -123,7 +124,7 @@ fn is_released(structure: NonNull<*const c_void>, release: usize) -> bool {
 
 fn call<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
     if !object.hasattr(method)? {
-        let found = object.get_type().name()?;
+        let found = type_name(object);
         return Err(invalid(object.py(), &format!("expected an Arrow object (with `{method}`), found `{found}`")));
     }
     object.call_method0(method)

@@ -9,7 +9,7 @@ use pyo3::types::PyIterator;
 use tidemill_core::Error;
 
 use crate::error::{external, invalid};
-use crate::held::repr;
+use crate::naming::{name_of, repr};
 use crate::value::Refused;
 
 /// What is to be done where the calls for a key fail.
@@ -155,7 +155,7 @@ fn passes_untouched(py: Python<'_>, error: &PyErr) -> bool {
 
 /// `ZeroDivisionError: division by zero`: one line.
 fn summary(py: Python<'_>, error: &PyErr) -> String {
-    let name = error.get_type(py).name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
+    let name = name_of(&error.get_type(py));
     let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
     match text.lines().next() {
         Some(line) if !line.is_empty() => format!("{name}: {line}"),

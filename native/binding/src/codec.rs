@@ -12,8 +12,8 @@ use tidemill_core::MapSchema;
 
 use crate::arrow::batch_in;
 use crate::error::invalid;
-use crate::held::repr;
 use crate::map_schema::PyMapSchema;
+use crate::naming::repr;
 use crate::value::{Refused, Shape, Value, Zone};
 
 /// How Python sees the rows of one map. A map keyed by one unnamed column has scalar keys, else tuples; states likewise.

@@ -9,6 +9,7 @@ use pyo3::pyclass::boolean_struct::False;
 use pyo3::{PyClass, ffi};
 
 use crate::error::invalid;
+use crate::naming::repr;
 use crate::value::{Decoder, Refused, Shape, Value, Zone};
 
 /// What is the same for the states of all keys of an operator.
@@ -149,11 +150,6 @@ impl Held {
     fn current(&self, py: Python<'_>) -> PyResult<&Current> {
         self.lent.as_ref().map(|(_, current)| current).ok_or_else(|| ended(py))
     }
-}
-
-/// The `repr` of a key or value, for messages.
-pub(crate) fn repr(object: &Bound<'_, PyAny>) -> String {
-    object.repr().map_or_else(|_| "(its repr raised)".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
 fn ended(py: Python<'_>) -> PyErr {

@@ -14,6 +14,7 @@ mod held;
 mod key_rows;
 pub(crate) mod map;
 pub(crate) mod map_schema;
+mod naming;
 mod operator;
 mod operator_factory;
 mod processor;

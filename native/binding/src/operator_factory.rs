@@ -57,16 +57,16 @@ fn ends(py: Python<'_>, named: &str) -> PyResult<Ends> {
 }
 
 /// (output column, function, input column or None for a count of rows).
-type Declared = (String, String, Option<String>);
+type DeclaredFunction = (String, String, Option<String>);
 
 /// What is computed; by output column what a value is chosen by, and the parameter, for functions that have one.
 fn calls(
-    functions: Vec<Declared>,
+    functions: Vec<DeclaredFunction>,
     by: Option<HashMap<String, String>>,
     parameters: Option<HashMap<String, u32>>,
 ) -> Result<Vec<Call>> {
     let (mut by, parameters) = (by.unwrap_or_default(), parameters.unwrap_or_default());
-    let call = |(output, function, column): Declared| {
+    let call = |(output, function, column): DeclaredFunction| {
         let by = by.remove(&output);
         let function = Function::named(&function, parameters.get(&output).copied())?;
         Ok(Call { output, function, column, by })
@@ -83,7 +83,7 @@ pub(crate) fn sessions(
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
-    functions: Vec<Declared>,
+    functions: Vec<DeclaredFunction>,
     column: String,
     gap_ms: i64,
     place: usize,
@@ -115,7 +115,7 @@ pub(crate) fn aggregate(
     name: &str,
     key: Vec<String>,
     input_schema: &Bound<'_, PyAny>,
-    functions: Vec<Declared>,
+    functions: Vec<DeclaredFunction>,
     window: Option<DeclaredWindow>,
     by: Option<HashMap<String, String>>,
     parameters: Option<HashMap<String, u32>>,

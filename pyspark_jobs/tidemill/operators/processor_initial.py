@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,18 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..schema import checked, normalise
+
+
+@dataclass(frozen=True)
+class InitialColumns:
+    """The initial state, as the engine is told of it: what its map keeps, and what the processor is shown.
+
+    `places`: where each column that is shown lies in the key columns and those that are stored.
+    """
+
+    stored: pa.Schema
+    shown: pa.Schema
+    places: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,12 @@ class InitialRows:
                 raise InvalidInput(f"{what}: initialState has no key column `{name}`, it has {found}")
         names = [name for name in table.column_names if name not in key.names]
         return InitialRows(normalise(table.select(names).schema), tuple(table.column_names), table)
+
+    def columns(self, key: pa.Schema, stored: pa.Schema) -> InitialColumns:
+        """What the engine is told of them; `stored`: the columns of their map beside the key."""
+        given = pa.schema([*key, *self.state])
+        places = [given.get_field_index(name) for name in self.order]
+        return InitialColumns(stored, pa.schema([given.field(place) for place in places]), places)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"state": self.state, "order": self.order, "table": None}

@@ -90,6 +90,17 @@ class Declaration:
         return f"{self.kind} state of {key}{to_ddl(self.value)}{ttl}"
 
 
+@dataclass(frozen=True)
+class Variable:
+    """A variable and its map, as the engine is told of it."""
+
+    map: str
+    sub_key: pa.Schema
+    value: pa.Schema
+    ttl_ms: int | None
+    state: Any
+
+
 class StatefulProcessorHandle:
     """What `init` is given: it makes variables there, and registers, deletes and lists timers of a key in calls.
 
@@ -145,6 +156,11 @@ class StatefulProcessorHandle:
         self._check_in_init("deleteIfExists")
         self.declared.pop(stateName, None)
         self.states.pop(stateName, None)
+
+    def make_known(self) -> None:
+        """Makes the variables that are known, where `init` is not called."""
+        for one in (self._known or {}).values():
+            self.states[one.name] = one.state(self._operator, self._time_zone)
 
     def seal(self) -> None:
         """`init` has returned: no more variables. `InvalidInput` where they are not those that are known."""

@@ -6,16 +6,15 @@ Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySpark
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from ..errors import InvalidInput, TidemillError, summary
+from .. import _native
+from ..errors import InvalidInput
 from ..names import map_name
 from ..schema import to_arrow
 from ..settings import unknown
@@ -25,7 +24,8 @@ from .initial import Initial
 from .pandas_here import check_pandas
 from .processor_initial import InitialRows
 from .processor_task import ProcessorTask
-from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode
+from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode, Variable
+from .user_processor import UserProcessor
 
 TIMERS = MapColumns("timers", pa.schema([]), pa.schema([("expiry_ms", pa.int64())]), pa.schema([]))
 """The last map: the timers of each key. Its key columns are the operator's."""
@@ -148,40 +148,15 @@ class BoundTransformWithState(Defaults):
     def with_variables(self) -> BoundTransformWithState:
         """The same with what `init` declares, called on a copy of the processor."""
         handle = StatefulProcessorHandle(self.name, self.time_mode, self.input.time_zone)
-        processor = self.copied()
-        self.call(processor, "init", handle)
-        self.call(processor, "close")
+        processor = self._user().copied()
+        processor.call("init", handle)
+        processor.call("close")
         declared = tuple(handle.declared.values())
         _check_names(self.name, [one.name for one in declared])
         bound = dataclasses.replace(self, variables=declared)
         for columns in bound.maps:
             columns.engine()
         return bound
-
-    def copied(self) -> Any:
-        """A processor for one task: what it does to itself stays there."""
-        try:
-            return copy.deepcopy(self.processor)
-        except Exception as error:
-            raise InvalidInput(
-                f"operator `{self.name}`: the processor cannot be copied: {type(error).__name__}: {error}",
-                hint="each task works on a copy: make connections, locks and the like in init",
-            ) from error
-
-    def call(self, processor: Any, method: str, *arguments: Any) -> None:
-        """Calls `init` or `close`; what it raises is told with its traceback."""
-        function = getattr(processor, method, None)
-        if function is None:
-            return
-        try:
-            function(*arguments)
-        except TidemillError:
-            raise
-        except (Exception, SystemExit) as error:  # a `sys.exit` must not end the process as if all were well
-            raise InvalidInput(
-                f"method `{method}` of operator `{self.name}` raised `{summary(error)}`\n"
-                + traceback.format_exc().rstrip()
-            ) from error
 
     @property
     def clock(self) -> Clock | None:
@@ -254,7 +229,30 @@ class BoundTransformWithState(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator with a copy of the processor."""
-        return ProcessorTask(self)
+        return ProcessorTask(self._user().copied(), self._handle, self._engine)
+
+    def _user(self) -> UserProcessor:
+        return UserProcessor(self.name, self.processor)
+
+    def _handle(self) -> StatefulProcessorHandle:
+        known = {one.name: one for one in self.variables}
+        return StatefulProcessorHandle(self.name, self.time_mode, self.input.time_zone, known)
+
+    def _engine(self, processor: UserProcessor, handle: StatefulProcessorHandle) -> Any:
+        variables = [
+            Variable(columns.name, columns.sub_key, columns.value, one.ttl_ms, handle.states[one.name])
+            # INVARIANT: the maps begin with those of the variables, in their order.
+            for one, columns in zip(self.variables, self.maps[: len(self.variables)], strict=True)
+        ]
+        given = self.initial_rows
+        return _native.transform_with_state(
+            self,
+            processor=processor.given,
+            variables=variables,
+            timers=handle.timers,
+            initial=None if given is None else given.columns(key_schema(self.input), self.stored_initial),
+            frames=self.frames if self.rows_as == "frames" else None,
+        )
 
 
 def _check_names(operator: str, names: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ use super::visits::{Left, PerKey, each_key, first_chunk};
 use crate::caller::{Place, iterated, unreadable};
 use crate::error::{Raise, invalid};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
+use crate::naming::type_name;
 use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape};
 
@@ -92,7 +93,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
                 let Some(rows) = iterated(&answer)? else {
-                    let why = format!("found a `{}`, expected something to iterate over", answer.get_type().name()?);
+                    let why = format!("found a `{}`, expected something to iterate over", type_name(&answer));
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
                 for row in rows {

@@ -14,7 +14,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidemill_core::Result;
-use tidemill_core::operator::{Answer, Calls, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
+use tidemill_core::operator::{Answer, Cause, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
 use super::at::At;
 use super::complaint::Place;
@@ -100,15 +100,15 @@ impl Processor for PythonProcessor {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Answer> {
         Python::attach(|py| {
             self.begin(py, visit).map_err(external)?;
-            let mut run = Run::new(py, self, visit)?;
-            let done = match visit.calls {
-                Calls::Rows { rows, ends, .. } => run.rows(rows, ends),
-                Calls::Initial { ends, .. } => run.initial(ends),
-                Calls::Timers(fires) => run.timers(fires),
+            let mut calls = Calls::new(py, self, visit)?;
+            let done = match visit.cause {
+                Cause::Rows { rows, ends, .. } => calls.rows(rows, ends),
+                Cause::Initial { ends, .. } => calls.initial(ends),
+                Cause::Timers(fires) => calls.timers(fires),
             };
             self.at.leave();
             done?;
-            run.finish()
+            calls.finish()
         })
     }
 }
@@ -116,16 +116,16 @@ impl Processor for PythonProcessor {
 impl PythonProcessor {
     /// The rows that a visit has; of timers there are none.
     fn source(&self, visit: &Visit<'_>) -> Result<Option<Arc<RowSource>>> {
-        match visit.calls {
-            Calls::Rows { chunks, rows, .. } => {
+        match visit.cause {
+            Cause::Rows { chunks, rows, .. } => {
                 let values = Values::new(&self.operator, &self.row.columns, chunks, rows)?;
                 Ok(Some(RowSource::new(values, &self.row.shape, &self.aware)))
             }
-            Calls::Initial { rows, .. } => {
+            Cause::Initial { rows, .. } => {
                 let values = Values::of_batch(&self.initial.shown(rows)?);
                 Ok(Some(RowSource::new(values, &self.initial.shape, &self.aware)))
             }
-            Calls::Timers(_) => Ok(None),
+            Cause::Timers(_) => Ok(None),
         }
     }
 
@@ -167,7 +167,7 @@ enum Exchange<'py> {
 }
 
 /// The calls of one visit.
-struct Run<'a, 'py> {
+struct Calls<'a, 'py> {
     py: Python<'py>,
     of: &'a PythonProcessor,
     keys: Keys<'a>,
@@ -179,7 +179,7 @@ struct Run<'a, 'py> {
     failed: BTreeMap<u32, String>,
 }
 
-impl<'a, 'py> Run<'a, 'py> {
+impl<'a, 'py> Calls<'a, 'py> {
     fn new(py: Python<'py>, of: &'a PythonProcessor, visit: &Visit<'_>) -> Result<Self> {
         let exchange = match &of.frames {
             Some(kind) => Exchange::Frames(Frames::open(py, kind, &of.operator, &of.row.columns, &of.initial, visit)?),
@@ -190,10 +190,10 @@ impl<'a, 'py> Run<'a, 'py> {
             of,
             keys: Keys::of(&of.key, visit, &of.aware, &of.zone),
             times: Bound::new(py, PyTimerValues::of(visit.pass, of.time_mode)).map_err(external)?,
-            method: match visit.calls {
-                Calls::Rows { .. } => "handleInputRows",
-                Calls::Initial { .. } => "handleInitialState",
-                Calls::Timers(_) => "handleExpiredTimer",
+            method: match visit.cause {
+                Cause::Rows { .. } => "handleInputRows",
+                Cause::Initial { .. } => "handleInitialState",
+                Cause::Timers(_) => "handleExpiredTimer",
             },
             exchange,
             failed: BTreeMap::new(),

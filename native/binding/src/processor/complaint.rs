@@ -5,7 +5,7 @@ use tidemill_core::Error;
 
 use crate::caller::{self, located};
 use crate::error::invalid;
-use crate::held::repr;
+use crate::naming::{repr, type_name};
 use crate::value::Refused;
 
 /// The call that an error arose in.
@@ -40,11 +40,11 @@ impl Place<'_, '_> {
 
     /// The error for what is no iterator of rows.
     pub(super) fn not_rows(&self, found: &Bound<'_, PyAny>) -> Error {
-        let name = found.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
         self.complaint(&format!(
-            "{} gave back `{name}` for key `{}`, expected an iterator of rows\n\
+            "{} gave back `{}` for key `{}`, expected an iterator of rows\n\
              hint: yield each row, or return iter([…])",
             self.described(),
+            type_name(found),
             repr(self.key),
         ))
     }

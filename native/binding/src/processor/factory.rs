@@ -19,12 +19,13 @@ use crate::arrow::schema_in;
 use crate::caller::OnError;
 use crate::error::{Raise, invalid};
 use crate::function::{Input, late_rows};
+use crate::naming::type_name;
 use crate::operator::PyOperator;
 use crate::value::{Shape, Zone};
 
 /// A variable as Python declares it.
 #[derive(FromPyObject)]
-pub(crate) struct Declared<'py> {
+pub(crate) struct DeclaredVariable<'py> {
     map: String,
     sub_key: Bound<'py, PyAny>,
     value: Bound<'py, PyAny>,
@@ -32,7 +33,7 @@ pub(crate) struct Declared<'py> {
     state: Bound<'py, PyAny>,
 }
 
-impl Declared<'_> {
+impl DeclaredVariable<'_> {
     fn map_of(&self) -> PyResult<MapOf> {
         let fields = |schema: &Bound<'_, PyAny>| Ok::<Fields, PyErr>(schema_in(schema)?.fields().clone());
         let (sub_key, value) = (fields(&self.sub_key)?, fields(&self.value)?);
@@ -49,7 +50,7 @@ impl Declared<'_> {
         if let Ok(state) = self.state.cast::<PyMapState>() {
             return Ok(Variable::Map(state.clone().unbind()));
         }
-        let found = self.state.get_type().name()?;
+        let found = type_name(&self.state);
         Err(invalid(self.state.py(), &format!("a variable is a ValueState, ListState or MapState, found `{found}`")))
     }
 }
@@ -96,7 +97,7 @@ pub(crate) fn transform_with_state(
     py: Python<'_>,
     operator: &Bound<'_, PyAny>,
     processor: Py<PyAny>,
-    variables: Vec<Declared<'_>>,
+    variables: Vec<DeclaredVariable<'_>>,
     timers: &Bound<'_, PyTimers>,
     initial: Option<Initial<'_>>,
     frames: Option<Py<PyAny>>,
@@ -107,7 +108,7 @@ pub(crate) fn transform_with_state(
         name: name.clone(),
         key: input.key,
         input: Arc::new(schema_in(&input.schema)?),
-        variables: variables.iter().map(Declared::map_of).collect::<PyResult<_>>()?,
+        variables: variables.iter().map(DeclaredVariable::map_of).collect::<PyResult<_>>()?,
         initial: initial.as_ref().map(Initial::stored).transpose()?,
         time_mode: mode(py, &time_mode)?,
         event_time: input.event_time,
@@ -128,7 +129,7 @@ pub(crate) fn transform_with_state(
         key: KeyKind::new(py, &key)?,
         row: RowKind { shape: Arc::new(Shape::of_arrow(py, row.fields())?), columns: shown },
         initial: Initial::kind(initial.as_ref(), py)?,
-        variables: variables.iter().map(Declared::variable).collect::<PyResult<_>>()?,
+        variables: variables.iter().map(DeclaredVariable::variable).collect::<PyResult<_>>()?,
         timers: timers.clone().unbind(),
         at: at.clone(),
         output: Shape::record(py, output.fields(), None)?,

@@ -9,7 +9,7 @@ use arrow_schema::{Schema, SchemaRef};
 use pyo3::intern;
 use pyo3::prelude::*;
 use tidemill_core::Result;
-use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
+use tidemill_core::operator::{Cause, ProcessorVisit as Visit};
 
 use super::complaint::Place;
 use super::shown::InitialKind;
@@ -40,12 +40,12 @@ impl<'py> Frames<'py> {
         initial: &InitialKind,
         visit: &Visit<'_>,
     ) -> Result<Self> {
-        let rows = match visit.calls {
-            Calls::Rows { chunks, rows, .. } => {
+        let rows = match visit.cause {
+            Cause::Rows { chunks, rows, .. } => {
                 batch(Arc::clone(&kind.row), Values::new(operator, columns, chunks, rows)?.all()?, rows.len())?
             }
-            Calls::Initial { rows, .. } => initial.shown(rows)?,
-            Calls::Timers(_) => RecordBatch::new_empty(Arc::new(Schema::empty())),
+            Cause::Initial { rows, .. } => initial.shown(rows)?,
+            Cause::Timers(_) => RecordBatch::new_empty(Arc::new(Schema::empty())),
         };
         let keys = batch(Arc::clone(&kind.key), visit.keys.columns().to_vec(), visit.keys.len())?;
         let made = || kind.open.bind(py).call1((batch_out(py, &rows)?, batch_out(py, &keys)?));

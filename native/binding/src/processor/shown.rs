@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use tidemill_core::Result;
-use tidemill_core::operator::{Calls, ProcessorVisit as Visit};
+use tidemill_core::operator::{Cause, ProcessorVisit as Visit};
 
 use crate::value::{Decoder, Shape, Zone};
 
@@ -61,9 +61,9 @@ pub(super) struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// Those of `visit`. `aware` and `zone`: of times with rows, and with timers.
     pub(super) fn of(kind: &'a KeyKind, visit: &Visit<'_>, aware: &'a Zone, zone: &'a Zone) -> Self {
-        let (shape, zone) = match visit.calls {
-            Calls::Rows { .. } | Calls::Initial { .. } => (&kind.with_rows, aware),
-            Calls::Timers(_) => (&kind.with_timer, zone),
+        let (shape, zone) = match visit.cause {
+            Cause::Rows { .. } | Cause::Initial { .. } => (&kind.with_rows, aware),
+            Cause::Timers(_) => (&kind.with_timer, zone),
         };
         Self { columns: shape.decoders(visit.keys.columns()), shape, zone }
     }

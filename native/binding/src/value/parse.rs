@@ -14,6 +14,7 @@ use super::decimal::unscaled;
 use super::kind::{Field, Kind};
 use super::record::Record;
 use super::time::{self, Zone};
+use crate::naming::{repr, type_name};
 
 /// A key and a value of a map.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
@@ -269,14 +270,8 @@ fn described(object: &Bound<'_, PyAny>) -> String {
     if object.is_none() {
         return "None".to_owned();
     }
-    let text =
-        object.repr().map_or_else(|_| "(its repr raised)".to_owned(), |text| text.to_string_lossy().into_owned());
+    let text = repr(object);
     let short: String = text.chars().take(LONGEST).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };
     format!("`{}` {short}{dots}", type_name(object))
-}
-
-/// The name of an object's type.
-pub(super) fn type_name(object: &Bound<'_, PyAny>) -> String {
-    object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned())
 }

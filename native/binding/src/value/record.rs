@@ -8,7 +8,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::kind::Field;
 use super::look::Look;
-use super::parse::{Refused, type_name};
+use super::parse::Refused;
+use crate::naming::type_name;
 
 /// Fields with names.
 pub(crate) struct Record {

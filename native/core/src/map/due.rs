@@ -29,6 +29,13 @@ impl StateMap {
         self.rows(&picks)
     }
 
+    /// Takes out the live rows with deadline <= `now_ms`, as removed at `at_ms`; returns them, sorted.
+    pub fn take_due(&mut self, now_ms: i64, at_ms: i64) -> Result<Rows> {
+        let due = self.due(now_ms)?;
+        self.change(&due.removed(at_ms))?;
+        Ok(due)
+    }
+
     /// The least deadline of a live row; `None` if no live row has one.
     ///
     /// Exact: a stale one would make a sweep run for ever. The rows of a run are looked up in newer ones in the order of

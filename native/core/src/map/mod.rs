@@ -27,6 +27,7 @@ use crate::range::KeyRange;
 use crate::run::{self, Pick, SortedRun, Tombstones, gather, newest};
 use crate::schema::MapSchema;
 
+pub(crate) use rows::take_rows;
 pub use rows::{Changes, Found, Rows};
 pub use tiers::merge_count;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, UInt32Array};
+use arrow_select::take::take;
 
 use crate::error::Result;
 use crate::schema::MapSchema;
@@ -24,21 +25,6 @@ pub struct Changes {
     pub deleted: Vec<bool>,
 }
 
-impl Changes {
-    /// Tombstones for all of `keys`, which have no sub-keys; `values` are what they had.
-    #[must_use]
-    pub fn removed(keys: Vec<ArrayRef>, values: Vec<ArrayRef>, rows: usize, now_ms: i64) -> Self {
-        Self {
-            keys,
-            sub_keys: Vec::new(),
-            values,
-            updated_at: vec![now_ms; rows],
-            deadline: vec![None; rows],
-            deleted: vec![true; rows],
-        }
-    }
-}
-
 /// Live rows, sorted by (hash of the key, key bytes, sub-key bytes).
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
@@ -55,6 +41,51 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.updated_at.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.updated_at.is_empty()
+    }
+
+    /// The rows at `places`, in that order.
+    pub fn take(&self, places: &[u32]) -> Result<Self> {
+        Ok(Self {
+            keys: take_rows(&self.keys, places)?,
+            sub_keys: take_rows(&self.sub_keys, places)?,
+            values: take_rows(&self.values, places)?,
+            updated_at: places.iter().map(|&place| self.updated_at[place as usize]).collect(),
+            deadline: places.iter().map(|&place| self.deadline[place as usize]).collect(),
+        })
+    }
+
+    /// What puts them again.
+    #[must_use]
+    pub fn put(self) -> Changes {
+        let deleted = vec![false; self.len()];
+        let Self { keys, sub_keys, values, updated_at, deadline } = self;
+        Changes { keys, sub_keys, values, updated_at, deadline, deleted }
+    }
+
+    /// What removes them: tombstones of `now_ms`.
+    #[must_use]
+    pub fn removed(&self, now_ms: i64) -> Changes {
+        let rows = self.len();
+        Changes {
+            keys: self.keys.clone(),
+            sub_keys: self.sub_keys.clone(),
+            values: self.values.clone(),
+            updated_at: vec![now_ms; rows],
+            deadline: vec![None; rows],
+            deleted: vec![true; rows],
+        }
+    }
+
     /// The rows in [`MapSchema::live_columns`].
     pub fn into_batch(self, schema: &MapSchema) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(self.updated_at.len()));
@@ -65,6 +96,12 @@ impl Rows {
         columns.push(Arc::new(TimestampMillisecondArray::from(self.deadline).with_timezone("UTC")));
         Ok(RecordBatch::try_new_with_options(schema.live_columns(), columns, &options)?)
     }
+}
+
+/// These columns at `places`, in that order.
+pub(crate) fn take_rows(columns: &[ArrayRef], places: &[u32]) -> Result<Vec<ArrayRef>> {
+    let places = UInt32Array::from(places.to_vec());
+    columns.iter().map(|column| Ok(take(column, &places, None)?)).collect()
 }
 
 /// The answer to a look-up: one row for each key asked for, in that order.

@@ -7,16 +7,16 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
 
-use super::aggregates::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::combiner::Combiner;
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
+use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, StateMap};
+use crate::map::StateMap;
 use crate::schema::MapSchema;
 
 /// The name of the map: key → partials.
@@ -166,18 +166,15 @@ impl AggregateOperator {
     /// Forgets the keys that are over, and emits them where that is when they are.
     fn close(&mut self, ends: Ends, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
-        let due = map.due(now_ms)?;
-        let rows = due.updated_at.len();
-        if rows == 0 {
-            return Ok(());
-        }
-        if ends == Ends::Emitted {
+        let due = map.take_due(now_ms, pass.batch_time_ms)?;
+        let rows = due.len();
+        self.metrics.rows_removed += rows as u64;
+        if ends == Ends::Emitted && rows > 0 {
             let mut accumulators = self.aggregates.accumulators(rows)?;
             self.aggregates.merge(&mut accumulators, &due.values, &one_by_one(rows))?;
             self.emit(keys_of(&due.keys, rows)?, &accumulators, out)?;
         }
-        self.metrics.rows_removed += rows as u64;
-        map.change(&Changes::removed(due.keys, due.values, rows, pass.batch_time_ms))
+        Ok(())
     }
 
     /// State first, then the chunks.

@@ -8,8 +8,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
-use super::aggregates::Aggregates;
 use super::groups::Groups;
+use super::partials::Aggregates;
 use crate::error::Result;
 use crate::key::Keys;
 

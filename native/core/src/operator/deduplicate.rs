@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Fields, Schema, SchemaRef};
+use arrow_schema::{Fields, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave;
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
-use super::event_time::{event_time_column, expiry_ms, without_late};
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
-use crate::error::{Error, Result};
+use super::event_time::expiry_ms;
+use super::sent::{Sent, column_names, needed_event_time};
+use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared};
+use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, StateMap};
+use crate::map::StateMap;
 use crate::schema::MapSchema;
 
 /// The name of the map: key → nothing.
@@ -48,18 +49,26 @@ pub struct DeduplicateSpec {
     pub forget: Forget,
 }
 
+impl DeduplicateSpec {
+    /// The event time column; `InvalidInput` where it is no time, or is missing and needed.
+    fn event_time_column(&self) -> Result<Option<InputColumn>> {
+        match &self.event_time {
+            None if self.forget == Forget::Never => Ok(None),
+            name => needed_event_time(&self.name, &self.input, name.as_deref(), "forgets keys by").map(Some),
+        }
+    }
+}
+
 /// Deduplication at work.
 #[derive(Debug)]
 pub struct DeduplicateOperator {
     name: String,
-    sent: Vec<InputColumn>,
+    sent: Sent,
     key_columns: usize,
     /// For each output column its place among those sent.
     places: Vec<usize>,
-    event_time: Option<usize>,
     forget: Forget,
     maps: [MapSchema; 1],
-    prepared: SchemaRef,
     output: SchemaRef,
     metrics: Metrics,
 }
@@ -67,24 +76,15 @@ pub struct DeduplicateOperator {
 impl DeduplicateOperator {
     /// The operator; `InvalidInput` for a column that is not there, and for an event time that is none.
     pub fn new(spec: DeduplicateSpec) -> Result<Self> {
-        let event_time = needed_event_time(&spec)?;
+        let (event_time, all) = (spec.event_time_column()?, column_names(&spec.input));
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
-        let key_columns = key.len();
-        let mut sent = key;
-        for field in spec.input.fields() {
-            if sent.iter().all(|column| column.name != *field.name()) {
-                sent.push(InputColumn::find(&spec.name, &spec.input, field.name())?);
-            }
-        }
-        let place = |name: &str| sent.iter().position(|column| column.name == name);
-        let places: Vec<usize> = spec.input.fields().iter().filter_map(|field| place(field.name())).collect();
-        let event_time = event_time.and_then(|column| place(&column.name));
-        let prepared = Arc::new(Schema::new(sent.iter().map(InputColumn::field).collect::<Fields>()));
-        let output = Arc::new(Schema::new(places.iter().map(|&at| sent[at].field()).collect::<Fields>()));
+        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &all), event_time.as_ref(), LateRows::TakeOut)?;
+        let places = all.iter().map(|name| sent.schema.index_of(name)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let output = Arc::new(sent.schema.project(&places)?);
         let map = map_of(&spec.name, MAP, &key_fields, &Fields::empty())?;
-        let (name, forget, metrics) = (spec.name, spec.forget, Metrics::default());
-        Ok(Self { name, sent, key_columns, places, event_time, forget, maps: [map], prepared, output, metrics })
+        let (name, forget, key_columns, metrics) = (spec.name, spec.forget, key.len(), Metrics::default());
+        Ok(Self { name, sent, key_columns, places, forget, maps: [map], output, metrics })
     }
 
     fn keys(&self, rows: &RecordBatch) -> Result<Keys> {
@@ -93,7 +93,7 @@ impl DeduplicateOperator {
 
     /// Emits the first row of each key that is not known, and remembers those keys.
     fn pass_new(&self, chunks: &[RecordBatch], map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<u64> {
-        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key_columns, chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key_columns, chunks)?)?;
         if groups.is_empty() {
             return Ok(0);
         }
@@ -109,18 +109,12 @@ impl DeduplicateOperator {
             let parts: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.column(at).as_ref()).collect();
             Ok(interleave(&parts, &picks)?)
         };
-        let deadline = match self.event_time {
+        let deadline = match self.sent.event_time {
             None => vec![None; picks.len()],
             Some(at) => self.deadlines(column(at)?.as_ref())?,
         };
         let keys = groups.keys.take(&fresh)?;
-        map.change(&Changes {
-            keys: keys.columns().to_vec(),
-            updated_at: vec![pass.batch_time_ms; picks.len()],
-            deleted: vec![false; picks.len()],
-            deadline,
-            ..Changes::default()
-        })?;
+        map.put(keys.clone(), Vec::new(), pass.batch_time_ms, deadline)?;
         let rows = self.places.iter().map(|&at| column(at)).collect::<Result<_>>()?;
         out.emit(keys, RecordBatch::try_new(self.output.clone(), rows)?)?;
         Ok(picks.len() as u64)
@@ -135,15 +129,6 @@ impl DeduplicateOperator {
             }
         }
     }
-
-    /// Forgets the keys that are due.
-    fn forget_due(map: &mut StateMap, pass: &Pass) -> Result<u64> {
-        let Some(now_ms) = pass.watermark_ms else { return Ok(0) };
-        let due = map.due(now_ms)?;
-        let rows = due.updated_at.len();
-        map.change(&Changes::removed(due.keys, due.values, rows, pass.batch_time_ms))?;
-        Ok(rows as u64)
-    }
 }
 
 impl Operator for DeduplicateOperator {
@@ -156,48 +141,33 @@ impl Operator for DeduplicateOperator {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.prepared.clone()
+        self.sent.schema.clone()
     }
 
     /// Late rows are out; of the rows of a block the first of each key stays.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let columns = InputColumn::all_of(&self.sent, &self.name, rows)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        let sent = RecordBatch::try_new_with_options(self.prepared.clone(), columns, &options)?;
-        let (mut kept, late) = without_late(sent, self.event_time, pass.late_ms)?;
-        self.metrics.rows += kept.num_rows() as u64;
+        let mut prepared = self.sent.prepare(&self.name, rows, pass)?;
+        self.metrics.rows += prepared.rows.num_rows() as u64;
         if combine == Combine::Split {
-            kept = filter_record_batch(&kept, &BooleanArray::new(first_of_each(&self.keys(&kept)?)?, None))?;
+            let firsts = first_of_each(&self.keys(&prepared.rows)?)?;
+            prepared.rows = filter_record_batch(&prepared.rows, &BooleanArray::new(firsts, None))?;
         }
-        Ok(Prepared { rows: kept, late })
+        Ok(prepared)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let map = only_map(&self.name, maps)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += self.pass_new(chunks, map, pass, out)?;
-        self.metrics.rows_removed += Self::forget_due(map, pass)?;
+        if let Some(now_ms) = pass.watermark_ms {
+            self.metrics.rows_removed += map.take_due(now_ms, pass.batch_time_ms)?.len() as u64;
+        }
         Ok(())
     }
 
     fn metrics(&self) -> Metrics {
         self.metrics
     }
-}
-
-/// The event time column; `InvalidInput` where it is no time, or is missing and needed.
-fn needed_event_time(spec: &DeduplicateSpec) -> Result<Option<InputColumn>> {
-    let Some(name) = &spec.event_time else {
-        if spec.forget == Forget::Never {
-            return Ok(None);
-        }
-        return Err(Error::InvalidInput(format!(
-            "operator `{}` forgets keys by event time, its input has no event time column\n\
-             hint: call `.withWatermark(column, delay)` before",
-            spec.name
-        )));
-    };
-    event_time_column(&spec.name, &spec.input, name).map(Some)
 }
 
 /// Which rows are the first of their key.

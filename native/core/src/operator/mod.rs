@@ -4,7 +4,6 @@
 //! stand outside. INVARIANT: what it does depends on the rows and their order, never on how a batch was cut over tasks.
 
 mod aggregate;
-mod aggregates;
 mod columns;
 mod combiner;
 mod deduplicate;
@@ -13,6 +12,7 @@ mod groups;
 mod key_time;
 mod keyed_function;
 mod output;
+mod partials;
 mod processor;
 mod sent;
 mod session;
@@ -26,7 +26,6 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 
 pub use aggregate::{AggregateOperator, AggregateSpec};
-pub use aggregates::Call;
 pub use deduplicate::{DeduplicateOperator, DeduplicateSpec, Forget};
 pub use groups::{Groups, RowAt};
 pub use key_time::KeyTimeSpec;
@@ -34,8 +33,9 @@ pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
 pub use output::{Aside, Output};
+pub use partials::Call;
 pub use processor::{
-    Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
+    Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,
     Written,
 };
 pub use session::{SessionOperator, SessionSpec};

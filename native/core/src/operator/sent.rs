@@ -1,5 +1,5 @@
-//! What operators over a user's function send through the exchange: key columns, then the event time, then the columns
-//! that the function is given, each once. Late rows are taken out on the way.
+//! What operators over whole rows (of a user's function, or deduplicated) send through the exchange: key columns, then
+//! the event time, then the other columns that are needed, each once. Late rows are taken out on the way.
 
 use std::sync::Arc;
 
@@ -20,12 +20,17 @@ pub(super) fn shown_columns(input: &Schema) -> Vec<String> {
     names.filter(|name| !HIDDEN.contains(&name.as_str())).cloned().collect()
 }
 
+/// All columns of an operator's input.
+pub(super) fn column_names(input: &Schema) -> Vec<String> {
+    input.fields().iter().map(|field| field.name().clone()).collect()
+}
+
 /// The event time column `name`, which `what` goes by; `InvalidInput` where there is none, or it is no time.
 pub(super) fn needed_event_time(operator: &str, input: &Schema, name: Option<&str>, what: &str) -> Result<InputColumn> {
     let Some(name) = name else {
         return Err(Error::InvalidInput(format!(
             "operator `{operator}` {what} event time, its input has no event time column\n\
-             hint: call `.withWatermark(column, delay)` before `.groupBy`"
+             hint: call `.withWatermark(column, delay)` before it"
         )));
     };
     event_time_column(operator, input, name)
@@ -42,7 +47,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Key columns, the event time where rows may be late, and what the function is given (`values`).
+    /// Key columns, the event time where rows may be late, and what is needed beside (`values`).
     pub(super) fn new(
         operator: &str,
         input: &Schema,
@@ -62,7 +67,7 @@ impl Sent {
         Ok(Self { columns, event_time, schema, late })
     }
 
-    /// The rows that are sent; none is combined with another.
+    /// The rows that are sent, without late ones; none is combined with another.
     pub(super) fn prepare(&self, operator: &str, rows: &RecordBatch, pass: &Pass) -> Result<Prepared> {
         let columns = InputColumn::all_of(&self.columns, operator, rows)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

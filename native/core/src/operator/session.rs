@@ -13,14 +13,14 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
 
-use super::aggregates::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::columns::{InputColumn, chunk_keys, keys_of, map_in, only_map};
 use super::event_time::{expiry_ms, time_column, times_us};
+use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, Rows, StateMap};
+use crate::map::{Changes, Rows, StateMap, take_rows};
 use crate::schema::MapSchema;
 
 /// The name of the map: key, start → end and partials.
@@ -127,7 +127,7 @@ impl SessionOperator {
     /// The sessions of the state that rows of the pass touch, and those of the rows, made one and put back.
     fn fold(&mut self, groups: &Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<()> {
         let (state, ends) = map.of_keys(&groups.keys)?;
-        let known = state.updated_at.len();
+        let known = state.len();
         let merged = Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known);
         let mut accumulators = self.aggregates.accumulators(merged.sessions.len())?;
         // Of several parts of one session the earlier one comes first; the map has them in the order of bytes.
@@ -136,7 +136,7 @@ impl SessionOperator {
         let starts = if known == 0 { &[] } else { times(&state.sub_keys[0]) };
         parts.sort_by_key(|&(row, of)| (of, starts[row as usize]));
         let (old, numbers): (Vec<u32>, Vec<u32>) = parts.into_iter().unzip();
-        let old_values = taken(&state.values, &old)?;
+        let old_values = take_rows(&state.values, &old)?;
         self.aggregates.merge(&mut accumulators, &old_values[1..], &numbers)?;
         let mut next = known;
         for chunk in chunks {
@@ -151,7 +151,7 @@ impl SessionOperator {
     /// Sessions of the state, in the order of `state`, then those of the chunks.
     fn pieces(&self, state: &Rows, ends: &[usize], groups: &Groups, chunks: &[RecordBatch]) -> Vec<Piece> {
         let rows: usize = chunks.iter().map(RecordBatch::num_rows).sum();
-        let mut pieces = Vec::with_capacity(state.updated_at.len() + rows);
+        let mut pieces = Vec::with_capacity(state.len() + rows);
         let mut row = 0;
         for (group, &end) in (0u32..).zip(ends) {
             let spans = (times(&state.sub_keys[0]), times(&state.values[0]));
@@ -183,10 +183,7 @@ impl SessionOperator {
         };
         let moved: Vec<u32> = old.iter().copied().filter(has_moved).collect();
         self.metrics.rows_removed += moved.len() as u64;
-        map.change(&Changes {
-            sub_keys: taken(&state.sub_keys, &moved)?,
-            ..Changes::removed(taken(&state.keys, &moved)?, taken(&state.values, &moved)?, moved.len(), at_ms)
-        })
+        map.change(&state.take(&moved)?.removed(at_ms))
     }
 
     fn put(
@@ -219,14 +216,13 @@ impl SessionOperator {
     /// Emits the sessions that are over, those of a key by their start, and forgets them.
     fn close(&mut self, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
-        let due = map.due(now_ms)?;
-        let rows = due.updated_at.len();
+        let due = map.take_due(now_ms, pass.batch_time_ms)?;
+        let rows = due.len();
         if rows == 0 {
             return Ok(());
         }
-        let order = by_start(&keys_of(&due.keys, rows)?, times(&due.sub_keys[0]));
-        let keys = keys_of(&taken(&due.keys, &order)?, rows)?;
-        let (starts, values) = (taken(&due.sub_keys, &order)?, taken(&due.values, &order)?);
+        let due = due.take(&by_start(&keys_of(&due.keys, rows)?, times(&due.sub_keys[0])))?;
+        let (keys, starts, values) = (keys_of(&due.keys, rows)?, due.sub_keys, due.values);
         let mut accumulators = self.aggregates.accumulators(rows)?;
         self.aggregates.merge(&mut accumulators, &values[1..], &one_by_one(rows))?;
         let span =
@@ -238,8 +234,7 @@ impl SessionOperator {
         }
         out.emit(keys, RecordBatch::try_new(self.output.clone(), columns)?)?;
         self.metrics.rows_removed += rows as u64;
-        let removed = Changes::removed(due.keys, due.values, rows, pass.batch_time_ms);
-        map.change(&Changes { sub_keys: due.sub_keys, ..removed })
+        Ok(())
     }
 }
 
@@ -311,11 +306,6 @@ fn by_start(keys: &Keys, starts: &[i64]) -> Vec<u32> {
 
 fn times(column: &ArrayRef) -> &[i64] {
     column.as_primitive::<TimestampMicrosecondType>().values()
-}
-
-fn taken(columns: &[ArrayRef], rows: &[u32]) -> Result<Vec<ArrayRef>> {
-    let rows = UInt32Array::from(rows.to_vec());
-    columns.iter().map(|column| Ok(take(column, &rows, None)?)).collect()
 }
 
 fn span_fields(time_type: &DataType) -> Fields {

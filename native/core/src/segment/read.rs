@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use parquet::errors::ParquetError;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::decimals::check_digits;
 use super::footer::{RowGroup, check_seal, parse};
 use super::numbers::numbers;
 use super::pages::{check_footer, check_pages};
@@ -137,6 +138,9 @@ fn rows(
         *column = Some(checked(found, field).map_err(|error| format!("column `{}`: {error}", field.name()))?);
     }
     let columns = columns.into_iter().collect::<Option<Vec<_>>>().ok_or("it has too few columns")?;
+    for (column, field) in columns.iter().zip(schema.fields()) {
+        check_digits(column).map_err(|error| format!("column `{}`: {error}", field.name()))?;
+    }
     RecordBatch::try_new(schema, columns).map_err(|error| error.to_string())
 }
 

@@ -9,6 +9,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::ROW_GROUP_ROWS;
+use super::decimals::check_digits;
 use super::footer::{RowGroup, entries, seal};
 use crate::error::{Error, Result};
 use crate::run::SortedRun;
@@ -25,6 +26,9 @@ pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
 }
 
 fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, ParquetError> {
+    for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
+        check_digits(column).map_err(|error| ParquetError::General(format!("column `{}`: {error}", field.name())))?;
+    }
     let options = ArrowWriterOptions::new().with_properties(properties(batch)?).with_skip_arrow_metadata(true);
     let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
     let mut groups = Vec::new();

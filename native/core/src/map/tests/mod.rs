@@ -114,6 +114,25 @@ fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
 }
 
 #[test]
+fn rows_that_are_taken_when_due_are_gone_and_may_be_put_again() {
+    let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
+    let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
+    let mut map = StateMap::open(schema, &[], KeyRange::ALL).unwrap();
+    map.change(&armed((0..9).map(|key| (key, (key < 6).then_some(key))))).unwrap();
+    let whole = map.copy();
+    let due = map.take_due(3, 70).unwrap();
+    assert_eq!((due.len(), due.is_empty(), map.len(), map.next_deadline()), (4, false, 5, Some(4)));
+    assert!(map.take_due(3, 70).unwrap().is_empty());
+    assert_eq!(map.get(&Keys::new(&due.keys).unwrap()).unwrap().found, [false; 4]);
+    let some = due.take(&[2, 0]).unwrap();
+    assert_eq!(some.deadline, [due.deadline[2], due.deadline[0]]);
+    map.change(&some.put()).unwrap();
+    assert_eq!((map.len(), map.due(3).unwrap().len()), (7, 2));
+    map.change(&due.put()).unwrap();
+    assert_eq!(map.scan().unwrap().deadline, whole.scan().unwrap().deadline);
+}
+
+#[test]
 fn the_next_deadline_is_exact_where_newer_rows_hide_many() {
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());

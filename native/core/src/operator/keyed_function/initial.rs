@@ -3,12 +3,9 @@
 //! A timeout by event time counts from where the watermark stands then, and before the watermark has moved for the
 //! first time there is nothing to count from: such a row waits for that with the deadline `UNARMED_MS`.
 
-use arrow_array::{ArrayRef, UInt32Array};
-use arrow_select::take::take;
-
 use super::{Timeout, after};
 use crate::error::Result;
-use crate::map::{Changes, Rows, StateMap};
+use crate::map::{Rows, StateMap};
 use crate::operator::Pass;
 
 /// The deadline of a state that is armed, and not called, once the watermark has moved. INVARIANT: of no other one
@@ -32,53 +29,27 @@ pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result
     let updated_at = if deadline == Some(UNARMED_MS) { BEFORE_MS } else { pass.batch_time_ms };
     rows.updated_at.fill(updated_at);
     rows.deadline.fill(deadline);
-    map.change(&again(rows))
+    map.change(&rows.put())
 }
 
 /// What is really due of `due`; the rows of an initial state among it that wait for the watermark are armed by it.
 pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) -> Result<Rows> {
     let (Timeout::EventTime(timeout_ms), Some(watermark_ms)) = (timeout, pass.watermark_ms) else { return Ok(due) };
-    let waits = |row: &usize| due.deadline[*row] == Some(UNARMED_MS);
-    let (waiting, rest): (Vec<usize>, Vec<usize>) = (0..due.deadline.len()).partition(waits);
+    let waits = |row: &u32| due.deadline[*row as usize] == Some(UNARMED_MS);
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let (waiting, rest): (Vec<u32>, Vec<u32>) = (0..due.len() as u32).partition(waits);
     if waiting.is_empty() {
         return Ok(due);
     }
-    let mut armed = pick(&due, &waiting)?;
+    let mut armed = due.take(&waiting)?;
     // One that was updated by rows without event time waits too, and keeps the time of its update.
     armed.updated_at.iter_mut().filter(|at| **at == BEFORE_MS).for_each(|at| *at = pass.batch_time_ms);
     armed.deadline.fill(Some(after(watermark_ms, timeout_ms)));
-    map.change(&again(armed))?;
-    pick(&due, &rest)
+    map.change(&armed.put())?;
+    due.take(&rest)
 }
 
 /// A deadline by event time, apart from those that wait: in the first ms of 1970 it is one ms later.
 pub(super) fn apart(deadline_ms: i64) -> i64 {
     if deadline_ms == UNARMED_MS { UNARMED_MS + 1 } else { deadline_ms }
-}
-
-fn again(rows: Rows) -> Changes {
-    let deleted = vec![false; rows.updated_at.len()];
-    Changes {
-        keys: rows.keys,
-        sub_keys: rows.sub_keys,
-        values: rows.values,
-        updated_at: rows.updated_at,
-        deadline: rows.deadline,
-        deleted,
-    }
-}
-
-fn pick(rows: &Rows, places: &[usize]) -> Result<Rows> {
-    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
-    let numbers: UInt32Array = places.iter().map(|&place| place as u32).collect();
-    let take_all = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
-        Ok(columns.iter().map(|column| take(column, &numbers, None)).collect::<std::result::Result<_, _>>()?)
-    };
-    Ok(Rows {
-        keys: take_all(&rows.keys)?,
-        sub_keys: take_all(&rows.sub_keys)?,
-        values: take_all(&rows.values)?,
-        updated_at: places.iter().map(|&place| rows.updated_at[place]).collect(),
-        deadline: places.iter().map(|&place| rows.deadline[place]).collect(),
-    })
 }

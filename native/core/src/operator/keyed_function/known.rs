@@ -3,9 +3,8 @@
 //! Where the function arms deadlines itself, a row of the map may be a deadline without a state: a last column, of
 //! booleans, tells. Elsewhere every row is a state, and the map has no such column.
 
+use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, UInt32Array};
-use arrow_select::take::take;
 
 use super::spec::Timeout;
 use crate::error::Result;
@@ -51,20 +50,13 @@ impl Known {
 
     /// The keys of `rows`, which are all in the map, but for those `excluded`, and what is known of them. Both are
     /// sorted.
-    pub(super) fn of_rows(rows: &Rows, excluded: &Keys, timeout: Timeout) -> Result<(Keys, Self)> {
-        let keys = keys_of(&rows.keys, rows.updated_at.len())?;
+    pub(super) fn of_rows(rows: Rows, excluded: &Keys, timeout: Timeout) -> Result<(Keys, Self)> {
+        let keys = keys_of(&rows.keys, rows.len())?;
         let left = places_without(&keys, excluded);
-        let picks = UInt32Array::from(left.clone());
-        let all = left.len() == keys.len();
-        let values = rows.values.iter().map(|column| if all { Ok(column.clone()) } else { take(column, &picks, None) });
-        let at = |row: &u32| *row as usize;
-        let found = Found {
-            found: vec![true; left.len()],
-            values: values.collect::<std::result::Result<_, _>>()?,
-            updated_at: left.iter().map(|row| rows.updated_at[at(row)]).collect(),
-            deadline: left.iter().map(|row| rows.deadline[at(row)]).collect(),
-        };
-        Ok((if all { keys } else { keys.take(&left)? }, Self::of_found(found, timeout)))
+        let (keys, rows) = if left.len() == keys.len() { (keys, rows) } else { (keys.take(&left)?, rows.take(&left)?) };
+        let Rows { values, updated_at, deadline, .. } = rows;
+        let found = Found { found: vec![true; left.len()], values, updated_at, deadline };
+        Ok((keys, Self::of_found(found, timeout)))
     }
 
     /// Whether a deadline may stand without a state.

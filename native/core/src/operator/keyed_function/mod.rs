@@ -100,7 +100,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
 
     /// Calls the function for the keys that have an initial state and no rows.
     fn call_initial(&mut self, with_rows: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
-        let (keys, known) = Known::of_rows(&map.scan()?, with_rows, self.timeout)?;
+        let (keys, known) = Known::of_rows(map.scan()?, with_rows, self.timeout)?;
         let ends = vec![0; keys.len()];
         let given = Given { keys: &keys, known: &known, chunks: &[], rows: &[], ends: &ends, timing_out: false };
         let returned = self.call(&given, pass)?;
@@ -120,7 +120,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let Some(now_ms) = now_ms else { return Ok(()) };
         let due = map.due(now_ms)?;
         let due = initial::arm(map, due, self.timeout, pass)?;
-        let (keys, known) = Known::of_rows(&due, excluded, self.timeout)?;
+        let (keys, known) = Known::of_rows(due, excluded, self.timeout)?;
         if keys.is_empty() {
             return Ok(());
         }

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::Schema;
-use arrow_select::take::take;
 
 use super::by_key;
 use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, StateMap};
+use crate::map::{StateMap, take_rows};
 use crate::operator::columns::keys_of;
 
 /// The rows of the initial state, key by key, in the order in which they were given.
@@ -25,24 +24,20 @@ pub(super) struct Found {
 /// Takes all rows out of the map; `None`: there are none.
 pub(super) fn taken(map: &mut StateMap, now_ms: i64) -> Result<Option<Found>> {
     let stored = map.scan()?;
-    let count = stored.updated_at.len();
     let [number] = stored.sub_keys.as_slice() else { return Ok(None) };
-    if count == 0 {
+    if stored.is_empty() {
         return Ok(None);
     }
     let numbers = number.as_primitive::<Int64Type>().values().clone();
-    let (keys, of) = by_key(&keys_of(&stored.keys, count)?, &numbers)?;
+    let (keys, of) = by_key(&keys_of(&stored.keys, stored.len())?, &numbers)?;
     #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
-    let mut order: Vec<u32> = (0..count as u32).collect();
+    let mut order: Vec<u32> = (0..stored.len() as u32).collect();
     order.sort_unstable_by_key(|&row| of[row as usize]);
     let ends = (0u32..).take(keys.len()).map(|key| of.partition_point(|one| one.0 <= key)).collect();
-    let picks = UInt32Array::from(order);
-    let columns = stored.keys.iter().chain(&stored.values).map(|column| Ok(take(column, &picks, None)?));
-    let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+    let columns = [take_rows(&stored.keys, &order)?, take_rows(&stored.values, &order)?].concat();
     let schema = map.schema();
     let fields: Vec<_> = schema.key.iter().chain(&schema.value).cloned().collect();
     let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-    let sub_keys = stored.sub_keys.clone();
-    map.change(&Changes { sub_keys, ..Changes::removed(stored.keys, stored.values, count, now_ms) })?;
+    map.change(&stored.removed(now_ms))?;
     Ok(Some(Found { keys, rows, ends }))
 }

@@ -20,7 +20,7 @@ use arrow_schema::{Fields, SchemaRef};
 use arrow_select::take::take;
 
 pub use spec::{ProcessorSpec, TimeMode, Variable};
-pub use visit::{Answer, Calls, Processor, Stored, Visit, Written};
+pub use visit::{Answer, Cause, Processor, Stored, Visit, Written};
 
 use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::expiry_ms;
@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
 use crate::schema::MapSchema;
-use store::{Deadlines, fetch, sweep, write};
+use store::{Deadlines, fetch, write};
 
 /// A processor at work.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl<P: Processor> ProcessorOperator<P> {
         })
     }
 
-    /// Calls the processor for the keys that have rows; returns those whose calls failed.
+    /// Cause the processor for the keys that have rows; returns those whose calls failed.
     fn call_with_rows(
         &mut self,
         groups: &Groups,
@@ -84,7 +84,7 @@ impl<P: Processor> ProcessorOperator<P> {
     ) -> Result<Keys> {
         let (rows, ends) = groups.rows();
         self.metrics.rows += rows.len() as u64;
-        let failed = self.visit(&groups.keys, Calls::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)?;
+        let failed = self.visit(&groups.keys, Cause::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)?;
         for (key, reason) in &failed {
             let start = key.checked_sub(1).map_or(0, |before| ends[before as usize]);
             out.put_aside(&rows[start..ends[*key as usize]], reason.clone());
@@ -103,7 +103,7 @@ impl<P: Processor> ProcessorOperator<P> {
         let due = timers.due(now_ms)?;
         let [expiry] = due.sub_keys.as_slice() else { return Ok(()) };
         let (mut all, mut expiries): (Keys, Int64Array) =
-            (keys_of(&due.keys, due.updated_at.len())?, expiry.as_primitive().clone());
+            (keys_of(&due.keys, due.len())?, expiry.as_primitive().clone());
         if !excluded.is_empty() {
             let left = places_without(&all, excluded);
             expiries = take(&expiries, &UInt32Array::from(left.clone()), None)?.as_primitive().clone();
@@ -114,7 +114,7 @@ impl<P: Processor> ProcessorOperator<P> {
             return Ok(());
         }
         fires.sort_unstable_by_key(|&(key, expiry_ms)| (expiry_ms, key));
-        let failed = self.visit(&keys, Calls::Timers(&fires), maps, pass, out)?;
+        let failed = self.visit(&keys, Cause::Timers(&fires), maps, pass, out)?;
         failed.iter().for_each(|(_, reason)| out.put_aside(&[], reason.clone()));
         let fired = fires.iter().filter(|fire| failed.binary_search_by_key(&fire.0, |one| one.0).is_err());
         self.metrics.timed_out += fired.count() as u64;
@@ -130,8 +130,8 @@ impl<P: Processor> ProcessorOperator<P> {
         out: &mut Output,
     ) -> Result<()> {
         let Some(found) = initial::taken(initial, pass.batch_time_ms)? else { return Ok(()) };
-        let calls = Calls::Initial { rows: &found.rows, ends: &found.ends };
-        match self.visit(&found.keys, calls, maps, pass, out)?.into_iter().next() {
+        let cause = Cause::Initial { rows: &found.rows, ends: &found.ends };
+        match self.visit(&found.keys, cause, maps, pass, out)?.into_iter().next() {
             None => Ok(()),
             Some((_, reason)) => Err(Error::InvalidInput(reason)),
         }
@@ -146,7 +146,7 @@ impl<P: Processor> ProcessorOperator<P> {
     fn visit(
         &mut self,
         keys: &Keys,
-        calls: Calls<'_>,
+        cause: Cause<'_>,
         maps: &mut [StateMap],
         pass: &Pass,
         out: &mut Output,
@@ -155,7 +155,7 @@ impl<P: Processor> ProcessorOperator<P> {
         let expired_ms = |map: usize| self.ttl_ms.get(map).copied().flatten().map(|_| now_ms);
         let stored = maps.iter().enumerate().map(|(number, map)| fetch(map, keys, expired_ms(number)));
         let stored: Vec<Stored> = stored.collect::<Result<_>>()?;
-        let answer = self.processor.call(&Visit { pass, keys, stored: &stored, calls })?;
+        let answer = self.processor.call(&Visit { pass, keys, stored: &stored, cause })?;
         self.check(&answer, pass)?;
         for (number, written) in answer.written.into_iter().enumerate() {
             let deadlines = match self.ttl_ms.get(number) {
@@ -175,7 +175,7 @@ impl<P: Processor> ProcessorOperator<P> {
     /// Takes out what has lived its time.
     fn forget(&mut self, maps: &mut [StateMap], pass: &Pass) -> Result<()> {
         for (map, _) in maps.iter_mut().zip(&self.ttl_ms).filter(|(_, ttl_ms)| ttl_ms.is_some()) {
-            self.metrics.rows_removed += sweep(map, pass.batch_time_ms)?;
+            self.metrics.rows_removed += map.take_due(pass.batch_time_ms, pass.batch_time_ms)?.len() as u64;
         }
         Ok(())
     }

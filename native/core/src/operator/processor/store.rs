@@ -4,14 +4,12 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, UInt64Array};
-use arrow_schema::Fields;
-use arrow_select::take::take;
+use arrow_array::{Array, ArrayRef};
 
 use super::visit::{Stored, Written};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::map::{Changes, Rows, StateMap};
+use crate::map::{Changes, Rows, StateMap, take_rows};
 use crate::run::{Pick, gather};
 
 /// The deadlines of the rows that are put.
@@ -37,14 +35,11 @@ pub(super) fn fetch(map: &StateMap, keys: &Keys, expired_ms: Option<i64>) -> Res
 }
 
 fn without_expired(rows: &Rows, ends: &[usize], now_ms: i64) -> Result<Stored> {
-    let lives = |row: &usize| rows.deadline[*row].is_none_or(|deadline| deadline > now_ms);
-    let left: Vec<u64> = (0..rows.deadline.len()).filter(lives).map(|row| row as u64).collect();
-    let ends = ends.iter().map(|&end| left.partition_point(|&row| row < end as u64)).collect();
-    let picks = UInt64Array::from(left);
-    let taken = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
-        columns.iter().map(|column| Ok(take(column, &picks, None)?)).collect()
-    };
-    Ok(Stored { sub_keys: taken(&rows.sub_keys)?, values: taken(&rows.values)?, ends })
+    let lives = |row: &u32| rows.deadline[*row as usize].is_none_or(|deadline| deadline > now_ms);
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
+    let left: Vec<u32> = (0..rows.len() as u32).filter(lives).collect();
+    let ends = ends.iter().map(|&end| left.partition_point(|&row| (row as usize) < end)).collect();
+    Ok(Stored { sub_keys: take_rows(&rows.sub_keys, &left)?, values: take_rows(&rows.values, &left)?, ends })
 }
 
 /// Writes what became of the rows of one map; returns how many were put and removed.
@@ -64,27 +59,17 @@ pub(super) fn write(
     let key_of = |row: &usize| stored.ends.partition_point(|end| end <= row) as u32;
     let numbers: Vec<u32> = written.removed.iter().map(key_of).chain(written.keys).collect();
     let deadline = deadlines_of(&written.sub_keys, deadlines, put);
+    let gone: Vec<Pick> = written.removed.iter().map(|&row| Pick::new(1, row)).collect();
     let changes = Changes {
         keys: keys.take(&numbers)?.columns().to_vec(),
-        sub_keys: joined(&stored.sub_keys, &written.removed, written.sub_keys)?,
-        values: behind_nulls(&map.schema().value, removed, written.values)?,
+        sub_keys: joined(&stored.sub_keys, &gone, written.sub_keys)?,
+        values: joined(&[], &vec![Pick::NOWHERE; removed], written.values)?,
         updated_at: vec![now_ms; removed + put],
         deadline: std::iter::repeat_n(None, removed).chain(deadline).collect(),
         deleted: (0..removed + put).map(|row| row < removed).collect(),
     };
     map.change(&changes)?;
     Ok((put as u64, removed as u64))
-}
-
-/// Removes all rows that are due by `now_ms`; returns how many.
-pub(super) fn sweep(map: &mut StateMap, now_ms: i64) -> Result<u64> {
-    let due = map.due(now_ms)?;
-    let count = due.updated_at.len();
-    if count > 0 {
-        let changes = Changes { sub_keys: due.sub_keys, ..Changes::removed(due.keys, due.values, count, now_ms) };
-        map.change(&changes)?;
-    }
-    Ok(count as u64)
 }
 
 fn deadlines_of(sub_keys: &[ArrayRef], deadlines: Deadlines, rows: usize) -> Vec<Option<i64>> {
@@ -95,30 +80,17 @@ fn deadlines_of(sub_keys: &[ArrayRef], deadlines: Deadlines, rows: usize) -> Vec
     }
 }
 
-/// The rows `picks` of `stored`, then `put`.
-fn joined(stored: &[ArrayRef], picks: &[usize], put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
-    if picks.is_empty() {
+/// Columns of the rows that go, then of those that are put: of the former what `gone` picks of `stored`.
+fn joined(stored: &[ArrayRef], gone: &[Pick], put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    if gone.is_empty() {
         return Ok(put);
     }
-    let stored_picks = picks.iter().map(|&row| Pick::new(0, row));
-    let join = |(stored, put): (&ArrayRef, ArrayRef)| {
-        let picks: Vec<Pick> = stored_picks.clone().chain((0..put.len()).map(|row| Pick::new(1, row))).collect();
-        gather(put.data_type(), &[stored, &put], &picks)
+    let join = |(column, put): (usize, ArrayRef)| {
+        let picks: Vec<Pick> = gone.iter().copied().chain((0..put.len()).map(|row| Pick::new(0, row))).collect();
+        let sources: Vec<&dyn Array> = std::iter::once(&put).chain(stored.get(column)).map(AsRef::as_ref).collect();
+        gather(put.data_type(), &sources, &picks)
     };
-    stored.iter().zip(put).map(join).collect()
-}
-
-/// As many nulls as rows are removed, then `put`.
-fn behind_nulls(fields: &Fields, removed: usize, put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
-    if removed == 0 {
-        return Ok(put);
-    }
-    let join = |(field, put): (&arrow_schema::FieldRef, ArrayRef)| {
-        let nulls = std::iter::repeat_n(Pick::NOWHERE, removed);
-        let picks: Vec<Pick> = nulls.chain((0..put.len()).map(|row| Pick::new(0, row))).collect();
-        gather(field.data_type(), &[&put], &picks)
-    };
-    fields.iter().zip(put).map(join).collect()
+    put.into_iter().enumerate().map(join).collect()
 }
 
 #[cfg(test)]
@@ -127,19 +99,19 @@ mod tests {
 
     use arrow_array::{Array, Int64Array, ListArray, NullArray};
     use arrow_buffer::OffsetBuffer;
-    use arrow_schema::{DataType, Field};
+    use arrow_schema::Field;
 
     use super::*;
 
     #[test]
     fn stored_rows_come_before_those_that_are_put_and_nulls_where_rows_are_removed() {
         let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
-        let all = joined(&[numbers(vec![1, 2, 3])], &[2, 0], vec![numbers(vec![9])]).unwrap();
+        let gone = [Pick::new(1, 2), Pick::new(1, 0)];
+        let all = joined(&[numbers(vec![1, 2, 3])], &gone, vec![numbers(vec![9])]).unwrap();
         assert_eq!(all[0].as_primitive::<Int64Type>().values(), &[3, 1, 9]);
-        let fields = Fields::from(vec![Field::new("v", DataType::Int64, true)]);
-        let all = behind_nulls(&fields, 2, vec![numbers(vec![9])]).unwrap();
+        let all = joined(&[], &[Pick::NOWHERE; 2], vec![numbers(vec![9])]).unwrap();
         assert_eq!(all[0].as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [None, None, Some(9)]);
-        let all = behind_nulls(&fields, 2, vec![numbers(vec![])]).unwrap();
+        let all = joined(&[], &[Pick::NOWHERE; 2], vec![numbers(vec![])]).unwrap();
         assert_eq!((all[0].len(), all[0].null_count()), (2, 2));
     }
 
@@ -148,7 +120,7 @@ mod tests {
         let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // they take no memory
         let item = Arc::new(Field::new("item", items.data_type().clone(), true));
         let list: ArrayRef = Arc::new(ListArray::new(item, OffsetBuffer::new(vec![0, 1 << 30].into()), items, None));
-        let said = joined(&[Arc::clone(&list)], &[0], vec![list]).unwrap_err().to_string();
+        let said = joined(&[Arc::clone(&list)], &[Pick::new(1, 0)], vec![list]).unwrap_err().to_string();
         assert!(
             said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items"),
             "{said}"

@@ -8,7 +8,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::{Answer, Calls, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit, Written};
+use super::{Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit, Written};
 use crate::operator::{Combine, LateRows, Operator, Output, Pass, PassKind};
 use crate::{KeyRange, Result, StateMap};
 
@@ -19,8 +19,8 @@ struct Elements;
 impl Processor for Elements {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Answer> {
         let (elements, timers) = (&visit.stored[0], &visit.stored[1]);
-        match visit.calls {
-            Calls::Rows { chunks, rows, ends } => {
+        match visit.cause {
+            Cause::Rows { chunks, rows, ends } => {
                 let (mut keys, mut numbers, mut start) = (Vec::new(), Vec::new(), 0);
                 for (key, &end) in (0u32..).zip(ends) {
                     for at in &rows[start..end] {
@@ -38,8 +38,8 @@ impl Processor for Elements {
                 };
                 answer(vec![put(true), put(false)], &[], &[])
             }
-            Calls::Initial { .. } => answer(vec![nothing(true), nothing(false)], &[], &[]),
-            Calls::Timers(fires) => {
+            Cause::Initial { .. } => answer(vec![nothing(true), nothing(false)], &[], &[]),
+            Cause::Timers(fires) => {
                 let expiries = timers.sub_keys[0].as_primitive::<Int64Type>();
                 let removed = |stored: &Stored, limit: usize| -> Vec<usize> {
                     let fired = |&(key, _): &(u32, i64)| stored.rows_of(key as usize).take(limit);

@@ -17,12 +17,12 @@ pub struct Visit<'a> {
     /// What is stored of these keys: one for each variable, then the timers.
     pub stored: &'a [Stored],
     /// Why they are visited.
-    pub calls: Calls<'a>,
+    pub cause: Cause<'a>,
 }
 
 /// Why keys are visited.
 #[derive(Clone, Copy, Debug)]
-pub enum Calls<'a> {
+pub enum Cause<'a> {
     /// Each key has rows: one call a key.
     Rows {
         /// Prepared rows.

@@ -52,7 +52,7 @@ check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	$(PYTEST) -q -m slow $(SLOW)
 	@$(MAKE) --no-print-directory test
 
-fuzz: build ## damaged segments, by libFuzzer: FUZZ=kept for the cache on disk, ARGS for libFuzzer (needs nightly, cargo-fuzz)
+fuzz: build ## damaged segments, by libFuzzer (nightly, cargo-fuzz): FUZZ=kept for the cache on disk, ARGS for libFuzzer
 	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
 	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/found
 	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \
@@ -61,6 +61,7 @@ fuzz: build ## damaged segments, by libFuzzer: FUZZ=kept for the cache on disk, 
 
 pins: ## write requirements/*.txt anew from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml
-	$(PIN) --python-version 3.11 --resolution lowest-direct --group oldest --output-file requirements/oldest.txt pyproject.toml
+	$(PIN) --python-version 3.11 --resolution lowest-direct --group oldest --output-file requirements/oldest.txt \
+		pyproject.toml
 	$(PIN) --output-file requirements/uv.txt requirements/uv.in
 	$(PIN) --output-file tests/servers/requirements-s3.txt tests/servers/requirements-s3.in

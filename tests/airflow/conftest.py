@@ -6,6 +6,7 @@ it is first imported, and the fixture `airflow_home` must come before.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,10 +84,15 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if runs(pid)]
 
 
-def wait_until(done: Callable[[], object], what: str, seconds: float = 60) -> None:
-    """Poll until `done()` holds. The bound only ends a test that hangs; it is no claim about time."""
+def wait_until(
+    done: Callable[[], object], what: str, seconds: float = 300, process: subprocess.Popen[str] | None = None
+) -> None:
+    """Poll until `done()` holds; it never will once `process` has ended. The bound only ends a test that hangs: it is
+    no claim about time."""
     give_up = time.monotonic() + seconds
     while not done():
+        if process is not None and process.poll() is not None and not done():
+            pytest.fail(f"{what}: the process ended with {process.returncode} before: {process.communicate()[0]}")
         if time.monotonic() > give_up:
             pytest.fail(f"{what}: still not so after {seconds:.0f} s")
         time.sleep(0.05)
@@ -103,12 +109,12 @@ def wait_for() -> Callable[[Callable[[], object], str], None]:
 
 
 @pytest.fixture
-def pids(tmp_path: Path) -> Callable[[], list[int]]:
-    """The process ids that the fake command wrote down; waits until it has."""
+def pids(tmp_path: Path) -> Callable[..., list[int]]:
+    """The process ids that the fake command wrote down; waits until it has, or the process that is to call it ended."""
     path = tmp_path / "pids"
 
-    def read() -> list[int]:
-        wait_until(path.exists, "the command writes its process ids")
+    def read(process: subprocess.Popen[str] | None = None) -> list[int]:
+        wait_until(path.exists, "the command writes its process ids", process=process)
         return [int(pid) for pid in path.read_text().split()]
 
     return read

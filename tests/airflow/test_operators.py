@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 Env = Callable[[str], dict[str, str]]
-Pids = Callable[[], list[int]]
+Pids = Callable[..., list[int]]
 Alive = Callable[[list[int]], list[int]]
 
 DAG = """
@@ -181,7 +181,7 @@ def test_cancelled_task_leaves_no_process(
     parse(DAG.format(env=fake_env("stubborn"), more="'retries': 0"))
     arguments = [sys.executable, "-c", TEST_RUN, str(airflow_home / "dags")]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as task:
-        assert alive(pids()) == pids()
+        assert alive(pids(task)) == pids()
         task.terminate()
         output, _ = task.communicate()
     assert alive(pids()) == []

@@ -43,7 +43,7 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
             r.run(engine="local")
             continue
         before = r.context.log.head()
-        refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "new name")  # noqa: B023
+        refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "another name", "--drop keep")  # noqa: B023
         assert r.context.log.head() == before
 
 

@@ -74,7 +74,7 @@ def test_status_says_where_the_pipeline_stands(call):
     }
     assert found["operators"]["by-item"] == {"kind": "aggregate", "key": ["shop", "item"], "keys": 3}
     assert found["operators"]["by-shop"]["keys"] == 2
-    assert found["published_through"] == 0
+    assert found["published_through"] == 1
 
 
 def test_status_for_people_has_a_line_for_each_fact(call):
@@ -85,8 +85,8 @@ def test_status_for_people_has_a_line_for_each_fact(call):
         "pipeline sales",
         "head version 1, a batch",
         "batch time 1970-01-01 00:00:02 UTC",
-        "waiting source 1 files",
-        "published through version 0 when version 1 was committed",
+        "waiting source 1 file",
+        "published through version 1",
     ):
         assert expected in lines
     assert any(line.endswith("by-shop aggregate by shop: 2 keys") for line in lines)

@@ -106,7 +106,7 @@ def test_init_run_and_run_again_end_with_0_0_and_3(call):
     assert "rows set apart: 1 quarantined" in out
     zero, one = err.splitlines()
     assert zero.startswith("version 0: batch, 3 rows, ")
-    assert zero.endswith(" rows/s, 0 late, 0 quarantined, 1 files waiting")
+    assert zero.endswith(" rows/s, 0 late, 0 quarantined, 1 file waiting")
     assert one.startswith("version 1: batch, 2 rows, ")
     assert one.endswith(" rows/s, 0 late, 1 quarantined, 0 files waiting")
     status, out, err = call("run")

@@ -70,7 +70,7 @@ def rows(folder: Path) -> list[list[dict[str, str]]]:
 
 def test_a_stopped_demo_goes_on_where_it_stopped_and_says_so(folder):
     said = [(folder / f"{name}.err").read_text() for name in ("interrupted", "first", "second", "third")]
-    assert "splitting flights into daily files 42 files" in said[0]
+    assert "splitting flights into daily files: 42 files" in said[0]
     assert "starting at version 0: 42 files are waiting" in said[0]
     assert said[0].rstrip().splitlines()[-1].startswith("interrupted: what is committed stays")
     assert "Traceback" not in said[0]

@@ -12,21 +12,12 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.unit.test_disk_cache import KEY, SCHEMA, files, run_of, same
+from tests.unit.test_disk_cache import KEY, SCHEMA, cache, files, run_of, same, small
 from tidemill.state import cache as run_cache
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
 
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cache, "SMALL_BYTES", 0)
-    monkeypatch.setattr(disk_cache, "RESERVED_BYTES", 0)
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> DiskCache:
-    return DiskCache(str(tmp_path / "cache"), 1 << 30)
+__all__ = ["cache", "small"]  # fixtures
 
 
 def flip(path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import tidemill as tm
+from tidemill.cli.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,3 +55,31 @@ def test_links_between_pages_lead_somewhere() -> None:
     ]
     assert lost == []
     assert len(BLOCKS) > 10
+
+
+def blocks_of(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_pipeline_runs_as_the_readme_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (pipeline,) = (block for block in blocks_of("README.md", "python") if block.startswith("# retail.py"))
+    (data,) = (block for block in blocks_of("README.md", "sh") if block.startswith("mkdir"))
+    monkeypatch.chdir(tmp_path)
+    Path("retail.py").write_text(pipeline, "utf-8")
+    subprocess.run(["bash", "-eu", "-c", data], check=True)
+    (commands,) = (block for block in blocks_of("README.md", "sh") if "tidemill init" in block)
+    for line in commands.splitlines():
+        words = line.partition("#")[0].split()[1:]
+        assert main([*words, "--engine", "local"] if words[0] == "run" else words) == 0
+    told = capfd.readouterr().out
+    assert "committed version 0: 3 rows of 1 file in " in told
+    assert re.search(r"17,850 +35\.64 ", told) and re.search(r"12,583 +90 ", told)
+    assert len(list(Path("lake/customer-spend").glob("*.parquet"))) == 1
+
+
+def test_the_sessions_of_the_page_are_what_it_says() -> None:
+    block = blocks_of("docs/operators/transform-with-state.md", "python")[0]
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, block.rpartition("# ")[2], "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -35,6 +36,24 @@ def test_texts_are_read_as_times_key_by_key(tasks: int, swapped: bool) -> None:
     found = dict(given(cells, "timestamp", tasks).batch([("a",), ("b",)]).outputs)
     alone = {key: given(cells, "timestamp", 1).batch([(key,)]).outputs[0][1] for key in cells}
     assert found == alone
+
+
+def test_texts_in_no_form_that_pandas_knows_are_read_without_a_word() -> None:
+    told = pd.Series(["1/2/26", "3/4/26"], dtype=object)
+
+    def two_rows(key: Any, frames: Any, state: Any) -> Any:
+        yield pd.DataFrame({"k": ["a", "a"], "made": told})
+
+    p = tm.Pipeline("texts")
+    p.read(tm.Rows("k string")).groupBy("k").applyInPandasWithState(
+        two_rows, "k string, made timestamp_ntz", "n bigint", "update", "NoTimeout", name="op"
+    )
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        expected = [time.to_pydatetime() for time in pd.to_datetime(told)]
+        assert [str(one.message)[:22] for one in found] == ["Could not infer format"]
+        assert [row[1] for row in Tester(p).batch([("a",)]).outputs] == expected
+        assert [one for one in found[1:] if "infer" in str(one.message)] == []
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemill.errors import CorruptState
+import tidemill as tm
+from tidemill.cli import render
+from tidemill.cli.status import status_of
+from tidemill.driver.publish import published_through
+from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.records import OutputFile, digest
 from tidemill.sinks.contract import Published
 from tidemill.sinks.publish import public_name, publish_files
@@ -107,3 +111,54 @@ def test_objects_that_are_no_files_are_copied_by_their_store(tmp_path: Path) -> 
     store.put(FILES[1].name, b"another")
     assert publish_files(store, sink, FILES, WHOSE) == 2
     assert sink.get(NAMES[0]) == b"another"
+
+
+def orders(root: Path) -> tm.Repository:
+    """A pipeline with relative folders."""
+    p = tm.Pipeline("orders")
+    rows = p.read(tm.Files("in", format="csv", schema="k string", maxFilesPerTrigger=1))
+    rows.groupBy("k").agg(n=tm.count(), name="n").write(tm.Json("out"))
+    return tm.open(p, root=str(root))
+
+
+def test_a_relative_folder_that_is_not_here_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sources and sinks of a run in another folder than the one before: refused, and warned of."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        (folder / "in").mkdir(parents=True)
+    (here / "in" / "a.csv").write_text("x\n")
+    r = orders(tmp_path / "root")
+    monkeypatch.chdir(here)
+    r.init()
+    assert [one.version for one in r.run(engine="local")] == [0]
+    (here / "in" / "b.csv").write_text("y\n")
+    assert [one.version for one in r.run(engine="local")] == [1]
+    assert caplog.messages == []
+    monkeypatch.chdir(there)
+    assert [one.version for one in r.run(engine="local")] == []
+    assert caplog.messages == [
+        f"sink `n`: version 0 was published in `out`, and there is no such folder in {there}, where this process runs "
+        "and relative paths begin: what follows is published here; give an absolute path"
+    ]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="list source `source` at `in`: no such folder") as raised:
+        r.run(engine="local")
+    assert raised.value.hint == f"a relative path begins in the folder that the process runs in, which is {tmp_path}"
+
+
+def test_what_is_published_is_asked_of_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = orders(tmp_path / "root")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    r.init()
+    assert published_through(r.context, r.head) == -1
+    for version, name in enumerate("ab"):
+        (tmp_path / "in" / f"{name}.csv").write_text("x\n")
+        r.run(engine="local")
+        assert published_through(r.context, r.head) == version
+    (last,) = (tmp_path / "out").glob("*0000000001*")
+    last.unlink()  # as if the run had died before it published
+    assert published_through(r.context, r.head) == 0
+    assert "through version 0; the next run publishes the rest" in str(render._status_rows(status_of(r)))

@@ -261,10 +261,27 @@ def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "b,a\n1,x\n")
     with pytest.raises(InvalidInput) as caught:
         blocks(csv_source(tmp_path, "a int, b string", header=True))
-    assert caught.value.first_line == (
+    assert str(caught.value).splitlines() == [
         "read file `a.csv` of source `source`, line 1: the header names `b`, `a`, expected `a`, `b`: "
-        "the same names in another order, so declare the schema in that of the file"
-    )
+        "the same in another order",
+        'hint: declare the columns in the order that they have in the file: schema="b string, a int"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("a,c,d", "the file lacks `b` and has `c`, `d`, against the schema: declare the columns that the files have"),
+        ("a", "the file lacks `b`, against the schema: declare"),
+        ("a,b,c", "the file has `c`, against the schema: declare"),
+        ("a,b,b", "correct the file and run `tidemill replan`"),
+    ],
+)
+def test_a_header_with_other_names_is_told_by_what_differs(tmp_path: Path, header: str, hint: str) -> None:
+    file(tmp_path, "a.csv", f"{header}\n")
+    with pytest.raises(InvalidInput, match=r"line 1: the header names .*, expected `a`, `b`") as caught:
+        blocks(csv_source(tmp_path, "a int, b string", header=True))
+    assert caught.value.hint is not None and caught.value.hint.startswith(hint)
 
 
 def test_a_file_with_another_header_is_one_reject_where_the_mode_is_permissive(tmp_path: Path) -> None:

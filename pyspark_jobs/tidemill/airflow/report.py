@@ -34,18 +34,23 @@ def ranges(versions: Sequence[int]) -> str:
 def progress(event: Event) -> str:
     """One batch in one line: version, rows, rows a second, then what was late or quarantined, if anything was."""
     parts = [f"version {event.get('version', '?')}"]
-    parts.append("a sweep" if event.get("kind") == "sweep" else f"{event.get('numInputRows', 0):,} rows")
+    parts.append("a sweep" if event.get("kind") == "sweep" else _counted(event.get("numInputRows", 0), "row"))
     rate = event.get("processedRowsPerSecond")
     if rate:
         parts.append(f"{rate:,.0f} rows/s")
     for key, words in (
         ("late_rows", "late"),
         ("quarantined_rows", "quarantined"),
-        ("numFilesOutstanding", "files waiting"),
     ):
         if event.get(key):
             parts.append(f"{event[key]:,} {words}")
+    if event.get("numFilesOutstanding"):
+        parts.append(f"{_counted(event['numFilesOutstanding'], 'file')} waiting")
     return "committed " + ", ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def summary(result: Event, earlier: Sequence[int]) -> list[str]:

@@ -16,7 +16,7 @@ import click
 
 from .exits import Exit
 from .options import engine_option, pairs
-from .output import Output, output_options, result_file_option
+from .output import Output, count_of, output_options, result_file_option
 from .progress import counted, watched
 from .run import result_fields
 
@@ -93,10 +93,14 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
 
 def _standing(head: int | None, files: int) -> str:
     if head is None:
-        return f"starting at version 0: {files:,} files are waiting"
+        return f"starting at version 0: {_waiting(files)}"
     if files:
-        return f"continuing at version {head + 1}: {files:,} files are waiting"
+        return f"continuing at version {head + 1}: {_waiting(files)}"
     return f"finished before: version {head} has taken every file"
+
+
+def _waiting(files: int) -> str:
+    return f"{count_of(files, 'file')} {'is' if files == 1 else 'are'} waiting"
 
 
 def _start_spark(conf: Mapping[str, str]) -> float:
@@ -133,8 +137,9 @@ def _throughput(ran: Ran) -> list[str]:
         return ["Nothing was left to do; the tables above are read from the repository."]
     rows = sum(one.numInputRows for one in done)
     start = "" if ran.session_s is None else f", after {ran.session_s:.1f} s for Spark to start"
+    batches = "1 batch" if len(done) == 1 else f"{len(done):,} batches"
     return [
-        f"{rows:,} rows in {len(done):,} batches, {ran.seconds:.1f} s{start}: "
+        f"{count_of(rows, 'row')} in {batches}, {ran.seconds:.1f} s{start}: "
         f"{rows / ran.seconds:,.0f} rows/s, {ran.seconds / len(done) * 1000:,.0f} ms a batch"
     ]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .output import Output
+from .output import Output, count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,9 +42,9 @@ def watched(out: Output, doing: str) -> Iterator[OnBatch]:
 def line(progress: BatchProgress) -> str:
     """One batch in one line: version, kind, rows, rows/s, late, quarantined, files waiting."""
     return (
-        f"version {progress.version}: {progress.kind}, {progress.numInputRows:,} rows, "
+        f"version {progress.version}: {progress.kind}, {count_of(progress.numInputRows, 'row')}, "
         f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
-        f"{progress.quarantined_rows:,} quarantined, {progress.numFilesOutstanding:,} files waiting"
+        f"{progress.quarantined_rows:,} quarantined, {count_of(progress.numFilesOutstanding, 'file')} waiting"
     )
 
 
@@ -74,7 +74,7 @@ class Bar:
         self._rows += progress.numInputRows
         self._late += progress.late_rows
         self._quarantined += progress.quarantined_rows
-        words = [f"{self._rows:,} rows", f"{progress.processedRowsPerSecond:,.0f} rows/s"]
+        words = [count_of(self._rows, "row"), f"{progress.processedRowsPerSecond:,.0f} rows/s"]
         words += [f"{n:,} {word}" for n, word in ((self._late, "late"), (self._quarantined, "quarantined")) if n]
         self._progress.update(
             self._task,
@@ -89,7 +89,7 @@ class Bar:
 def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
     """What to call for each of `total` pieces of work, while a bar is shown on a terminal, or one line elsewhere."""
     if not sys.stderr.isatty():
-        click.echo(f"{what} {total:,} {unit}", err=True)
+        click.echo(f"{what}: {total:,} {unit}", err=True)
         yield lambda: None
         return
     from rich.console import Console

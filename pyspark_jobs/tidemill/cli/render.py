@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .output import count_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -81,16 +83,17 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     rows += _each(
         "operator",
         {
-            name: f"{found['kind']} by {', '.join(found['key'])}: {found['keys']:,} keys"
+            name: f"{found['kind']} by {', '.join(found['key'])}: {count_of(found['keys'], 'key')}"
             for name, found in status.operators.items()
         },
     )
-    rows += _each("waiting", {name: f"{count:,} files" for name, count in status.waiting_files.items()})
+    rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
-    if status.head >= 0:
-        through = "nothing" if status.published_through < 0 else f"version {status.published_through}"
-        rows.append(("published", f"through {through} when version {status.head} was committed"))
+    if status.head >= 0 and status.branch == "main":
+        through = "nothing" if status.published_through < 0 else f"through version {status.published_through}"
+        behind = status.published_through < status.head
+        rows.append(("published", f"{through}; the next run publishes the rest" if behind else through))
     return rows
 
 

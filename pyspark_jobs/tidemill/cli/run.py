@@ -9,7 +9,7 @@ import click
 
 from .exits import Exit
 from .options import Drive, Target, drain_options, drive_options, target_options
-from .output import Output, committed, output_options, result_file_option
+from .output import Output, committed, count_of, output_options, result_file_option
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
     if done.progress:
         rows, files = (sum(getattr(p, name) for p in done.progress) for name in ("numInputRows", "input_files"))
         lines.append(
-            f"{committed(done.versions)}: {rows:,} rows of {files:,} files in {seconds:.1f} s"
-            f"; {done.progress[-1].numFilesOutstanding:,} files waiting"
+            f"{committed(done.versions)}: {count_of(rows, 'row')} of {count_of(files, 'file')} in {seconds:.1f} s"
+            f"; {count_of(done.progress[-1].numFilesOutstanding, 'file')} waiting"
         )
         aside = [
             f"{count:,} {word}"

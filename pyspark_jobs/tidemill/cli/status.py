@@ -35,7 +35,7 @@ class Status:
     next_deadline: dict[str, str]
     """By clock: the first time at which something is due."""
     published_through: int
-    """Every version up to this one had been published when the head was committed."""
+    """Every version up to this one is published now; −1: none is."""
     last_batch: dict[str, int]
     problem: str | None
     """Why the next batch cannot be planned, where it cannot; then nothing counts as waiting."""
@@ -43,6 +43,7 @@ class Status:
 
 def status_of(repository: Repository) -> Status:
     """The status of a repository; `InvalidInput` where there is none."""
+    from ..driver.publish import published_through
     from ..protocol.progress import iso
 
     context = repository.context
@@ -69,7 +70,7 @@ def status_of(repository: Repository) -> Status:
         waiting_files={name: len(files) for name, files in seen.files.items()},
         waiting_bytes=sum(file.size for file in seen.all),
         next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
-        published_through=-1 if head is None else head.published_through,
+        published_through=published_through(context, head),
         last_batch={}
         if head is None
         else {

@@ -143,7 +143,10 @@ class Context:
 
 def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
     """`InvalidInput` that names the first difference between an operator's state and its code."""
-    mend = "make it what it was, or give the operator a new name: it then begins anew"
+    mend = (
+        "make it what it was; or, to begin anew, give it another name and say that this state ends: "
+        f"r.init(drop=[{name!r}]) or tidemill init --drop {name}"
+    )
     if recorded["kind"] != found["kind"]:
         raise InvalidInput(
             f"operator `{name}` has state of a `{recorded['kind']}`, this code declares a `{found['kind']}`", hint=mend

@@ -19,7 +19,7 @@ from ..store.probe import probe
 from . import plan as planning
 from .context import Context
 from .execute import execute
-from .publish import MAIN, publish, repair
+from .publish import MAIN, publish, repair, warn_of_other_places
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -87,6 +87,7 @@ class Drain:
         context.initialised()
         head = context.log.head()
         context.check_operators(head)
+        warn_of_other_places(context, head)
         self.done.published.extend(repair(context, head))
         return head
 

@@ -6,27 +6,65 @@ than `main` do not publish.
 
 from __future__ import annotations
 
-from ..protocol.records import Commit
+import logging
+import os
+from collections.abc import Iterator, Sequence
+
+from ..protocol.records import Commit, OutputFile
 from ..sinks import recorded
-from ..sinks.contract import Published
+from ..sinks.contract import Published, Sink
+from ..store import is_relative
 from .context import Context
 
+LOG = logging.getLogger("tidemill")
 MAIN = "main"
 
 
 def publish(context: Context, commit: Commit) -> int:
     """Makes one version visible, where this code's sinks say, or, for one that it no longer has, where the commit does;
     how many files were not there yet."""
-    copied = 0
-    if context.branch != MAIN:
-        return copied
-    for name in commit.sinks if commit.kind != "void" else ():
+    options = context.storage_options.get("sink")
+    return sum(sink.publish(context.store, files, whose, options) for sink, files, whose in _of(context, commit))
+
+
+def published_through(context: Context, head: Commit | None) -> int:
+    """The last version up to which all are published now; −1: none. Asks the sinks about what `head` leaves open."""
+    if head is None or context.branch != MAIN:
+        return -1
+    options = context.storage_options.get("sink")
+    for commit in context.log.commits(head.published_through + 1):
+        if not all(
+            sink.is_published(context.store, files, whose, options) for sink, files, whose in _of(context, commit)
+        ):
+            return commit.version - 1
+    return head.version
+
+
+def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[OutputFile], Published]]:
+    """The sinks that a version is for, and its files."""
+    if context.branch != MAIN or commit.kind == "void":
+        return
+    for name in commit.sinks:
         files, output = commit.outputs.get(name, []), context.job.outputs.get(name)
         sink = output.sink if output is not None else recorded(commit.sinks[name], name)
         if sink is not None and (files or sink.every_batch):
-            whose = Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
-            copied += sink.publish(context.store, files, whose, context.storage_options.get("sink"))
-    return copied
+            yield sink, files, Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
+
+
+def warn_of_other_places(context: Context, head: Commit | None) -> None:
+    """Warns of a sink whose relative folder is not here, though a version was published there: it lies elsewhere."""
+    if head is None or context.branch != MAIN or head.published_through < 0:
+        return
+    for name, output in context.job.outputs.items():
+        path = "" if output.sink is None else output.sink.path
+        if not is_relative(path) or os.path.exists(path):
+            continue
+        if context.log.commit(head.published_through).outputs.get(name):
+            LOG.warning(
+                "sink `%s`: version %d was published in `%s`, and there is no such folder in %s, where this process "
+                "runs and relative paths begin: what follows is published here; give an absolute path",
+                name, head.published_through, path, os.getcwd(),
+            )  # fmt: skip
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:

@@ -7,6 +7,7 @@ gives a frame of that key alone: an int column with a null in it is a float colu
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -235,7 +236,9 @@ class _Given:
 
     def _converted(self, kind: pa.DataType, piece: Any) -> pa.Array:
         if pa.types.is_timestamp(kind) and piece.dtype == object:
-            return self._times(kind, pandas.to_datetime(pandas.Series(piece)))
+            with warnings.catch_warnings():  # that texts are read one by one, where no form fits all
+                warnings.filterwarnings("ignore", "Could not infer format", UserWarning)
+                return self._times(kind, pandas.to_datetime(pandas.Series(piece)))
         try:
             return self._by_value(kind, piece)
         except pa.ArrowInvalid:  # of an ArrowTypeError PySpark makes nothing either

@@ -70,3 +70,6 @@ class Sink(Protocol):
 
         Idempotent, and called in the order of versions. CRASH: what is visible then is a prefix; it is called again.
         """
+
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+        """Whether `publish` would find nothing to do. Writes nothing."""

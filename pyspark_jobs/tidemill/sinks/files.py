@@ -20,7 +20,7 @@ from ..store import Store, folder_store
 from . import json_text
 from .contract import Encoded, Options, Published
 from .partitions import folder_values, parts, with_folders
-from .publish import publish_files
+from .publish import are_published, publish_files
 
 
 class Parquet:
@@ -79,6 +79,11 @@ class Parquet:
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
         """Copies the files that are not there yet into the folder."""
         return publish_files(store, folder_store(self.path, options), files, whose)
+
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+        """Whether all files are in the folder."""
+        del store
+        return are_published(folder_store(self.path, options), files, whose)
 
     def _bytes(self, rows: pa.Table) -> bytes:
         """Chunks are put together first: where they end must not show in the file."""

@@ -66,6 +66,11 @@ class ForeachBatch(Parquet):
         store.put(called, json.dumps({"version": whose.version}).encode())
         return 1
 
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+        """Whether it is recorded that the function has been called."""
+        del files, options
+        return self.function is None or store.stat(names.called(whose.sink, whose.version)) is not None
+
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
 

@@ -25,6 +25,11 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
     return copied
 
 
+def are_published(folder: Store, files: Sequence[OutputFile], whose: Published) -> bool:
+    """Whether all of a version's files are there."""
+    return all(folder.stat(public_name(whose, part, file)) is not None for part, file in enumerate(files))
+
+
 def public_name(whose: Published, part: int, file: OutputFile) -> str:
     """The name that plain readers see: the same for the same file, and no other repository's."""
     name = f"{whose.pipeline}.{whose.sink}-{whose.version:010d}-{part:05d}-{whose.uuid[:8]}"

@@ -55,7 +55,7 @@ def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
     try:
         yield from decoded
     except Unreadable as end:
-        yield Decoded(None, [Reject(end.line, None, end.reason, None)])
+        yield Decoded(None, [Reject(end.line, None, end.reason, None, end.hint)])
 
 
 def _taken(rejects: list[Reject], reading: Reading) -> pa.Table | None:

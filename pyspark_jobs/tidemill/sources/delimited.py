@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import literal, quoted, type_ddl
+from ..schema import literal, quoted, to_ddl, type_ddl
 from ..schema.arrow import conform, listed
 from . import duck
 from .contract import ROW
@@ -284,16 +284,31 @@ def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
     )
     found = next(reader, [])
     if found != schema.names:
-        same = sorted(found) == sorted(schema.names)
-        raise Unreadable(
-            f"the header names {listed(found)}, expected {listed(schema.names)}"
-            + (": the same names in another order, so declare the schema in that of the file" if same else ""),
-            line=1,
-        )
+        raise _other_header(found, schema)
     position = 0
     for _ in range(reader.line_num):
         position = data.find(b"\n", position) + 1 or len(data)
     return position
+
+
+def _other_header(found: list[str], schema: pa.Schema) -> Unreadable:
+    """Says how the header of a file differs from the schema, and what to write where it has the same columns."""
+    reason = f"the header names {listed(found)}, expected {listed(schema.names)}"
+    if sorted(found) == sorted(schema.names):
+        declared = to_ddl(pa.schema([schema.field(name) for name in found]))
+        hint = f'declare the columns in the order that they have in the file: schema="{declared}"'
+        return Unreadable(f"{reason}: the same in another order", 1, hint)
+    words = (("lacks", [name for name in schema.names if name not in found]),
+             ("has", [name for name in found if name not in schema.names]))  # fmt: skip
+    differs = " and ".join(f"{verb} {listed(names)}" for verb, names in words if names)
+    if not differs:
+        return Unreadable(reason, 1)
+    return Unreadable(
+        reason,
+        1,
+        f"the file {differs}, against the schema: declare the columns that the files have, all in their order, "
+        'and choose among them with .select(); mode="PERMISSIVE" puts a file with another header to quarantine',
+    )
 
 
 def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions, rejects: str) -> str:

@@ -20,12 +20,13 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class Reject:
-    """One record that could not be read, or a whole file (`line` None)."""
+    """One record that could not be read, or a whole file (`line` None). `hint`: what to do about it in particular."""
 
     line: int | None
     column: str | None
     reason: str
     text: str | None
+    hint: str | None = None
 
 
 def tabled(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
@@ -51,6 +52,7 @@ def error(reject: Reject, source: str, file: str) -> InvalidInput:
         text = text[:_SHOWN] + "…"
     return InvalidInput(
         f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
-        hint=f'correct the file and run `tidemill replan`, or read with mode="{PERMISSIVE}": '
+        hint=reject.hint
+        or f'correct the file and run `tidemill replan`, or read with mode="{PERMISSIVE}": '
         "what cannot be read goes to quarantine",
     )

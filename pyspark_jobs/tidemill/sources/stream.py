@@ -137,12 +137,16 @@ LINES = Quoting("", "", "")
 
 
 class Unreadable(Exception):
-    """A file, from `line` on where that is known, is not what its format says. Becomes a reject or an error."""
+    """A file, from `line` on where that is known, is not what its format says. Becomes a reject or an error.
 
-    def __init__(self, reason: str, line: int | None = None) -> None:
+    `hint`: what to do where it is an error, if there is more to say than what goes for all.
+    """
+
+    def __init__(self, reason: str, line: int | None = None, hint: str | None = None) -> None:
         super().__init__(reason, line)
         self.reason = reason
         self.line = line
+        self.hint = hint
 
 
 def is_damage(error: Exception) -> bool:

@@ -60,6 +60,11 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
     return open_store(path, s3_options if separator and scheme in _S3 else None)
 
 
+def is_relative(path: str) -> bool:
+    """Whether a folder that a user names begins in the one that the process runs in."""
+    return bool(path) and "://" not in path and not os.path.isabs(path)
+
+
 def _local(uri: str, path: str) -> LocalStore:
     host, slash, _ = path.partition("/")
     if slash and host == "localhost":

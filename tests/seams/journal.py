@@ -24,14 +24,18 @@ class Journal(Json):
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
         """Appends unless the version is there."""
-        last = Path(self.path + ".version")
-        if last.exists() and json.loads(last.read_text()) >= whose.version:
+        if self.is_published(store, files, whose, options):
             return 0
         with open(self.path, "ab") as journal:
             for file in files:
                 journal.write(store.get(file.name))
-        last.write_text(json.dumps(whose.version))
+        Path(self.path + ".version").write_text(json.dumps(whose.version))
         return len(files)
+
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+        """Whether the version is there."""
+        last = Path(self.path + ".version")
+        return last.exists() and json.loads(last.read_text()) >= whose.version
 
 
 def rows(path: Path) -> pa.Table:

@@ -136,6 +136,11 @@ def test_a_relative_folder_that_is_not_here_is_told_of(
     (here / "in" / "b.csv").write_text("y\n")
     assert [one.version for one in r.run(engine="local")] == [1]
     assert caplog.messages == []
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="list source `source` at `in`: no such folder"):
+        r.run(engine="local")
+    assert not (tmp_path / "out").exists()  # though version 1 may have to be published: not here
+    caplog.clear()
     monkeypatch.chdir(there)
     assert [one.version for one in r.run(engine="local")] == []
     assert caplog.messages == [

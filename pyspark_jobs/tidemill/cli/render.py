@@ -78,7 +78,12 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     rows.append(("head", "no batch yet (version −1)" if status.head < 0 else f"version {status.head}, a {status.kind}"))
     if status.batch_time and status.committed:
         rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
-        rows.append(("last batch", ", ".join(f"{count:,} {name}" for name, count in status.last_batch.items())))
+        last = status.last_batch
+        words = [
+            count_of(last["rows"], "row"),
+            *(f"{last[word]:,} {word}" for word in ("applied", "late", "quarantined")),
+        ]
+        rows.append(("last batch", ", ".join([*words, count_of(last["files"], "file")])))
     rows += _each("watermark", {name: _readable(time) for name, time in status.watermarks.items()})
     rows += _each(
         "operator",

@@ -19,7 +19,7 @@ from ..store.probe import probe
 from . import plan as planning
 from .context import Context
 from .execute import execute
-from .publish import MAIN, publish, repair, warn_of_other_places
+from .publish import MAIN, not_here, publish, repair
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -87,7 +87,8 @@ class Drain:
         context.initialised()
         head = context.log.head()
         context.check_operators(head)
-        warn_of_other_places(context, head)
+        if not_here(context, head):
+            planning.waiting(context, head)  # refuses where a source is not here either: nothing is published elsewhere
         self.done.published.extend(repair(context, head))
         return head
 

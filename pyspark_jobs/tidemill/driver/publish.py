@@ -51,20 +51,25 @@ def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[Outpu
             yield sink, files, Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
 
 
-def warn_of_other_places(context: Context, head: Commit | None) -> None:
-    """Warns of a sink whose relative folder is not here, though a version was published there: it lies elsewhere."""
-    if head is None or context.branch != MAIN or head.published_through < 0:
-        return
-    for name, output in context.job.outputs.items():
-        path = "" if output.sink is None else output.sink.path
-        if not is_relative(path) or os.path.exists(path):
-            continue
-        if context.log.commit(head.published_through).outputs.get(name):
+def not_here(context: Context, head: Commit | None) -> list[str]:
+    """The sinks whose folder is relative and not here, though there is or was something to publish: maybe this process
+    runs in another folder than the one before. Warns where something was published."""
+    if head is None or context.branch != MAIN:
+        return []
+    relative = {
+        name: output.sink.path
+        for name, output in context.job.outputs.items()
+        if output.sink is not None and is_relative(output.sink.path) and not os.path.exists(output.sink.path)
+    }
+    last = context.log.commit(head.published_through) if relative and head.published_through >= 0 else None
+    for name, path in relative.items():
+        if last is not None and last.outputs.get(name):
             LOG.warning(
                 "sink `%s`: version %d was published in `%s`, and there is no such folder in %s, where this process "
                 "runs and relative paths begin: what follows is published here; give an absolute path",
-                name, head.published_through, path, os.getcwd(),
+                name, last.version, path, os.getcwd(),
             )  # fmt: skip
+    return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:

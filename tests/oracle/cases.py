@@ -19,6 +19,7 @@ from tests.oracle import (
     cases_track,
     cases_union,
     cases_window,
+    cases_zone,
 )
 from tests.oracle.case import Case
 
@@ -39,6 +40,7 @@ _FILES = (
     cases_nested,
     cases_pandas_types,
     cases_track,
+    cases_zone,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

@@ -24,6 +24,7 @@ AGAIN = [
     "union-windows-append",
     "chain-duplicates-window",
     "track-random-initial",
+    "zone-sql-back",
 ]
 COMPILED = ("groups-map-", "groups-flat-map-", "track-")
 """Cases whose functions for Spark are written in Java."""

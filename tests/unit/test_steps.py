@@ -10,6 +10,7 @@ import pytest
 
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow, to_ddl
+from tidemill.sources import duck, sql
 from tidemill.sources.contract import METADATA, METADATA_TYPE, ROW
 from tidemill.sources.steps import Drop, MapBatches, Select, Sql
 
@@ -193,6 +194,49 @@ def test_sql_that_is_not_row_wise_is_refused_when_it_is_built(text: str, message
     with pytest.raises(InvalidInput) as caught:
         Sql(text).output(SCHEMA)
     assert message in str(caught.value)
+
+
+def test_sql_is_in_the_pipelines_time_zone_from_the_first_block_of_a_process_on() -> None:
+    step = Sql("SELECT hour(t) AS h, t::varchar AS text FROM rows")
+    sql.with_hidden.cache_clear()
+    assert visible(step.apply(ROWS, "America/New_York"))[0] == {"h": 22, "text": "2012-12-31 22:00:00-05"}
+    assert visible(step.apply(ROWS, "UTC"))[0] == {"h": 3, "text": "2013-01-01 03:00:00+00"}
+
+
+def test_who_holds_a_connection_keeps_its_time_zone() -> None:
+    held = duck.closed("America/New_York")
+    duck.closed("Asia/Kolkata")
+    duck.closed()
+    assert held.execute("SELECT current_setting('TimeZone')").fetchall() == [("America/New_York",)]
+    assert duck.closed("America/New_York") is held
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "found"),
+    [
+        ("l[1]", "int", 1),
+        ("CAST(1.9 AS int)", "int", 2),
+        ("epoch(t + INTERVAL '0.9 seconds')::bigint", "bigint", 1357009201),
+        ("log(100)", "double", 2.0),
+        ("regexp_replace('aaa', 'a', 'b')", "string", "baa"),
+        ("concat('a', NULL)", "string", "a"),
+        ("1 / 0", "double", float("inf")),
+        ("dayofweek(DATE '2020-03-08')", "bigint", 0),
+        ("t::varchar", "string", "2012-12-31 22:00:00-05"),
+        ("('2020-11-01 0' || st.a || ':30:00')::timestamptz", "timestamp", datetime(2020, 11, 1, 4, 30, tzinfo=UTC)),
+        ("'2020-11-01 01:30:00'::timestamptz", "timestamp", datetime(2020, 11, 1, 6, 30, tzinfo=UTC)),
+        (
+            "date_trunc('hour', '2020-11-01 05:30:00+00'::timestamptz)",
+            "timestamp",
+            datetime(2020, 11, 1, 6, tzinfo=UTC),
+        ),
+    ],
+)
+def test_what_reads_like_sparks_sql_and_is_not_is_as_the_manual_says(expression: str, kind: str, found: Any) -> None:
+    """docs/coming-from-structured-streaming.md lists these; a newer DuckDB may think otherwise."""
+    made = applied(Sql(f"SELECT {expression} AS made FROM rows"), time_zone="America/New_York")
+    assert to_ddl(pa.schema([made.schema.field("made")])) == f"made {kind}"
+    assert made.column("made").to_pylist()[0] == found
 
 
 def test_sql_that_fails_on_a_row_says_so() -> None:

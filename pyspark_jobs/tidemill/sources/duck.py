@@ -1,6 +1,7 @@
-"""DuckDB connections: one a thread for reading files, and one closed to the outside for users' SQL.
+"""DuckDB connections of a thread and a time zone: one for reading files, one closed to the outside for users' SQL.
 
-INVARIANT: results keep the order of rows: one thread a connection.
+INVARIANT: results keep the order of rows: one thread a connection. INVARIANT: a connection keeps its time zone, so that
+whoever holds one may call what asks for another.
 """
 
 from __future__ import annotations
@@ -44,24 +45,22 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
 
 @dataclass
 class _Opened:
-    """A connection, whose process it is, and the time zone that it is set to."""
+    """The connections of a thread, by kind and time zone, and whose process they are."""
 
-    connection: Any
     process: int
-    time_zone: str = ""
+    connections: dict[tuple[str, str], Any]
 
 
 def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
-    opened: _Opened | None = getattr(_local, kind, None)
+    opened: _Opened | None = getattr(_local, "opened", None)
     if opened is None or opened.process != os.getpid():  # a forked process must not use what its parent opened
+        opened = _local.opened = _Opened(os.getpid(), {})
+    if (kind, time_zone) not in opened.connections:
         connection = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
         connection.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
-        opened = _Opened(connection, os.getpid())
-        setattr(_local, kind, opened)
-    if opened.time_zone != time_zone:
-        opened.connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")
-        opened.time_zone = time_zone
-    return opened.connection
+        connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")
+        opened.connections[kind, time_zone] = connection
+    return opened.connections[kind, time_zone]
 
 
 def _instants(zone: str) -> str:

@@ -155,6 +155,27 @@ def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_p
     assert reject["reason"].endswith("; none of its 400,000 rows could be used")
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_decimal_with_more_digits_than_the_file_says_rejects_the_file(tmp_path: Path, nested: bool) -> None:
+    value = Decimal(10) ** 20  # with two digits behind the point 23
+    cells = pa.array(
+        [[value]] if nested else [value], pa.list_(pa.decimal128(23, 2)) if nested else pa.decimal128(23, 2)
+    )
+    pq.write_table(pa.table({"v": cells}), tmp_path / "a.parquet", compression="none", store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    scale_and_digits = bytes([0x15, 4, 0x15, 2 * 23])  # in Thrift, both doubled
+    assert data.count(scale_and_digits) == 2
+    (tmp_path / "a.parquet").write_bytes(data.replace(scale_and_digits, bytes([0x15, 4, 0x15, 2 * 22])))
+    schema = "v array<decimal(22,2)>" if nested else "v decimal(22,2)"
+    found = blocks(Files(tmp_path, schema=schema, mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert rows(found) == []
+    assert "does not fit in precision of decimal128(22, 2)" in reject["reason"]
+    assert reject["reason"].endswith("; none of its 1 rows could be used")
+    with pytest.raises(InvalidInput, match="not a sound Parquet file: .* does not fit in precision"):
+        blocks(Files(tmp_path, schema=schema))
+
+
 @pytest.mark.usefixtures("passes")
 def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> None:
     damage(large(tmp_path), row_group=2)

@@ -166,6 +166,11 @@ def _too_much(rows: int, what: str) -> InvalidInput:
     )
 
 
+def has_decimal(kind: pa.DataType) -> bool:
+    """Whether a type is a decimal or has one in it."""
+    return pt.is_decimal(kind) or any(has_decimal(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def has_map(kind: pa.DataType) -> bool:
     """Whether a type is a map or has one in it."""
     return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.oracle import (
     cases_aggregate,
+    cases_carts,
     cases_chain,
     cases_deduplicate,
     cases_distinct,
@@ -41,6 +42,7 @@ _FILES = (
     cases_pandas_types,
     cases_track,
     cases_zone,
+    cases_carts,
 )
 
 CASES: dict[str, Case] = {case.name: case for file in _FILES for case in file.CASES}

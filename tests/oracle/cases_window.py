@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import tidemill as tm
@@ -79,7 +80,45 @@ def update_without_watermark(name: str, batches: list[list[tuple[Any, ...]]]) ->
     return Case(f"window-no-watermark-{name}", SCHEMA, batches, spark, tidemill, mode="update")
 
 
+MORE = f"{SCHEMA}, s string, d decimal(12,3), a array<int>, part struct<u: int, v: string>"
+WITH_ONE = ["min", "max", "first", "last", "count"]
+OF_NUMBERS = {"sum": "d", "mean": "d", "stddev": "n", "approx_count_distinct": "s"}
+
+
+def wider(seed: int) -> list[list[tuple[Any, ...]]]:
+    """The rows of `at_random`, with values of more types."""
+    chance = random.Random(seed)
+
+    def more() -> tuple[Any, ...]:
+        decimal = chance.choice([Decimal("1.500"), Decimal("-2.001"), None])
+        part = chance.choice([{"u": 1, "v": "q"}, {"u": None, "v": "r"}, None])
+        return (chance.choice(["x", "y", "", None, "Ä"]), decimal, chance.choice([[1, 2], [], [None], None]), part)
+
+    return [[(*row, *more()) for row in rows] for rows in at_random(seed)]
+
+
+def functions_of_windows(mode: str, *arguments: str) -> Case:
+    def aggregates(made: Any) -> dict[str, Any]:
+        columns = {f"{name}_{column}": (name, column) for name in WITH_ONE for column in ("x", "s", "d", "a", "part")}
+        columns |= {name: (name, column) for name, column in OF_NUMBERS.items()}
+        return {name: getattr(made, function)(column) for name, (function, column) in columns.items()}
+
+    def spark(df: Any) -> Any:
+        from pyspark.sql import functions
+
+        grouped = df.withWatermark("ts", DELAY).groupBy("k", functions.window("ts", *arguments))
+        return grouped.agg(*(column.alias(name) for name, column in aggregates(functions).items()))
+
+    def tidemill(stream: tm.Stream) -> tm.Stream:
+        grouped = stream.withWatermark("ts", DELAY).groupBy("k", tm.window("ts", *arguments))
+        return grouped.agg(outputMode=mode, **aggregates(tm))
+
+    return Case(f"window-functions-{mode}", MORE, wider(5), spark, tidemill, mode=mode, digits=11)
+
+
 CASES = [
+    functions_of_windows("update", "10 seconds", "4 seconds"),
+    functions_of_windows("append", "9 seconds", "3 seconds", "1 second"),
     *(case("boundaries", windows, mode, BOUNDARIES, keyed=True) for windows in TABLE for mode in ("append", "update")),
     *(case("random-1", windows, mode, at_random(1), keyed=True) for windows in TABLE for mode in ("append", "update")),
     *(case("no-key", windows, "append", at_random(2), keyed=False) for windows in ("tumbling", "sliding")),

@@ -1,6 +1,7 @@
 """`mapGroupsWithState`, `flatMapGroupsWithState` and `applyInPandasWithState`: what may be called when, what fires.
 
-After the cases of Spark's FlatMapGroupsWithStateSuite and of PySpark's tests of applyInPandasWithState; then at random.
+After the cases of Spark's FlatMapGroupsWithStateSuite and of PySpark's tests of applyInPandasWithState (the table
+of them is in `tests/model/test_flat_map_groups.py`); then at random.
 """
 
 from __future__ import annotations

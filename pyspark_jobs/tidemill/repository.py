@@ -106,8 +106,9 @@ class Repository:
         """An operator's state at a version (default: the newest): key and state columns, `updated_at`, `deadline`.
 
         `as_of`: the newest version at that batch time. `keys`: only these (scalars, or tuples for several columns).
-        `where`: a DuckDB condition over the columns. `variable`: of an operator with several, which one (default: the
-        first; a processor's timers are `timers`).
+        `where`: a DuckDB condition over the columns; times are in UTC, as the table shows them, whatever the pipeline's
+        time zone. `variable`: of an operator with several, which one (default: the first; a processor's timers are
+        `timers`).
         """
         return read.state(self.context, operator, version, as_of, keys, where, columns, variable)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import tidemill as tm
+from tidemill.testing import Tester
 from tidemill.verbs import read
 
 
@@ -53,3 +55,11 @@ def test_a_file_of_a_form_that_is_not_known_is_refused(renamed: tm.Repository) -
 
 def test_the_version_of_tidemill_is_the_wheels() -> None:
     assert tm.__version__ == importlib.metadata.version("tidemill")
+
+
+def test_a_condition_over_the_state_reads_times_in_utc_in_any_pipeline():
+    p = tm.Pipeline("zones", timeZone="America/New_York")
+    p.read(tm.Rows("k string, ts timestamp")).groupBy("k").agg(last=tm.max("ts"))
+    t = Tester(p)
+    t.batch([("before", datetime(2020, 1, 1, 3, tzinfo=UTC)), ("after", datetime(2020, 1, 1, 4, tzinfo=UTC))])
+    assert t.repository.state(where="last < '2020-01-01 03:30:00'").column("k").to_pylist() == ["before"]

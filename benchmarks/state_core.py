@@ -94,18 +94,25 @@ class Lab:
 Asked = tuple[Program, str]
 
 
-def in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[float]]:
-    """Nanoseconds of each, asked in turn, after a round that is not counted. Their results must be the same."""
-    found: list[list[float]] = [[] for _ in asked]
+def answers_in_turn(
+    runs: int, *asked: Asked, compare: str | None = "digest"
+) -> list[list[dict[str, float]]]:
+    """What each answers, asked in turn, after a round that is not counted. Their results must be the same."""
+    found: list[list[dict[str, float]]] = [[] for _ in asked]
     for number in range(runs + 1):
         answers = [program.ask(command, number) for program, command in asked]
         if compare is not None:
             seen = {answer[compare] for answer in answers}
             assert len(seen) == 1, f"{[command for _, command in asked]}: results differ: {answers}"
         if number > 0:
-            for nanoseconds, answer in zip(found, answers, strict=True):
-                nanoseconds.append(answer["ns"])
+            for kept, answer in zip(found, answers, strict=True):
+                kept.append(answer)
     return found
+
+
+def in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[float]]:
+    """The nanoseconds of `answers_in_turn`."""
+    return [[answer["ns"] for answer in answers] for answers in answers_in_turn(runs, *asked, compare=compare)]
 
 
 def middle(numbers: Sequence[float]) -> float:
@@ -118,10 +125,21 @@ def rates(rows: int, nanoseconds: Sequence[float]) -> list[float]:
     return [rows / one * 1000 for one in nanoseconds]
 
 
-def show_plain(rows: int, nanoseconds: Sequence[float], own: float) -> None:
+def show_plain(rows: int, answers: Sequence[dict[str, float]], own: float) -> None:
     """What plain loops take that are told where each key lies: no aim, but what there is to be won."""
-    rate, ratio = rows / middle(nanoseconds) * 1000, middle(nanoseconds) / own
-    print(f"    plain loops told the places: {rate:.2f} M rows/s, {ratio:.2f} times as long as ours", flush=True)
+    nanoseconds, sorting = (middle([answer[name] for answer in answers]) for name in ("ns", "sorting"))
+    print(
+        f"    plain loops told the places: {nanoseconds / 1e6:.2f} ms, {sorting / 1e6:.2f} of them to hash and sort; "
+        f"{rows / nanoseconds * 1000:.2f} M rows/s, {nanoseconds / own:.2f} times as long as ours",
+        flush=True,
+    )
+
+
+def show_steps(program: Program, runs: int) -> None:
+    """Where the time of a batch goes."""
+    answers = [program.ask("steps", number) for number in range(runs)]
+    steps = [f"{name} {middle([answer[name] for answer in answers]) / 1e6:.2f}" for name in answers[0]]
+    print(f"    of that, in ms: {', '.join(steps)}", flush=True)
 
 
 def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
@@ -131,11 +149,13 @@ def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
         asked = [(ours, "ours"), (ours, "hashbrown"), (ours, "plain")]
         if lab.classes is not None:
             asked.append((stack.enter_context(lab.jvm(keys, lab.batch, kind)), "update"))
-        found = in_turn(lab.runs, *asked)
+        answers = answers_in_turn(lab.runs, *asked)
+        found = [[answer["ns"] for answer in each] for each in answers]
         own = middle(found[0])
         lab.at_least(what, "", lab.batch / own * 1000, "M rows/s", target, rates(lab.batch, found[0]))
         lab.at_least(what, "hashbrown with delta", middle(found[1]) / own, "times", 2.5)
-        show_plain(lab.batch, found[2], own)
+        show_steps(ours, lab.runs)
+        show_plain(lab.batch, answers[2], own)
         if lab.classes is not None:
             lab.at_least(what, "JVM StateMap", middle(found[3]) / own, "times", 40)
         if kind == "number":
@@ -158,11 +178,13 @@ def texts(lab: Lab) -> None:
 def sparse(lab: Lab) -> None:
     """A small batch into a large state, and into a hundredth of it."""
     with lab.ours("updates", lab.keys, lab.small) as large, lab.ours("updates", lab.keys // 100, lab.small) as little:
-        of_large, _, of_plain = in_turn(lab.runs, (large, "ours"), (large, "hashbrown"), (large, "plain"))
+        answers = answers_in_turn(lab.runs, (large, "ours"), (large, "hashbrown"), (large, "plain"))
+        of_large = [answer["ns"] for answer in answers[0]]
         of_little, _ = in_turn(lab.runs, (little, "ours"), (little, "hashbrown"))
         ms = [one / 1e6 for one in of_large]
         lab.at_most("small batch", "", middle(ms), "ms", 1.5, ms)
-        show_plain(lab.small, of_plain, middle(of_large))
+        show_steps(large, lab.runs)
+        show_plain(lab.small, answers[2], middle(of_large))
         lab.at_most("small batch", "a hundredth of the keys", middle(of_large) / middle(of_little), "times", 4)
 
 
@@ -185,9 +207,13 @@ def due(lab: Lab) -> None:
     """What is due, and what would be had it not been refreshed."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("due", lab.keys, lab.small))
-        found, scan = in_turn(lab.runs, (ours, "ours"), (ours, "scan"))
+        for _ in range(3):
+            ours.ask("ours")  # the third search makes the order of deadlines
+        (scan,) = in_turn(lab.runs, (ours, "scan"), compare="rows")
+        found, again = in_turn(lab.runs, (ours, "cold"), (ours, "ours"))
         ms = [one / 1e6 for one in found]
         lab.at_most("due rows", f"full scan {middle(scan) / 1e6:,.0f} ms", middle(ms), "ms", 1, ms)
+        print(f"    the same rows once more, now in cache: {middle(again) / 1e6:.2f} ms")
         for what, command in (("as many refreshed ones", "refreshed"), ("the same in the next batch", "waiting")):
             (put_off,) = in_turn(lab.runs, (ours, command))
             ms = [one / 1e6 for one in put_off]
@@ -213,10 +239,12 @@ def tiers(lab: Lab) -> None:
 def aggregate(lab: Lab) -> None:
     """The operator, ten rows a key."""
     with lab.ours("aggregate", lab.keys, lab.batch) as ours:
-        own, peer, plain = in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"), (ours, "plain"))
+        answers = answers_in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"), (ours, "plain"))
+        own, peer, _ = ([answer["ns"] for answer in each] for each in answers)
         what, each = "agg of ten rows a key", rates(lab.batch, own)
         lab.at_least(what, f"hashbrown {lab.batch / middle(peer) * 1000:,.1f}", middle(each), "M rows/s", 30, each)
-        show_plain(lab.batch, plain, middle(own))
+        show_steps(ours, lab.runs)
+        show_plain(lab.batch, answers[2], middle(own))
 
 
 def segments(lab: Lab) -> None:
@@ -224,9 +252,8 @@ def segments(lab: Lab) -> None:
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("segments", lab.keys, min(lab.keys, 10 * lab.small)))
         written, opened = in_turn(lab.runs, (ours, "write"), (ours, "open"), compare=None)
-        lab.at_most(
-            "delta of random u64 keys, int counter", "", ours.ask("delta")["bytes"] / (10 * lab.small), "B a key", 16
-        )
+        delta = ours.ask("delta")["bytes"] / (10 * lab.small)
+        lab.at_most("delta of random u64 keys, int counter", "", delta, "B a key", 16)
         print(f"    base written in {middle(written) / 1e6:,.0f} ms, opened in {middle(opened) / 1e6:,.0f} ms")
         parts = in_turn(lab.runs, (ours, "pages"), (ours, "memory"), compare=None)
         unpacked, filled = (middle(one) / 1e6 for one in parts)
@@ -239,6 +266,8 @@ def segments(lab: Lab) -> None:
             lab.at_least("base write, by keys", "JVM serialise", each[0] / middle(written), "times", 30)
             lab.at_least("cold open, by keys", "JVM deserialise", each[1] / middle(opened), "times", 20)
             print(f"    the JVM's heap: {heap:,.0f} B a key")
+            bytes_a_key = jvm.ask("delta", 10 * lab.small)["bytes"] / (10 * lab.small)
+            print(f"    a delta as the JVM serialises it: {bytes_a_key:.1f} B a key")
 
 
 def reopen(lab: Lab) -> None:

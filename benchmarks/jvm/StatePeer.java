@@ -148,6 +148,20 @@ public final class StatePeer {
         }
         return answer(start);
       }
+      case "delta": {
+        // A map of a batch's keys alone, with counters: a delta has at least these.
+        StateMap<Object, Integer> counts =
+            new OpenHashMapBasedStateMap<>(
+                64, 20, ClassTag$.MODULE$.<Object>apply(Object.class), ClassTag$.MODULE$.<Integer>apply(Integer.class));
+        for (long key = 0; key < number; key++) {
+          counts.put(key(key), 1, key);
+        }
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream(1 << 20);
+        try (ObjectOutputStream stream = new ObjectOutputStream(bytes)) {
+          stream.writeObject(counts);
+        }
+        return "bytes=" + bytes.size();
+      }
       case "heap": {
         System.gc();
         Runtime runtime = Runtime.getRuntime();

@@ -53,7 +53,7 @@ impl Operator for Greatest {
     fn prepare(&mut self, rows: &RecordBatch, _pass: &Pass, _combine: Combine) -> Result<Prepared> {
         let groups = Groups::new(&[Keys::new(&rows.columns()[..1])?])?;
         let mut greatest = vec![None; groups.len()];
-        for (&group, number) in groups.of[0].iter().zip(numbers(rows)) {
+        for (&group, number) in groups.numbers()[0].iter().zip(numbers(rows)) {
             greatest[group as usize] = number.max(greatest[group as usize]);
         }
         Ok(Prepared { rows: self.columns(&groups.keys, greatest)?, late: None })
@@ -67,7 +67,7 @@ impl Operator for Greatest {
         }
         let found = maps[0].get(&groups.keys)?;
         let mut greatest: Vec<Option<i64>> = found.values[0].as_primitive::<Int64Type>().iter().collect();
-        for (chunk, of) in chunks.iter().zip(&groups.of) {
+        for (chunk, of) in chunks.iter().zip(groups.numbers()) {
             for (&group, number) in of.iter().zip(numbers(chunk)) {
                 greatest[group as usize] = number.max(greatest[group as usize]);
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
+use cpu_time::ThreadTime;
 use tidemill_core::StateMap;
 use tidemill_core::aggregate::Function;
 use tidemill_core::operator::{AggregateOperator, AggregateSpec, Call, Combine, Operator, Output, Pass, PassKind};
@@ -60,12 +61,17 @@ fn call(output: &str, function: Function, column: Option<&str>) -> Call {
 impl<K: Key> Scenario for Aggregate<K> {
     fn run(&mut self, command: &str, number: u64) -> Answer {
         match command {
-            "ours" => {
+            "ours" | "steps" => {
                 let keys = K::column(self.numbers(number).map(K::of));
                 let amounts = world::batch::<K>(number, self.rows, self.keys).amounts;
                 let rows = RecordBatch::try_new(Arc::new(columns::<K>()), vec![keys, amounts]).unwrap();
                 let pass =
                     Pass { kind: PassKind::Data, batch_time_ms: 1, late_ms: None, watermark_ms: None, begins: false };
+                let (mut steps, mut start) = (Answer::default(), ThreadTime::now());
+                let mut done = |step: &str| {
+                    steps = std::mem::take(&mut steps).with(step, start.elapsed().as_nanos());
+                    start = ThreadTime::now();
+                };
                 let (ns, maps) = timed(|| {
                     let mut maps = [self.map.copy()];
                     let mut out = Output::new(self.operator.output_schema());
@@ -75,10 +81,16 @@ impl<K: Key> Scenario for Aggregate<K> {
                         let prepared = self.operator.prepare(&block, &pass, Combine::Split).unwrap();
                         chunks.extend(Some(prepared.rows).filter(|rows| rows.num_rows() > 0));
                     }
+                    done("prepare");
                     chunks.extend(self.operator.rest().unwrap());
+                    done("combine");
                     self.operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
+                    done("apply");
                     maps
                 });
+                if command == "steps" {
+                    return steps;
+                }
                 let delta = maps[0].delta().unwrap().unwrap();
                 Answer::default().with("ns", ns).with("digest", world::digest::<K>(&delta))
             }

@@ -84,17 +84,17 @@ impl Cells {
         }
     }
 
-    /// Whether cell i has the canonical bytes of cell `places[i]` of `other`, for all i.
-    pub(super) fn are_at(&self, other: &Self, places: &[u32]) -> bool {
-        let mut pairs = places.iter().enumerate().map(|(i, &place)| (i, place as usize));
+    /// Whether cell `a` has the canonical bytes of cell `b` of `other`, for all `(a, b)`.
+    pub(super) fn are_same(&self, other: &Self, pairs: impl Iterator<Item = (u32, u32)>) -> bool {
+        let mut pairs = pairs.map(|(a, b)| (a as usize, b as usize));
         match (&self.data, &other.data) {
             // Without a call for each of them the processor has several on their way from memory at once.
             (Data::Bytes(offsets, data), Data::Bytes(others, more))
                 if self.nulls.is_none() && other.nulls.is_none() =>
             {
-                pairs.all(|(i, place)| are_same(slice(offsets, data, i), slice(others, more, place)))
+                pairs.all(|(a, b)| are_same(slice(offsets, data, a), slice(others, more, b)))
             }
-            _ => pairs.all(|(i, place)| self.cmp_at(i, other, place).is_eq()),
+            _ => pairs.all(|(a, b)| self.cmp_at(a, other, b).is_eq()),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod canonical;
 mod cells;
+mod few;
 mod hash;
 mod nested;
 mod order;
@@ -21,9 +22,10 @@ use crate::error::{Error, Result};
 use crate::run::{Pick, gather};
 use cells::Cells;
 
+pub(crate) use few::few_hashes;
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
-pub(crate) use order::by_hash;
+pub(crate) use order::{by_hash, sort_ties};
 
 /// The key columns (and sub-key columns, which order but are not hashed) of one batch.
 #[derive(Clone, Debug)]
@@ -138,7 +140,17 @@ impl Keys {
     /// Whether row i is the key at `places[i]` of `other`, for all i; the hashes are known to be equal.
     pub(crate) fn are_at(&self, other: &Self, places: &[u32]) -> bool {
         self.are_told_by_hash(other)
-            || self.cells.iter().zip(&other.cells).all(|(cells, others)| cells.are_at(others, places))
+            || self
+                .cells
+                .iter()
+                .zip(&other.cells)
+                .all(|(cells, others)| cells.are_same(others, (0..).zip(places.iter().copied())))
+    }
+
+    /// Whether row `a` and row `b` of `other` are the same key, for all `(a, b)`; their hashes are known to be equal.
+    pub(crate) fn are_same(&self, other: &Self, rows: &[(u32, u32)]) -> bool {
+        self.are_told_by_hash(other)
+            || self.cells.iter().zip(&other.cells).all(|(cells, others)| cells.are_same(others, rows.iter().copied()))
     }
 
     /// The row numbers in the order of their keys; rows of one key keep the order they had.

@@ -1,6 +1,8 @@
 //! Sorting rows by key. Hashes are uniform: their leading bits deal the rows into piles that stay in the processor's
 //! cache, the next bits deal each pile into slots of a row or two, and what is left is next to nothing.
 
+use std::cmp::Ordering;
+
 use super::Keys;
 
 /// Rows of a pile, if hashes are as uniform as they should be.
@@ -14,15 +16,32 @@ const MAX_SLOT_BITS: u32 = 13;
 
 /// The row numbers in the order of their keys; rows of one key keep the order they had.
 pub(super) fn order(keys: &Keys) -> Vec<u32> {
-    let mut pairs = by_hash(&[keys.hashes()], |_, row| row);
-    for tie in pairs.chunk_by_mut(|a, b| a.0 == b.0).filter(|tie| tie.len() > 1) {
-        tie.sort_by(|a, b| keys.cmp_bytes(a.1 as usize, keys, b.1 as usize));
-    }
-    pairs.into_iter().map(|(_, row)| row).collect()
+    let mut rows = Vec::with_capacity(keys.len());
+    by_hash(
+        &[keys.hashes()],
+        |_, row| row,
+        |pairs| {
+            sort_ties(pairs, |&a, &b| keys.cmp_bytes(a as usize, keys, b as usize));
+            rows.extend(pairs.iter().map(|&(_, row)| row));
+        },
+    );
+    rows
 }
 
-/// (hash, `mark(part, row)`) of all rows of `parts` by hash; rows with one hash keep the order they have.
-pub(crate) fn by_hash<M: Copy + Default>(parts: &[&[u64]], mark: impl Fn(u32, u32) -> M) -> Vec<(u64, M)> {
+/// Sorts those of `pairs`, which are in order of their hashes, that have one hash.
+pub(crate) fn sort_ties<M>(pairs: &mut [(u64, M)], compare: impl Fn(&M, &M) -> Ordering) {
+    for tie in pairs.chunk_by_mut(|a, b| a.0 == b.0).filter(|tie| tie.len() > 1) {
+        tie.sort_by(|a, b| compare(&a.1, &b.1));
+    }
+}
+
+/// Calls `visit` with (hash, `mark(part, row)`) of all rows of `parts` in the order of their hashes, many at a time while
+/// they lie in the processor's cache; rows with one hash come at once and keep the order they have.
+pub(crate) fn by_hash<M: Copy + Default>(
+    parts: &[&[u64]],
+    mark: impl Fn(u32, u32) -> M,
+    mut visit: impl FnMut(&mut [(u64, M)]),
+) {
     let mark = &mark;
     let marked = || {
         let parts = (0u32..).zip(parts);
@@ -35,10 +54,9 @@ pub(crate) fn by_hash<M: Copy + Default>(parts: &[&[u64]], mark: impl Fn(u32, u3
         if rows < FEW_ROWS {
             insert_sort(&mut pairs);
         }
-        return pairs;
+        return visit(&mut pairs);
     }
-    let (least, greatest) = hashes().fold((u64::MAX, 0), |(least, most), hash| (least.min(hash), most.max(hash)));
-    let mut digits = Digits { least, low: u64::BITS - (greatest - least).leading_zeros() };
+    let mut digits = Digits::of(hashes());
     let piles = digits.next((rows / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS));
     let mut pairs = vec![(0, M::default()); rows];
     let mut ends = Vec::new();
@@ -46,9 +64,9 @@ pub(crate) fn by_hash<M: Copy + Default>(parts: &[&[u64]], mark: impl Fn(u32, u3
     let (mut spare, mut slot_ends, mut start) = (Vec::new(), Vec::new(), 0);
     for end in ends {
         sort_pile(&mut pairs[start..end], digits, &mut spare, &mut slot_ends);
+        visit(&mut pairs[start..end]);
         start = end;
     }
-    pairs
 }
 
 /// The bits of hashes (less the least one) that have not been used to deal.
@@ -66,6 +84,12 @@ struct Digit {
 }
 
 impl Digits {
+    /// All bits of `hashes`.
+    fn of(hashes: impl Iterator<Item = u64>) -> Self {
+        let (least, greatest) = hashes.fold((u64::MAX, 0), |(least, most), hash| (least.min(hash), most.max(hash)));
+        Self { least, low: u64::BITS - greatest.saturating_sub(least).leading_zeros() }
+    }
+
     /// The next `bits` bits, or as many as are left.
     fn next(&mut self, bits: u32) -> Digit {
         let bits = bits.min(self.low);

@@ -270,7 +270,15 @@ proptest! {
         }
         expected.sort();
         let parts: Vec<&[u64]> = parts.iter().map(Vec::as_slice).collect();
-        prop_assert_eq!(by_hash(&parts, |part, row| (part, row)), expected);
+        let mut found: Vec<(u64, (u32, u32))> = Vec::new();
+        let mut is_cut_in_a_tie = false;
+        by_hash(&parts, |part, row| (part, row), |pairs| {
+            let (last, next) = (found.last().map(|pair| pair.0), pairs.first().map(|pair| pair.0));
+            is_cut_in_a_tie |= last.is_some() && last == next;
+            found.extend_from_slice(pairs);
+        });
+        prop_assert_eq!(found, expected);
+        prop_assert!(!is_cut_in_a_tie);
     }
 }
 

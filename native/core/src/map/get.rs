@@ -5,7 +5,10 @@ use arrow_array::{Array, ArrayRef};
 use super::{Found, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::run::{Pick, gather};
+use crate::run::{Gathering, Pick, SortedRun};
+
+/// Keys that are looked up and gathered before the next ones: where they lie stays in cache, and takes no fresh memory.
+const AT_ONCE: usize = 1 << 12;
 
 impl StateMap {
     /// What is known of each of `keys` (key columns, then sub-key columns), in their order.
@@ -32,33 +35,71 @@ impl StateMap {
     /// The value columns of each of `keys`, null where nothing was found: [`StateMap::get`] for those who need no times.
     pub fn values(&self, keys: &Keys) -> Result<Vec<ArrayRef>> {
         self.check_keys(keys)?;
-        self.values_at(&self.locate(keys))
+        let sources = self.value_sources();
+        let mut columns = self.value_gatherings(&sources, keys.len());
+        let mut found = Located::default();
+        for start in (0..keys.len()).step_by(AT_ONCE) {
+            let picks = found.of(&self.runs, keys, start..keys.len().min(start + AT_ONCE));
+            columns.iter_mut().try_for_each(|column| column.add(picks))?;
+        }
+        columns.into_iter().map(Gathering::finish).collect()
     }
 
     /// Where the newest row of each key lies, if it is there and no tombstone.
     fn locate(&self, keys: &Keys) -> Vec<Pick> {
-        let mut picks = vec![Pick::NOWHERE; keys.len()];
-        let mut open: Vec<u32> = (0..keys.len() as u32).collect();
-        for (source, run) in self.runs.iter().enumerate().rev() {
-            let found = |i, row| {
-                if !run.is_tombstone(row) {
-                    picks[i as usize] = Pick::new(source, row);
-                }
-            };
-            match source {
-                0 => run.take_held(keys, &mut open, found),
-                _ => run.take_few_held(keys, &mut open, found),
-            }
-        }
-        picks
+        let mut found = Located::default();
+        found.of(&self.runs, keys, 0..keys.len());
+        found.picks
     }
 
     fn values_at(&self, picks: &[Pick]) -> Result<Vec<ArrayRef>> {
-        let first = self.schema.key_width();
-        let value_column = |(value, field): (usize, &arrow_schema::FieldRef)| {
-            let sources: Vec<&dyn Array> = self.runs.iter().map(|run| run.columns()[first + value].as_ref()).collect();
-            gather(field.data_type(), &sources, picks)
-        };
-        self.schema.value.iter().enumerate().map(value_column).collect()
+        let sources = self.value_sources();
+        let gathered = self.value_gatherings(&sources, picks.len()).into_iter().map(|mut column| {
+            column.add(picks)?;
+            column.finish()
+        });
+        gathered.collect()
+    }
+
+    /// For each value column, the column of each run.
+    fn value_sources(&self) -> Vec<Vec<&dyn Array>> {
+        let columns = self.schema.key_width()..self.schema.key_width() + self.schema.value.len();
+        columns.map(|column| self.runs.iter().map(|run| run.columns()[column].as_ref()).collect()).collect()
+    }
+
+    fn value_gatherings<'a>(&self, sources: &'a [Vec<&'a dyn Array>], rows: usize) -> Vec<Gathering<'a>> {
+        let fields = self.schema.value.iter().zip(sources);
+        fields.map(|(field, sources)| Gathering::new(field.data_type(), sources, rows)).collect()
+    }
+}
+
+/// Where some keys lie: memory that is used again for the next ones.
+#[derive(Default)]
+struct Located {
+    picks: Vec<Pick>,
+    open: Vec<u32>,
+}
+
+impl Located {
+    /// For each of the keys `range`, where its newest row of `runs` lies, if there is one and it is no tombstone.
+    #[expect(clippy::cast_possible_truncation, reason = "keys are numbered by u32")]
+    fn of(&mut self, runs: &[SortedRun], keys: &Keys, range: std::ops::Range<usize>) -> &[Pick] {
+        let Self { picks, open } = self;
+        picks.clear();
+        picks.resize(range.len(), Pick::NOWHERE);
+        open.clear();
+        open.extend(range.start as u32..range.end as u32);
+        for (source, run) in runs.iter().enumerate().rev() {
+            let found = |i, row| {
+                if !run.is_tombstone(row) {
+                    picks[i as usize - range.start] = Pick::new(source, row);
+                }
+            };
+            match source {
+                0 => run.take_held(keys, open, found),
+                _ => run.take_few_held(keys, open, found),
+            }
+        }
+        picks
     }
 }

@@ -182,7 +182,7 @@ impl AggregateOperator {
         let mut accumulators = self.aggregates.accumulators(groups.len())?;
         let state = map.values(&groups.keys)?;
         self.aggregates.merge(&mut accumulators, &state, &one_by_one(groups.len()))?;
-        for (chunk, numbers) in chunks.iter().zip(&groups.of) {
+        for (chunk, numbers) in chunks.iter().zip(groups.numbers()) {
             self.aggregates.merge(&mut accumulators, &chunk.columns()[self.key_width()..], numbers)?;
         }
         Ok(accumulators)

@@ -71,9 +71,9 @@ impl Combiner {
         if keys.is_empty() {
             return Ok(None);
         }
-        let Groups { keys, of } = Groups::new(&keys)?;
-        let partials = aggregates.partials_of(keys.len(), &values, &of)?;
-        Ok(Some([keys.columns(), &partials].concat()))
+        let groups = Groups::new(&keys)?;
+        let partials = aggregates.partials_of(groups.len(), &values, groups.numbers())?;
+        Ok(Some([groups.keys.columns(), &partials].concat()))
     }
 }
 

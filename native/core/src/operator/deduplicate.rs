@@ -174,16 +174,12 @@ impl Operator for DeduplicateOperator {
 fn first_of_each(keys: &Keys) -> Result<BooleanBuffer> {
     let groups = Groups::new(std::slice::from_ref(keys))?;
     let mut seen = vec![false; groups.len()];
-    Ok(groups.of[0].iter().map(|&group| !std::mem::replace(&mut seen[group as usize], true)).collect())
+    Ok(groups.numbers()[0].iter().map(|&group| !std::mem::replace(&mut seen[group as usize], true)).collect())
 }
 
 /// (chunk, row) of the first row of each group.
 fn firsts(groups: &Groups) -> Vec<(usize, usize)> {
-    let mut firsts = vec![None; groups.len()];
-    for (chunk, numbers) in groups.of.iter().enumerate() {
-        for (row, &group) in numbers.iter().enumerate() {
-            firsts[group as usize].get_or_insert((chunk, row));
-        }
-    }
-    firsts.into_iter().flatten().collect()
+    let (rows, ends) = groups.rows();
+    let starts = std::iter::once(0).chain(ends.iter().copied()).take(groups.len());
+    starts.map(|start| (rows[start].chunk as usize, rows[start].row as usize)).collect()
 }

@@ -3,11 +3,13 @@
 //! Rows are sorted by hash, which takes a few nanoseconds a row, be there many rows a key or one.
 //! INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep (chunk, row) order.
 
+use std::sync::OnceLock;
+
 use arrow_array::Array;
 
 use super::columns::keys_of;
 use crate::error::Result;
-use crate::key::{Keys, by_hash};
+use crate::key::{Keys, by_hash, few_hashes, sort_ties};
 use crate::run::{Pick, gather};
 
 /// A row by its chunk and its number there.
@@ -19,45 +21,90 @@ pub struct RowAt {
     pub row: u32,
 }
 
-/// The distinct keys of some chunks, and the group of every row.
+/// The distinct keys of some chunks, and which rows have which.
 #[derive(Debug)]
 pub struct Groups {
     /// One row a distinct key, sorted.
     pub keys: Keys,
-    /// For each chunk, for each row, the number of its key in `keys`.
-    pub of: Vec<Vec<u32>>,
+    /// Rows of each chunk.
+    lengths: Vec<usize>,
+    /// What was found first; the other is made of it once it is asked for.
+    numbers: OnceLock<Vec<Vec<u32>>>,
+    rows: OnceLock<(Vec<RowAt>, Vec<usize>)>,
 }
-
-/// A row and its hash.
-type Hashed = (u64, RowAt);
 
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
-        let mut rows = by_hash(&hashes, |chunk, row| RowAt { chunk, row });
-        // Hashes of 64 bits nearly always tell keys apart by themselves. Where rows are many a key, that they did is
-        // checked row after row as they lie in memory, which is several times faster than to look at keys here.
-        let groups = numbered(chunks, &rows, |_, _| true)?;
-        let is_checked = |groups: &Self| {
-            if groups.len() > rows.len() / 2 {
-                have_equal_ties(chunks, &rows)
-            } else {
-                groups.have_one_key_each(chunks)
-            }
+        // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
+        // processor need not wait for one comparison before it begins the next.
+        let groups = match Self::tabled(chunks)? {
+            Some(groups) => groups,
+            None => Self::sorted(chunks, |_| (), |_, _| true)?,
         };
-        if is_checked(&groups) {
+        if groups.have_one_key_each(chunks) {
             return Ok(groups);
         }
-        for tie in rows.chunk_by_mut(|a, b| a.0 == b.0) {
-            tie.sort_by(|a, b| compare(chunks, a.1, b.1));
-        }
-        numbered(chunks, &rows, |a, b| compare(chunks, a, b).is_eq())
+        let compare = |a: &RowAt, b: &RowAt| compare(chunks, *a, *b);
+        Self::sorted(chunks, |pairs| sort_ties(pairs, compare), |a, b| compare(a, b).is_eq())
     }
 
-    /// Whether all rows have the key of their group. Those of all groups lie together: few bytes, often in cache.
+    /// The groups of hashes that many rows have, by a table; `None` where few have.
+    fn tabled(chunks: &[Keys]) -> Result<Option<Self>> {
+        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
+        let Some(found) = few_hashes(&hashes) else { return Ok(None) };
+        let firsts: Vec<Pick> = found.firsts.iter().map(|&(part, row)| Pick { source: part, row }).collect();
+        let keys = keys_at(chunks, &firsts, found.hashes)?;
+        let lengths = hashes.iter().map(|hashes| hashes.len()).collect();
+        Ok(Some(Self { keys, lengths, numbers: found.numbers.into(), rows: OnceLock::new() }))
+    }
+
+    /// The groups of rows in the order of their hashes, in which `arrange` has put rows of one hash: neighbours among
+    /// those belong together where `is_same` says so.
+    fn sorted(
+        chunks: &[Keys],
+        arrange: impl Fn(&mut [(u64, RowAt)]),
+        is_same: impl Fn(&RowAt, &RowAt) -> bool,
+    ) -> Result<Self> {
+        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
+        let lengths: Vec<usize> = hashes.iter().map(|hashes| hashes.len()).collect();
+        let all = lengths.iter().sum();
+        let (mut rows, mut ends) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        let (mut firsts, mut distinct) = (Vec::with_capacity(all), Vec::with_capacity(all));
+        let mark = |chunk, row| RowAt { chunk, row };
+        by_hash(&hashes, mark, |pairs| {
+            arrange(pairs);
+            for group in pairs.chunk_by(|a, b| a.0 == b.0 && is_same(&a.1, &b.1)) {
+                let (hash, first) = group[0];
+                firsts.push(Pick { source: first.chunk, row: first.row });
+                distinct.push(hash);
+                rows.extend(group.iter().map(|&(_, at)| at));
+                ends.push(rows.len());
+            }
+        });
+        let keys = keys_at(chunks, &firsts, distinct)?;
+        Ok(Self { keys, lengths, numbers: OnceLock::new(), rows: (rows, ends).into() })
+    }
+
+    /// Whether all rows have the key of their group.
     fn have_one_key_each(&self, chunks: &[Keys]) -> bool {
-        self.of.iter().zip(chunks).all(|(numbers, keys)| keys.are_at(&self.keys, numbers))
+        if chunks.iter().all(|keys| keys.are_told_by_hash(&self.keys)) {
+            return true;
+        }
+        if self.rows.get().is_none() {
+            // The keys of few groups are often in cache: rows as they lie in memory.
+            return self.numbers().iter().zip(chunks).all(|(numbers, keys)| keys.are_at(&self.keys, numbers));
+        }
+        // The first row of each group has its key.
+        let mut pairs = vec![Vec::new(); chunks.len()];
+        let ((rows, ends), mut start) = (self.rows(), 0);
+        for (group, &end) in (0u32..).zip(ends) {
+            for at in &rows[start + 1..end] {
+                pairs[at.chunk as usize].push((at.row, group));
+            }
+            start = end;
+        }
+        pairs.iter().zip(chunks).all(|(pairs, keys)| keys.are_same(&self.keys, pairs))
     }
 
     /// How many distinct keys there are.
@@ -74,45 +121,40 @@ impl Groups {
 
     /// All rows, group by group, and for each group where its rows end.
     #[must_use]
-    pub fn rows(&self) -> (Vec<RowAt>, Vec<usize>) {
-        let groups = || self.of.iter().flatten().map(|&group| group as usize);
-        let mut ends = running_totals(self.len(), groups());
-        let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
-        let mut rows = vec![RowAt::default(); ends.last().copied().unwrap_or(0)];
-        for (chunk, numbers) in (0u32..).zip(&self.of) {
-            for (row, &group) in (0u32..).zip(numbers) {
-                let slot = &mut next[group as usize];
-                rows[*slot] = RowAt { chunk, row };
-                *slot += 1;
+    pub fn rows(&self) -> (&[RowAt], &[usize]) {
+        let (rows, ends) = self.rows.get_or_init(|| {
+            let numbers = || self.numbers().iter().flatten().map(|&group| group as usize);
+            let ends = running_totals(self.len(), numbers());
+            let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).collect();
+            let mut rows = vec![RowAt::default(); ends.last().copied().unwrap_or(0)];
+            for (chunk, numbers) in (0u32..).zip(self.numbers()) {
+                for (row, &group) in (0u32..).zip(numbers) {
+                    let slot = &mut next[group as usize];
+                    rows[*slot] = RowAt { chunk, row };
+                    *slot += 1;
+                }
             }
-        }
-        ends.truncate(self.len());
+            (rows, ends)
+        });
         (rows, ends)
     }
-}
 
-/// Whether neighbours with one hash have one key.
-fn have_equal_ties(chunks: &[Keys], rows: &[Hashed]) -> bool {
-    rows.windows(2).all(|pair| pair[0].0 != pair[1].0 || compare(chunks, pair[0].1, pair[1].1).is_eq())
-}
-
-/// The groups of rows in order: neighbours with one hash belong together where `is_same` says so.
-fn numbered(chunks: &[Keys], rows: &[Hashed], is_same: impl Fn(RowAt, RowAt) -> bool) -> Result<Groups> {
-    let mut of: Vec<Vec<u32>> = chunks.iter().map(|keys| vec![0; keys.len()]).collect();
-    let (mut firsts, mut hashes): (Vec<Pick>, Vec<u64>) =
-        (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-    let mut last: Option<Hashed> = None;
-    for &(hash, at) in rows {
-        if last.is_none_or(|(other, before)| other != hash || !is_same(before, at)) {
-            firsts.push(Pick::new(at.chunk as usize, at.row as usize));
-            hashes.push(hash);
-            last = Some((hash, at));
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
-        let number = hashes.len() as u32 - 1;
-        of[at.chunk as usize][at.row as usize] = number;
+    /// For each chunk, for each row, the number of its key in `keys`.
+    #[must_use]
+    pub fn numbers(&self) -> &[Vec<u32>] {
+        self.numbers.get_or_init(|| {
+            let mut numbers: Vec<Vec<u32>> = self.lengths.iter().map(|&rows| vec![0; rows]).collect();
+            let Some((rows, ends)) = self.rows.get() else { return numbers };
+            let mut start = 0;
+            for (group, &end) in (0u32..).zip(ends) {
+                for at in &rows[start..end] {
+                    numbers[at.chunk as usize][at.row as usize] = group;
+                }
+                start = end;
+            }
+            numbers
+        })
     }
-    Ok(Groups { keys: keys_at(chunks, &firsts, hashes)?, of })
 }
 
 /// How many of `numbers` are at most 0, 1, … `below` − 1.

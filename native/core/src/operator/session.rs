@@ -158,7 +158,7 @@ impl SessionOperator {
             pieces.extend((row..end).map(|row| Piece { group, start_us: spans.0[row], end_us: spans.1[row] }));
             row = end;
         }
-        for (chunk, numbers) in chunks.iter().zip(&groups.of) {
+        for (chunk, numbers) in chunks.iter().zip(groups.numbers()) {
             let width = self.key.len();
             let spans = times(chunk.column(width)).iter().zip(times(chunk.column(width + 1)));
             let piece = |(&group, (&start_us, &end_us)): (&u32, (&i64, &i64))| Piece { group, start_us, end_us };
@@ -265,7 +265,7 @@ impl Operator for SessionOperator {
             }
             Combine::Split => {
                 let groups = Groups::new(std::slice::from_ref(&given))?;
-                let pieces: Vec<Piece> = groups.of[0].iter().zip(times.values()).map(piece).collect();
+                let pieces: Vec<Piece> = groups.numbers()[0].iter().zip(times.values()).map(piece).collect();
                 let Touching { sessions, of } = Touching::new(groups.len(), &pieces);
                 let chosen: Vec<u32> = sessions.iter().map(|session| session.group).collect();
                 (groups.keys.take(&chosen)?, sessions, of.into_iter().flatten().collect())

@@ -32,7 +32,7 @@ fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     for (chunk, rows) in (0u32..).zip(chunks) {
         for (row, key) in (0u32..).zip(rows) {
             expected.entry(key.clone()).or_default().push(RowAt { chunk, row });
-            let number = groups.of[chunk as usize][row as usize];
+            let number = groups.numbers()[chunk as usize][row as usize];
             prop_assert_eq!(&key_at(&groups.keys, number as usize), key);
         }
     }
@@ -65,6 +65,18 @@ proptest! {
     ) {
         with_masked_hashes(mask, || check(&chunks))?;
     }
+}
+
+#[test]
+fn many_rows_a_key_are_grouped_whatever_their_hashes() {
+    let key = |row: i64| (Some(row * 7919 % 61), (row % 3 == 0).then(|| format!("text {}", row % 5)));
+    let rows: Vec<Key> = (0..9_000).map(key).collect();
+    // All bits; the low ones; those that a slot of a table does not tell; the leading ones; none.
+    for mask in [u64::MAX, 0xff, 0xf << 14, 3 << 62, 0] {
+        with_masked_hashes(mask, || check(&[rows[..2_000].to_vec(), Vec::new(), rows[2_000..].to_vec()])).unwrap();
+    }
+    let numbers: Vec<Key> = (0..9_000i64).map(|row| (Some(row * 7919 % 61), None)).collect();
+    check(&[numbers]).unwrap();
 }
 
 #[test]

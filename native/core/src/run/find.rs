@@ -5,12 +5,15 @@ use crate::key::Keys;
 
 /// Keys looked up together: the memory that they need is asked for before the first of them waits for it.
 const TOGETHER: usize = 64;
+/// Rows for each wanted one, up to which they lie close.
+const CLOSE: usize = 32;
 /// Rows that are walked before a binary search takes over: hashes of a run are uniform unless they collide.
 const WALK: usize = 24;
 
 impl SortedRun {
     /// The row of key `i` of `keys`, tombstone or not; `None` if this run does not hold it.
     #[must_use]
+    #[inline]
     pub(crate) fn find(&self, keys: &Keys, i: usize) -> Option<usize> {
         let guess = self.body.prefixes.guess(keys.hash(i))?;
         self.find_near(guess, keys, i)
@@ -18,8 +21,25 @@ impl SortedRun {
 
     /// Takes those of `wanted` that this run holds out of it, and calls `visit(i, row)` for each; the others keep their
     /// order.
-    pub(crate) fn take_held(&self, keys: &Keys, wanted: &mut Vec<u32>, visit: impl FnMut(u32, usize)) {
-        self.take(keys, wanted, |_| true, visit);
+    pub(crate) fn take_held(&self, keys: &Keys, wanted: &mut Vec<u32>, mut visit: impl FnMut(u32, usize)) {
+        if !self.lies_close(keys, wanted) {
+            return self.take(keys, wanted, |_| true, visit);
+        }
+        wanted.retain(|&i| match self.find(keys, i as usize) {
+            Some(row) => {
+                visit(i, row);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Whether what is wanted lies in order and so close that the processor sees by itself what will be read next.
+    fn lies_close(&self, keys: &Keys, wanted: &[u32]) -> bool {
+        let hash = |&i: &u32| keys.hash(i as usize);
+        let row = |i: Option<&u32>| self.body.prefixes.guess(hash(i?));
+        let (Some(first), Some(last)) = (row(wanted.first()), row(wanted.last())) else { return false };
+        last.saturating_sub(first) < wanted.len() * CLOSE && wanted.iter().take(TOGETHER).is_sorted_by_key(hash)
     }
 
     /// The same where this run holds few of `wanted`.

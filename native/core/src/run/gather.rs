@@ -1,19 +1,28 @@
 //! Collecting rows of several runs into new columns.
 
+use std::hint::black_box;
+
 use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_empty_array, new_null_array};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
+use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::error::Result;
+use crate::offsets;
+
+/// Texts whose bytes are read together.
+const TOGETHER: usize = 64;
 
 /// A row of one of several sources, or no row at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
-    source: u32,
-    row: u32,
+    /// Number of the source.
+    pub(crate) source: u32,
+    /// Row of it.
+    pub(crate) row: u32,
 }
 
 impl Pick {
@@ -43,34 +52,152 @@ impl Pick {
 
 /// The cells at `picks` of `sources`, which are of `data_type`, as one array, which shares nothing with them.
 pub(crate) fn gather(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
-    if sources.iter().all(|source| source.null_count() == source.len()) {
-        return Ok(new_null_array(data_type, picks.len()));
+    let mut gathering = Gathering::new(data_type, sources, picks.len());
+    gathering.add(picks)?;
+    gathering.finish()
+}
+
+/// A column that cells are collected into, some at a time.
+pub(crate) struct Gathering<'a> {
+    data_type: DataType,
+    sources: &'a [&'a dyn Array],
+    data: Vec<ArrayData>,
+    rows: usize,
+    /// Which cells are not null, where any is.
+    valid: Option<BooleanBufferBuilder>,
+    cells: Cells,
+}
+
+/// What is collected, by how cells lie in memory.
+enum Cells {
+    /// All sources are null in all rows.
+    Nothing,
+    Wide1(Vec<i8>),
+    Wide2(Vec<i16>),
+    Wide4(Vec<i32>),
+    Wide8(Vec<i64>),
+    Wide16(Vec<i128>),
+    /// Where each text or binary ends, and their bytes.
+    Bytes(Vec<i32>, Vec<u8>),
+    /// Anything else, by Arrow's own functions.
+    Other(Vec<ArrayRef>),
+}
+
+impl<'a> Gathering<'a> {
+    /// Nothing of `sources`, which are of `data_type`, yet; `rows` cells are expected.
+    pub(crate) fn new(data_type: &DataType, sources: &'a [&'a dyn Array], rows: usize) -> Self {
+        let is_nothing = sources.iter().all(|source| source.null_count() == source.len());
+        let cells = match data_type.primitive_width() {
+            _ if is_nothing => Cells::Nothing,
+            Some(1) => Cells::Wide1(Vec::with_capacity(rows)),
+            Some(2) => Cells::Wide2(Vec::with_capacity(rows)),
+            Some(4) => Cells::Wide4(Vec::with_capacity(rows)),
+            Some(8) => Cells::Wide8(Vec::with_capacity(rows)),
+            Some(16) => Cells::Wide16(Vec::with_capacity(rows)),
+            _ if matches!(data_type, DataType::Utf8 | DataType::Binary) => {
+                let mut ends = Vec::with_capacity(rows + 1);
+                ends.push(0);
+                Cells::Bytes(ends, Vec::new())
+            }
+            _ => Cells::Other(Vec::new()),
+        };
+        let data = match cells {
+            Cells::Nothing | Cells::Other(_) => Vec::new(),
+            _ => sources.iter().map(|source| source.to_data()).collect(),
+        };
+        Self { data_type: data_type.clone(), sources, data, rows: 0, valid: None, cells }
     }
-    match data_type.primitive_width() {
-        Some(1) => fixed::<i8>(data_type, sources, picks),
-        Some(2) => fixed::<i16>(data_type, sources, picks),
-        Some(4) => fixed::<i32>(data_type, sources, picks),
-        Some(8) => fixed::<i64>(data_type, sources, picks),
-        Some(16) => fixed::<i128>(data_type, sources, picks),
-        _ => other(data_type, sources, picks),
+
+    /// Adds the cells at `picks`.
+    pub(crate) fn add(&mut self, picks: &[Pick]) -> Result<()> {
+        let has_nowhere = picks.iter().any(|pick| pick.is_nowhere());
+        let data = self.data.as_slice();
+        match &mut self.cells {
+            Cells::Nothing => {}
+            Cells::Wide1(cells) => fixed(cells, data, picks, has_nowhere),
+            Cells::Wide2(cells) => fixed(cells, data, picks, has_nowhere),
+            Cells::Wide4(cells) => fixed(cells, data, picks, has_nowhere),
+            Cells::Wide8(cells) => fixed(cells, data, picks, has_nowhere),
+            Cells::Wide16(cells) => fixed(cells, data, picks, has_nowhere),
+            Cells::Bytes(ends, bytes) => {
+                let sources: Vec<_> =
+                    data.iter().map(|data| (data.buffer::<i32>(0), data.buffers()[1].as_slice())).collect();
+                picks.chunks(TOGETHER).try_for_each(|some| texts(ends, bytes, &sources, some))?;
+            }
+            Cells::Other(parts) => parts.push(other(&self.data_type, self.sources, picks)?),
+        }
+        if self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0) {
+            let valid = self.valid.get_or_insert_with(|| {
+                let mut valid = BooleanBufferBuilder::new(self.rows + picks.len());
+                valid.append_n(self.rows, true);
+                valid
+            });
+            let is_valid = |pick: &Pick| data.get(pick.source()).is_some_and(|data| data.is_valid(pick.row()));
+            picks.iter().for_each(|pick| valid.append(is_valid(pick)));
+        }
+        self.rows += picks.len();
+        Ok(())
+    }
+
+    /// The column.
+    pub(crate) fn finish(self) -> Result<ArrayRef> {
+        let buffers = match self.cells {
+            Cells::Nothing => return Ok(new_null_array(&self.data_type, self.rows)),
+            Cells::Wide1(cells) => vec![Buffer::from_vec(cells)],
+            Cells::Wide2(cells) => vec![Buffer::from_vec(cells)],
+            Cells::Wide4(cells) => vec![Buffer::from_vec(cells)],
+            Cells::Wide8(cells) => vec![Buffer::from_vec(cells)],
+            Cells::Wide16(cells) => vec![Buffer::from_vec(cells)],
+            Cells::Bytes(ends, bytes) => vec![Buffer::from_vec(ends), Buffer::from_vec(bytes)],
+            Cells::Other(mut parts) => {
+                return Ok(match parts.len() {
+                    0 => new_empty_array(&self.data_type),
+                    1 => parts.remove(0),
+                    _ => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+                });
+            }
+        };
+        let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
+        // Bytes of whole cells of sources: a text is one there.
+        Ok(make_array(ArrayData::builder(self.data_type).len(self.rows).buffers(buffers).nulls(nulls).build()?))
     }
 }
 
 /// Values of one width, whatever they mean.
-fn fixed<T: ArrowNativeType>(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
-    let data: Vec<ArrayData> = sources.iter().map(|source| source.to_data()).collect();
-    let values: Vec<&[T]> = data.iter().map(|data| data.buffer::<T>(0)).collect();
-    let has_nowhere = picks.iter().any(|pick| pick.is_nowhere());
-    let gathered: Vec<T> = match values.as_slice() {
-        [only] if !has_nowhere => picks.iter().map(|pick| only[pick.row()]).collect(),
-        _ => picks.iter().map(|pick| values.get(pick.source()).map_or(T::default(), |of| of[pick.row()])).collect(),
-    };
-    let nulls = (has_nowhere || data.iter().any(|data| data.null_count() > 0)).then(|| {
-        let is_valid = |pick: Pick| data.get(pick.source()).is_some_and(|data| data.is_valid(pick.row()));
-        NullBuffer::new(BooleanBuffer::collect_bool(picks.len(), |place| is_valid(picks[place])))
-    });
-    let built = ArrayData::builder(data_type.clone()).len(picks.len()).add_buffer(Buffer::from_vec(gathered));
-    Ok(make_array(built.nulls(nulls).build()?))
+fn fixed<T: ArrowNativeType>(cells: &mut Vec<T>, data: &[ArrayData], picks: &[Pick], has_nowhere: bool) {
+    match data {
+        [only] if !has_nowhere => {
+            let values = only.buffer::<T>(0);
+            cells.extend(picks.iter().map(|pick| values[pick.row()]));
+        }
+        _ => {
+            let values: Vec<&[T]> = data.iter().map(|data| data.buffer::<T>(0)).collect();
+            cells.extend(picks.iter().map(|pick| values.get(pick.source()).map_or(T::default(), |of| of[pick.row()])));
+        }
+    }
+}
+
+/// Texts or binaries of sources, which are their offsets and their bytes. Each loop does little, so that the processor
+/// has many of the reads on their way at once: where the texts lie, then their first bytes, then all.
+fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[(&[i32], &[u8])], picks: &[Pick]) -> Result<()> {
+    let offset = |pick: &Pick| sources.get(pick.source()).map_or(0, |(offsets, _)| offsets[pick.row()]);
+    black_box(picks.iter().fold(0, |seen, pick| seen ^ offset(pick)));
+    let mut cells: [&[u8]; TOGETHER] = [&[]; TOGETHER];
+    let cells = &mut cells[..picks.len()];
+    for (cell, pick) in cells.iter_mut().zip(picks) {
+        if let Some((offsets, data)) = sources.get(pick.source()) {
+            let (from, to) = (offsets[pick.row()], offsets[pick.row() + 1]);
+            *cell = &data[from.unsigned_abs() as usize..to.unsigned_abs() as usize];
+        }
+    }
+    black_box(cells.iter().fold(0, |seen, cell| seen ^ cell.first().copied().unwrap_or(0)));
+    offsets::check(cells.iter().fold(bytes.len(), |total, cell| total.saturating_add(cell.len())))?;
+    for cell in cells {
+        bytes.extend_from_slice(cell);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "checked above")]
+        ends.push(bytes.len() as i32);
+    }
+    Ok(())
 }
 
 /// Anything else, by Arrow's own functions.
@@ -87,6 +214,85 @@ fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result
             let place =
                 |pick: &Pick| if pick.is_nowhere() { (sources.len() - 1, 0) } else { (pick.source(), pick.row()) };
             Ok(interleave(&sources, &picks.iter().map(place).collect::<Vec<_>>())?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::builder::{Int64Builder, ListBuilder};
+    use arrow_array::{
+        BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int16Array, Int32Array, StringArray,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// `numbers` as columns of all the ways in which cells lie in memory.
+    fn columns(numbers: &[Option<i8>]) -> Vec<ArrayRef> {
+        let text = |number: &Option<i8>| number.map(|number| "ä".repeat(number.unsigned_abs().into()));
+        let mut lists = ListBuilder::new(Int64Builder::new());
+        for number in numbers {
+            lists.append_option(number.map(|number| (0..i64::from(number % 4)).map(Some)));
+        }
+        let wide = |number: &Option<i8>| number.map(i128::from);
+        vec![
+            Arc::new(numbers.iter().copied().collect::<Int8Array>()),
+            Arc::new(numbers.iter().map(|number| number.map(i16::from)).collect::<Int16Array>()),
+            Arc::new(numbers.iter().map(|number| number.map(i32::from)).collect::<Int32Array>()),
+            Arc::new(numbers.iter().map(|number| number.map(f64::from)).collect::<Float64Array>()),
+            Arc::new(numbers.iter().map(wide).collect::<Decimal128Array>()),
+            Arc::new(numbers.iter().map(text).collect::<StringArray>()),
+            Arc::new(numbers.iter().map(text).map(|text| text.map(String::into_bytes)).collect::<BinaryArray>()),
+            Arc::new(numbers.iter().map(|number| number.map(|number| number > 3)).collect::<BooleanArray>()),
+            Arc::new(lists.finish()),
+        ]
+    }
+
+    fn a_source() -> impl Strategy<Value = Vec<Option<i8>>> {
+        prop_oneof![
+            prop::collection::vec(prop::option::of(0i8..9), 1..20),
+            prop::collection::vec((0i8..9).prop_map(Some), 1..20),
+            prop::collection::vec(Just(None), 1..3),
+        ]
+    }
+
+    proptest! {
+        /// What is collected, in however many parts, is what Arrow interleaves.
+        #[test]
+        fn cells_are_those_picked(
+            sources in prop::collection::vec(a_source(), 1..4),
+            picked in prop::collection::vec(prop::option::weighted(0.9, any::<(prop::sample::Index, prop::sample::Index)>()), 0..300),
+            part in 1usize..200, skipped in 0usize..2,
+        ) {
+            let skipped = |numbers: &Vec<Option<i8>>| skipped.min(numbers.len() - 1);
+            let by_source: Vec<Vec<ArrayRef>> = sources.iter().map(|numbers| columns(numbers)).collect();
+            let pick = |picked: &Option<(prop::sample::Index, prop::sample::Index)>| {
+                picked.map_or(Pick::NOWHERE, |(source, row)| {
+                    let source = source.index(sources.len());
+                    Pick::new(source, row.index(sources[source].len() - skipped(&sources[source])))
+                })
+            };
+            let picks: Vec<Pick> = picked.iter().map(pick).collect();
+            for column in 0..by_source[0].len() {
+                let slices: Vec<ArrayRef> = by_source.iter().zip(&sources).map(|(columns, numbers)| {
+                    columns[column].slice(skipped(numbers), numbers.len() - skipped(numbers))
+                }).collect();
+                let data_type = slices[0].data_type();
+                let nothing = new_null_array(data_type, 1);
+                let all: Vec<&dyn Array> = slices.iter().map(AsRef::as_ref).chain([nothing.as_ref()]).collect();
+                let place = |pick: &Pick| if pick.is_nowhere() { (all.len() - 1, 0) } else { (pick.source(), pick.row()) };
+                let expected = interleave(&all, &picks.iter().map(place).collect::<Vec<_>>()).unwrap();
+                let sources = &all[..all.len() - 1];
+                prop_assert_eq!(&gather(data_type, sources, &picks).unwrap(), &expected);
+                let mut gathering = Gathering::new(data_type, sources, picks.len());
+                picks.chunks(part).for_each(|some| gathering.add(some).unwrap());
+                let gathered = gathering.finish().unwrap();
+                prop_assert_eq!(&gathered, &expected);
+                prop_assert_eq!(gathered.data_type(), data_type);
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ pub use due::DuePlace;
 pub use merge::{Tombstones, merge};
 
 pub(crate) use build::Unsorted;
-pub(crate) use gather::{Pick, gather};
+pub(crate) use gather::{Gathering, Pick, gather};
 pub(crate) use merge::newest;
 
 /// A shared, immutable sorted run, or the part of one that a range of hashes shows.

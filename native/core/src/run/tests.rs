@@ -198,15 +198,21 @@ fn keys_that_a_run_holds_are_taken_out_and_the_others_stay_in_order() {
             let run = run(&(0..1000).map(|key| (key * 3, Some("x"), None)).collect::<Vec<_>>());
             let part = run.within(KeyRange { lo: run.hashes()[100], hi: run.hashes()[800] });
             let asked = keys(&(0..3000).collect::<Vec<_>>());
-            for (number, run) in [&run, &part, &run, &part].into_iter().enumerate() {
-                let (mut wanted, mut found): (Vec<u32>, Vec<(u32, usize)>) = ((0..3000).rev().collect(), Vec::new());
-                match number {
-                    0 | 1 => run.take_held(&asked, &mut wanted, |i, row| found.push((i, row))),
-                    _ => run.take_few_held(&asked, &mut wanted, |i, row| found.push((i, row))),
+            let by_hash = asked.order();
+            // In no order; in that of the run, close to each other; and with most rows between them.
+            let orders =
+                [(0..3000).rev().collect::<Vec<u32>>(), by_hash.clone(), by_hash.into_iter().step_by(400).collect()];
+            for order in &orders {
+                for (number, run) in [&run, &part, &run, &part].into_iter().enumerate() {
+                    let (mut wanted, mut found): (Vec<u32>, Vec<(u32, usize)>) = (order.clone(), Vec::new());
+                    match number {
+                        0 | 1 => run.take_held(&asked, &mut wanted, |i, row| found.push((i, row))),
+                        _ => run.take_few_held(&asked, &mut wanted, |i, row| found.push((i, row))),
+                    }
+                    let each = |i: u32| Some((i, run.find(&asked, i as usize)?));
+                    assert_eq!(found, order.iter().copied().filter_map(each).collect::<Vec<_>>());
+                    assert_eq!(wanted, order.iter().copied().filter(|&i| each(i).is_none()).collect::<Vec<_>>());
                 }
-                let each = |i: u32| Some((i, run.find(&asked, i as usize)?));
-                assert_eq!(found, (0..3000).rev().filter_map(each).collect::<Vec<_>>());
-                assert_eq!(wanted, (0..3000).rev().filter(|&i| each(i).is_none()).collect::<Vec<_>>());
             }
         });
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
 use self::world::{Change, changes, keys_of, map_schema};
@@ -58,6 +58,42 @@ fn remove_and_put_of_one_key_in_one_change_keeps_the_last() {
     let found = map.get(&keys_of(&[1, 2])).unwrap();
     assert_eq!(found.found, [true, false]);
     assert_eq!((found.deadline[0], found.updated_at[0], found.updated_at[1]), (Some(5), 1, 0));
+}
+
+#[test]
+fn values_of_many_keys_are_those_that_get_finds() {
+    let field = |name| Fields::from(vec![Field::new(name, DataType::Int64, true)]);
+    let schema = Arc::new(MapSchema::new("many", &field("key"), &Fields::empty(), &field("n")).unwrap());
+    let column = |cells: Vec<i64>| -> Vec<ArrayRef> { vec![Arc::new(Int64Array::from(cells))] };
+    let changed = |keys: Vec<i64>, factor: i64| Changes {
+        values: column(keys.iter().map(|key| key * factor).collect()),
+        updated_at: vec![1; keys.len()],
+        deadline: vec![None; keys.len()],
+        deleted: vec![factor == 0; keys.len()],
+        keys: column(keys),
+        ..Changes::default()
+    };
+    let mut map = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
+    map.change(&changed((0..15_000).collect(), 1)).unwrap();
+    let base = map.delta().unwrap().unwrap();
+    let mut map = StateMap::open(schema, &[base], KeyRange::ALL).unwrap();
+    map.change(&changed((0..15_000).step_by(7).collect(), 0)).unwrap();
+    map.change(&changed((0..15_000).step_by(35).collect(), 2)).unwrap();
+    let expected = |key: i64| match (key % 7, key % 35) {
+        _ if key >= 15_000 => None,
+        (_, 0) => Some(key * 2),
+        (0, _) => None,
+        _ => Some(key),
+    };
+    let asked = Keys::new(&column((0..16_000).collect())).unwrap();
+    for keys in [&asked, &asked.take(&asked.order()).unwrap()] {
+        let (found, values) = (map.get(keys).unwrap(), map.values(keys).unwrap());
+        let all: Int64Array =
+            keys.columns()[0].as_primitive::<Int64Type>().values().iter().map(|&key| expected(key)).collect();
+        assert_eq!(values[0].as_primitive::<Int64Type>(), &all);
+        assert_eq!(found.values, values);
+        assert!(found.found.iter().zip(&all).all(|(&found, value)| found == value.is_some()));
+    }
 }
 
 #[test]

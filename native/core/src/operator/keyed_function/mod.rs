@@ -89,7 +89,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
     ) -> Result<Keys> {
         let known = Known::of_found(map.get(&groups.keys)?, self.timeout);
         let (rows, ends) = groups.rows();
-        let given = Given { keys: &groups.keys, known: &known, chunks, rows: &rows, ends: &ends, timing_out: false };
+        let given = Given { keys: &groups.keys, known: &known, chunks, rows, ends, timing_out: false };
         let returned = self.call(&given, pass)?;
         let by_rule =
             if self.timeout.is_armed() { None } else { Some(self.deadlines(groups, chunks, &known.deadline, pass)?) };
@@ -209,7 +209,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
     fn latest_event_times(&self, groups: &Groups, chunks: &[RecordBatch]) -> Result<Vec<Option<i64>>> {
         let mut latest = vec![None; groups.len()];
         let Some(column) = self.sent.event_time else { return Ok(latest) };
-        for (chunk, numbers) in chunks.iter().zip(&groups.of) {
+        for (chunk, numbers) in chunks.iter().zip(groups.numbers()) {
             for (&group, time_ms) in numbers.iter().zip(&event_times_ms(chunk.column(column).as_ref())?) {
                 // None is less than any time.
                 latest[group as usize] = time_ms.max(latest[group as usize]);

@@ -84,7 +84,7 @@ impl<P: Processor> ProcessorOperator<P> {
     ) -> Result<Keys> {
         let (rows, ends) = groups.rows();
         self.metrics.rows += rows.len() as u64;
-        let failed = self.visit(&groups.keys, Cause::Rows { chunks, rows: &rows, ends: &ends }, maps, pass, out)?;
+        let failed = self.visit(&groups.keys, Cause::Rows { chunks, rows, ends }, maps, pass, out)?;
         for (key, reason) in &failed {
             let start = key.checked_sub(1).map_or(0, |before| ends[before as usize]);
             out.put_aside(&rows[start..ends[*key as usize]], reason.clone());

@@ -1,0 +1,231 @@
+//! Hashes that many rows have, by a table: that of few hashes is smaller than their rows, and lies in the processor's
+//! cache where those do not.
+//!
+//! INVARIANT: what is found is what sorting finds.
+
+use super::order::by_hash;
+
+/// Fewer rows than this are quickly sorted.
+const LEAST_ROWS: usize = 4096;
+/// Rows for each hash, on average, from which on a table pays.
+const ROWS_A_HASH: usize = 3;
+/// After this part of the rows a tenth are repetitions, if there are to be enough of them.
+const FIRST_PART: usize = 16;
+/// The table of more hashes than this would not stay in cache.
+const MOST_HASHES: usize = 1 << 18;
+/// Slots of the first table.
+const FIRST_SLOT_BITS: u32 = 12;
+/// Rows whose slots are read together.
+const TOGETHER: usize = 64;
+
+/// The distinct hashes of rows, ascending.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Few {
+    pub(crate) hashes: Vec<u64>,
+    /// (part, row) of the first row of each.
+    pub(crate) firsts: Vec<(u32, u32)>,
+    /// For each part, for each row, the number of its hash in `hashes`.
+    pub(crate) numbers: Vec<Vec<u32>>,
+}
+
+/// The hashes of `parts`; `None` where they are so many that rows are better sorted.
+#[expect(clippy::cast_possible_truncation, reason = "there are at most MOST_HASHES")]
+pub(crate) fn few_hashes(parts: &[&[u64]]) -> Option<Few> {
+    let rows: usize = parts.iter().map(|hashes| hashes.len()).sum();
+    if rows < LEAST_ROWS {
+        return None;
+    }
+    let most = (rows / ROWS_A_HASH).min(MOST_HASHES);
+    let first_part = rows / FIRST_PART;
+    let mut table = Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) };
+    let (mut firsts, mut numbers): (Vec<(u32, u32)>, Vec<Vec<u32>>) = (Vec::new(), Vec::with_capacity(parts.len()));
+    let mut passed = 0;
+    for (part, hashes) in (0u32..).zip(parts) {
+        let mut of = Vec::with_capacity(hashes.len());
+        for (start, some) in (0u32..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
+            table.touch(some);
+            for (row, &hash) in (start..).zip(some) {
+                let number = table.number(hash)?;
+                if number as usize == firsts.len() {
+                    firsts.push((part, row));
+                }
+                of.push(number);
+            }
+            let is_first = passed < first_part;
+            passed += some.len();
+            let are_many = firsts.len() > most || is_first && passed >= first_part && firsts.len() * 10 > passed * 9;
+            if are_many || !table.make_room() {
+                return None;
+            }
+        }
+        numbers.push(of);
+    }
+    let mut found = Few { hashes: Vec::with_capacity(firsts.len()), firsts: Vec::with_capacity(firsts.len()), numbers };
+    let mut places: Vec<(u64, u32)> = table.hashes.iter().map(|&hash| (hash, 0)).collect();
+    let number = |_, number| number;
+    by_hash(&[&table.hashes], number, |pairs| {
+        for &mut (hash, number) in pairs {
+            places[number as usize].1 = found.hashes.len() as u32;
+            found.hashes.push(hash);
+            found.firsts.push(firsts[number as usize]);
+        }
+    });
+    for (of, hashes) in found.numbers.iter_mut().zip(parts) {
+        for (number, &hash) in of.iter_mut().zip(*hashes) {
+            let (numbered, place) = places[*number as usize];
+            if numbered != hash {
+                return None; // a slot tells most bits of a hash, not all
+            }
+            *number = place;
+        }
+    }
+    Some(found)
+}
+
+/// Hashes by their low bits, numbered as they come; a slot that is taken sends a hash to the next one.
+///
+/// Low bits are uniform where rows are those of a range of hashes, or sorted.
+struct Table {
+    hashes: Vec<u64>,
+    /// The leading bits of a hash, and its number.
+    slots: Vec<u64>,
+}
+
+impl Table {
+    const NUMBER: u64 = (1 << 20) - 1;
+    /// No slot has so great a number.
+    const EMPTY: u64 = u64::MAX;
+    /// Slots behind those that hashes lead to: the last ones send theirs there.
+    const SPARE: usize = TOGETHER;
+
+    /// Two to the power of `bits`, none of them taken.
+    fn slots(bits: u32) -> Vec<u64> {
+        vec![Self::EMPTY; (1 << bits) + Self::SPARE]
+    }
+
+    #[inline]
+    fn slot(&self, hash: u64) -> usize {
+        hash as usize & (self.slots.len() - Self::SPARE - 1)
+    }
+
+    /// Reads the slots of `hashes`. The reads do not wait for each other, so that all come from memory at once.
+    #[inline]
+    fn touch(&self, hashes: &[u64]) {
+        let slot = |&hash: &u64| self.slots.get(self.slot(hash)).copied().unwrap_or(0);
+        std::hint::black_box(hashes.iter().fold(0, |seen, hash| seen ^ slot(hash)));
+    }
+
+    /// The number of `hash`, a new one if it has none; `None` if there is no slot.
+    #[inline]
+    fn number(&mut self, hash: u64) -> Option<u32> {
+        let mut slot = self.slot(hash);
+        loop {
+            let found = *self.slots.get(slot)?;
+            if found == Self::EMPTY {
+                let number = self.hashes.len() as u64;
+                self.slots[slot] = hash & !Self::NUMBER | number;
+                self.hashes.push(hash);
+                return Some(number as u32);
+            }
+            if (found ^ hash) & !Self::NUMBER == 0 {
+                return Some((found & Self::NUMBER) as u32);
+            }
+            slot += 1;
+        }
+    }
+
+    /// Grows until half of the slots are free after as many hashes more as are looked up together.
+    fn make_room(&mut self) -> bool {
+        let slots = self.slots.len() - Self::SPARE;
+        if (self.hashes.len() + TOGETHER) * 2 <= slots {
+            return true;
+        }
+        self.slots = Self::slots(slots.trailing_zeros() + 2);
+        let hashes = std::mem::take(&mut self.hashes);
+        self.hashes.reserve(hashes.len() * 4);
+        hashes.chunks(TOGETHER).all(|some| {
+            self.touch(some);
+            some.iter().all(|&hash| self.number(hash).is_some())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same by sorting; `None` where there are more hashes than `most`.
+    fn expected(parts: &[&[u64]]) -> Few {
+        let mut all: Vec<(u64, (u32, u32))> = Vec::new();
+        for (part, hashes) in (0u32..).zip(parts) {
+            all.extend((0u32..).zip(*hashes).map(|(row, &hash)| (hash, (part, row))));
+        }
+        all.sort_unstable();
+        all.dedup_by_key(|pair| pair.0);
+        let (hashes, firsts): (Vec<u64>, Vec<(u32, u32)>) = all.into_iter().unzip();
+        let number = |hash: &u64| hashes.binary_search(hash).unwrap() as u32;
+        let numbers = parts.iter().map(|part| part.iter().map(number).collect()).collect();
+        Few { hashes, firsts, numbers }
+    }
+
+    fn mixed(number: u64) -> u64 {
+        let x = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn hashes_are_those_that_sorting_finds(
+            rows in LEAST_ROWS..3 * LEAST_ROWS, distinct in 1u64..2000, cut in 0usize..LEAST_ROWS, bits in 0u32..64,
+            lowest in prop_oneof![Just(0), any::<u64>()],
+        ) {
+            // All leading bits, or only those that a narrow range of hashes has.
+            let hash = |row: u64| lowest.saturating_add(mixed(mixed(row) % distinct) >> bits);
+            let hashes: Vec<u64> = (0..rows as u64).map(hash).collect();
+            let parts = [&hashes[..cut], &[], &hashes[cut..]];
+            if let Some(found) = few_hashes(&parts) {
+                prop_assert_eq!(found, expected(&parts));
+            } else {
+                prop_assert!(bits > 16 || distinct * 10 > rows as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn many_hashes_are_left_to_sorting() {
+        let hashes: Vec<u64> = (0..10_000).map(mixed).collect();
+        assert_eq!(few_hashes(&[&hashes]), None);
+        assert_eq!(few_hashes(&[&hashes[..100]]), None);
+        let twice: Vec<u64> = hashes.iter().chain(&hashes).copied().collect();
+        assert_eq!(few_hashes(&[&twice]), None);
+        let first_few: Vec<u64> = std::iter::repeat_n(7, 2000).chain(hashes.iter().copied()).collect();
+        assert_eq!(few_hashes(&[&first_few]), None);
+    }
+
+    #[test]
+    fn hashes_that_differ_in_no_bit_that_a_slot_tells_are_left_to_sorting() {
+        let pair = [1 << 50, (1 << 50) | (1 << 16)];
+        let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| pair[row % 2]).collect();
+        assert_eq!(few_hashes(&[&hashes]), None);
+        let told = [1 << 50, (1 << 50) | (1 << 20), 0, u64::MAX];
+        let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| told[row % 4]).collect();
+        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+    }
+
+    #[test]
+    fn hashes_in_order_are_told_as_quickly_as_others() {
+        let mut hashes: Vec<u64> = (0..40_000).map(|row| mixed(row % 5_000)).collect();
+        hashes.sort_unstable();
+        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+    }
+
+    #[test]
+    fn the_table_grows() {
+        let hashes: Vec<u64> = (0..400_000).map(|row| mixed(mixed(row) % 50_000)).collect();
+        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+    }
+}

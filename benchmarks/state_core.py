@@ -94,9 +94,7 @@ class Lab:
 Asked = tuple[Program, str]
 
 
-def answers_in_turn(
-    runs: int, *asked: Asked, compare: str | None = "digest"
-) -> list[list[dict[str, float]]]:
+def answers_in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[dict[str, float]]]:
     """What each answers, asked in turn, after a round that is not counted. Their results must be the same."""
     found: list[list[dict[str, float]]] = [[] for _ in asked]
     for number in range(runs + 1):
@@ -209,8 +207,10 @@ def due(lab: Lab) -> None:
         ours = stack.enter_context(lab.ours("due", lab.keys, lab.small))
         for _ in range(3):
             ours.ask("ours")  # the third search makes the order of deadlines
-        (scan,) = in_turn(lab.runs, (ours, "scan"), compare="rows")
-        found, again = in_turn(lab.runs, (ours, "cold"), (ours, "ours"))
+        (scans,) = answers_in_turn(lab.runs, (ours, "scan"))
+        answers = answers_in_turn(lab.runs, (ours, "cold"), (ours, "ours"))
+        assert scans[0]["digest"] == answers[0][0]["digest"], "due: a full scan finds other rows"
+        scan, found, again = ([answer["ns"] for answer in each] for each in (scans, *answers))
         ms = [one / 1e6 for one in found]
         lab.at_most("due rows", f"full scan {middle(scan) / 1e6:,.0f} ms", middle(ms), "ms", 1, ms)
         print(f"    the same rows once more, now in cache: {middle(again) / 1e6:.2f} ms")

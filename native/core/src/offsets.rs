@@ -66,7 +66,7 @@ mod tests {
     use arrow_schema::Field;
 
     use super::*;
-    use crate::run::{Pick, gather};
+    use crate::run::{Gathering, Pick, gather};
 
     #[test]
     fn rows_that_no_memory_holds_are_one_clear_error() {
@@ -116,6 +116,11 @@ mod tests {
             for refused in [all(&[&half], &[first, first]), all(&[&half, &half], &[first, second])] {
                 assert!(refused.unwrap_err().to_string().starts_with("a column would hold more than"));
             }
+            let sources: [&dyn Array; 1] = [&half];
+            let mut in_parts = Gathering::new(half.data_type(), &sources, 2);
+            in_parts.add(&[first]).unwrap();
+            in_parts.add(&[first]).unwrap();
+            assert!(in_parts.finish().unwrap_err().to_string().starts_with("a column would hold more than"));
         }
     }
 }

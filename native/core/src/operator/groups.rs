@@ -1,6 +1,6 @@
 //! Rows of many chunks by key: which distinct keys there are, and which of them each row has.
 //!
-//! Rows are sorted by hash, which takes a few nanoseconds a row, be there many rows a key or one.
+//! Rows of few keys are told by a table of hashes, of many by sorting; either takes some nanoseconds a row.
 //! INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep (chunk, row) order.
 
 use std::sync::OnceLock;

@@ -6,7 +6,6 @@ use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_empty_array, new
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
@@ -79,8 +78,8 @@ enum Cells {
     Wide16(Vec<i128>),
     /// Where each text or binary ends, and their bytes.
     Bytes(Vec<i32>, Vec<u8>),
-    /// Anything else, by Arrow's own functions.
-    Other(Vec<ArrayRef>),
+    /// Anything else, by Arrow's own functions, all at once.
+    Other(Vec<Pick>),
 }
 
 impl<'a> Gathering<'a> {
@@ -120,13 +119,13 @@ impl<'a> Gathering<'a> {
             Cells::Wide8(cells) => fixed(cells, data, picks, has_nowhere),
             Cells::Wide16(cells) => fixed(cells, data, picks, has_nowhere),
             Cells::Bytes(ends, bytes) => {
-                let sources: Vec<_> =
-                    data.iter().map(|data| (data.buffer::<i32>(0), data.buffers()[1].as_slice())).collect();
+                let sources: Vec<Texts<'_>> = data.iter().map(Texts::new).collect();
                 picks.chunks(TOGETHER).try_for_each(|some| texts(ends, bytes, &sources, some))?;
             }
-            Cells::Other(parts) => parts.push(other(&self.data_type, self.sources, picks)?),
+            Cells::Other(all) => all.extend_from_slice(picks),
         }
-        if self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0) {
+        let is_by_ourselves = !matches!(self.cells, Cells::Nothing | Cells::Other(_));
+        if is_by_ourselves && (self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0)) {
             let valid = self.valid.get_or_insert_with(|| {
                 let mut valid = BooleanBufferBuilder::new(self.rows + picks.len());
                 valid.append_n(self.rows, true);
@@ -148,17 +147,13 @@ impl<'a> Gathering<'a> {
             Cells::Wide4(cells) => vec![Buffer::from_vec(cells)],
             Cells::Wide8(cells) => vec![Buffer::from_vec(cells)],
             Cells::Wide16(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Bytes(ends, bytes) => vec![Buffer::from_vec(ends), Buffer::from_vec(bytes)],
-            Cells::Other(mut parts) => {
-                return Ok(match parts.len() {
-                    0 => new_empty_array(&self.data_type),
-                    1 => parts.remove(0),
-                    _ => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
-                });
+            Cells::Bytes(ends, mut bytes) => {
+                bytes.shrink_to_fit(); // a run keeps it
+                vec![Buffer::from_vec(ends), Buffer::from_vec(bytes)]
             }
+            Cells::Other(picks) => return other(&self.data_type, self.sources, &picks),
         };
         let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
-        // Bytes of whole cells of sources: a text is one there.
         Ok(make_array(ArrayData::builder(self.data_type).len(self.rows).buffers(buffers).nulls(nulls).build()?))
     }
 }
@@ -177,18 +172,37 @@ fn fixed<T: ArrowNativeType>(cells: &mut Vec<T>, data: &[ArrayData], picks: &[Pi
     }
 }
 
-/// Texts or binaries of sources, which are their offsets and their bytes. Each loop does little, so that the processor
-/// has many of the reads on their way at once: where the texts lie, then their first bytes, then all.
-fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[(&[i32], &[u8])], picks: &[Pick]) -> Result<()> {
-    let offset = |pick: &Pick| sources.get(pick.source()).map_or(0, |(offsets, _)| offsets[pick.row()]);
+/// The texts or binaries of a source.
+struct Texts<'a> {
+    offsets: &'a [i32],
+    bytes: &'a [u8],
+    nulls: Option<&'a NullBuffer>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(data: &'a ArrayData) -> Self {
+        let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
+        Self { offsets: data.buffer(0), bytes: &data.buffers()[1], nulls }
+    }
+
+    /// Those of a row; nothing where it is null, whatever lies under it.
+    fn cell(&self, row: usize) -> &'a [u8] {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return &[];
+        }
+        &self.bytes[self.offsets[row].unsigned_abs() as usize..self.offsets[row + 1].unsigned_abs() as usize]
+    }
+}
+
+/// Each loop does little, so that the processor has many of the reads on their way at once: where the texts lie, then
+/// their first bytes, then all.
+fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[Texts<'_>], picks: &[Pick]) -> Result<()> {
+    let offset = |pick: &Pick| sources.get(pick.source()).map_or(0, |source| source.offsets[pick.row()]);
     black_box(picks.iter().fold(0, |seen, pick| seen ^ offset(pick)));
     let mut cells: [&[u8]; TOGETHER] = [&[]; TOGETHER];
     let cells = &mut cells[..picks.len()];
     for (cell, pick) in cells.iter_mut().zip(picks) {
-        if let Some((offsets, data)) = sources.get(pick.source()) {
-            let (from, to) = (offsets[pick.row()], offsets[pick.row() + 1]);
-            *cell = &data[from.unsigned_abs() as usize..to.unsigned_abs() as usize];
-        }
+        *cell = sources.get(pick.source()).map_or(&[], |source| source.cell(pick.row()));
     }
     black_box(cells.iter().fold(0, |seen, cell| seen ^ cell.first().copied().unwrap_or(0)));
     offsets::check(cells.iter().fold(bytes.len(), |total, cell| total.saturating_add(cell.len())))?;
@@ -223,9 +237,11 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::builder::{Int64Builder, ListBuilder};
+    use arrow_array::cast::AsArray;
     use arrow_array::{
         BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int16Array, Int32Array, StringArray,
     };
+    use arrow_buffer::OffsetBuffer;
     use proptest::prelude::*;
 
     use super::*;
@@ -257,6 +273,23 @@ mod tests {
             prop::collection::vec((0i8..9).prop_map(Some), 1..20),
             prop::collection::vec(Just(None), 1..3),
         ]
+    }
+
+    /// What lies under a null is no text, and is not looked at.
+    #[test]
+    fn bytes_under_a_null_are_left() {
+        let offsets = OffsetBuffer::new(vec![0, 1, 2].into());
+        let data = ArrayData::builder(DataType::Binary)
+            .len(2)
+            .add_buffer(offsets.into_inner().into_inner())
+            .add_buffer(Buffer::from_vec(b"\xffa".to_vec()))
+            .nulls(Some(NullBuffer::from(vec![false, true])));
+        let binary = BinaryArray::from(data.build().unwrap());
+        let picks = [Pick::new(0, 1), Pick::new(0, 0), Pick::new(0, 1)];
+        let gathered = gather(&DataType::Binary, &[&binary], &picks).unwrap();
+        let gathered = gathered.as_binary::<i32>();
+        assert_eq!(gathered.iter().collect::<Vec<_>>(), [Some(b"a".as_slice()), None, Some(b"a")]);
+        assert_eq!(gathered.value_data(), b"aa");
     }
 
     proptest! {

@@ -73,7 +73,7 @@ impl<P: Processor> ProcessorOperator<P> {
         })
     }
 
-    /// Cause the processor for the keys that have rows; returns those whose calls failed.
+    /// Calls the processor for the keys that have rows; returns those whose calls failed.
     fn call_with_rows(
         &mut self,
         groups: &Groups,

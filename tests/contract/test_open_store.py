@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.errors import InvalidInput
-from tidemill.store import open_store
+from tidemill.store import open_store, relative_folder
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,24 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert open_store(".").uri == f"file://{tmp_path}"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert open_store("~/a").uri == f"file://{tmp_path}/home/a"
+
+
+@pytest.mark.parametrize("path", ["a/b", ".", "file:a/b", "file:./~", "a~", "~nobody-is-called-so/a"])
+def test_a_relative_folder_is_the_one_that_is_opened(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = relative_folder(path)
+    assert folder is not None
+    assert folder.startswith(str(tmp_path))
+    assert open_store(path).local_path("x") == f"{folder}/x"
+
+
+@pytest.mark.parametrize(
+    "path", ["/a", "~", "~/a", "file:/a", "file:~/a", "file:///a", "file://localhost/a", "memory://a", "s3://a/b", ""]
+)
+def test_other_places_are_no_relative_folders(path: str) -> None:
+    assert relative_folder(path) is None
 
 
 def test_a_quoted_path_is_the_same_folder(tmp_path: Path) -> None:

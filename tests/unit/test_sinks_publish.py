@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import tidemill as tm
 from tidemill.cli import render
 from tidemill.cli.status import status_of
 from tidemill.driver.publish import published_through
-from tidemill.errors import CorruptState, InvalidInput
+from tidemill.errors import CorruptState, InvalidInput, StoreUnavailable
 from tidemill.protocol.records import OutputFile, digest
 from tidemill.sinks.contract import Published
 from tidemill.sinks.publish import public_name, publish_files
@@ -113,11 +115,11 @@ def test_objects_that_are_no_files_are_copied_by_their_store(tmp_path: Path) -> 
     assert sink.get(NAMES[0]) == b"another"
 
 
-def orders(root: Path) -> tm.Repository:
-    """A pipeline with relative folders."""
+def orders(root: Path, source: str = "in", sink: str = "out") -> tm.Repository:
+    """A pipeline with relative folders, unless others are given."""
     p = tm.Pipeline("orders")
-    rows = p.read(tm.Files("in", format="csv", schema="k string", maxFilesPerTrigger=1))
-    rows.groupBy("k").agg(n=tm.count(), name="n").write(tm.Json("out"))
+    rows = p.read(tm.Files(source, format="csv", schema="k string", maxFilesPerTrigger=1))
+    rows.groupBy("k").agg(n=tm.count(), name="n").write(tm.Json(sink))
     return tm.open(p, root=str(root))
 
 
@@ -153,6 +155,28 @@ def test_a_relative_folder_that_is_not_here_is_told_of(
     assert raised.value.hint == f"a relative path begins in the folder that the process runs in, which is {tmp_path}"
 
 
+@pytest.mark.parametrize("form", ["~", "file:"])
+def test_a_folder_by_home_or_scheme_is_no_relative_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str
+) -> None:
+    """Neither a warning for a sink nor a hint for a source, though the text begins with no slash."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    place = "~" if form == "~" else f"file:{tmp_path}"
+    (tmp_path / "in").mkdir()
+    r = orders(tmp_path / "root", f"{place}/in", f"{place}/out")
+    r.init()
+    for name in "abc":
+        (tmp_path / "in" / f"{name}.csv").write_text("x\n")
+        assert len(r.run(engine="local")) == 1
+    assert caplog.messages == []
+    assert len(list((tmp_path / "out").glob("*.json"))) == 3
+    shutil.rmtree(tmp_path / "in")
+    with pytest.raises(InvalidInput, match="no such folder") as raised:
+        r.run(engine="local")
+    assert raised.value.hint is None
+
+
 def test_what_is_published_is_asked_of_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     r = orders(tmp_path / "root")
     monkeypatch.chdir(tmp_path)
@@ -167,3 +191,30 @@ def test_what_is_published_is_asked_of_the_sinks(tmp_path: Path, monkeypatch: py
     last.unlink()  # as if the run had died before it published
     assert published_through(r.context, r.head) == 0
     assert "through version 0; the next run publishes the rest" in str(render._status_rows(status_of(r)))
+
+
+def test_status_tells_of_commits_where_a_sink_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink on S3 without credentials: what is committed is told, and why no more is known."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("x\n")
+    r = orders(tmp_path / "root", str(tmp_path / "in"), "s3://bucket/out")
+    r.init()
+    with pytest.raises(StoreUnavailable):
+        r.run(engine="local")  # commits, and cannot publish
+    found = status_of(r)
+    assert (found.head, found.published_through, found.published_known) == (0, -1, False)
+    assert found.problem is not None
+    assert found.problem.startswith("what is published cannot be asked of the sinks: ")
+    assert "credentials" in found.problem
+    assert found.waiting_files == {"source": 0}
+    assert "not known; the sinks cannot be asked" in str(render._status_rows(found))
+    later = dataclasses.replace(found, published_through=0, head=1)
+    assert "at least through version 0; the sinks cannot be asked" in str(render._status_rows(later))
+    unlisted = status_of(orders(tmp_path / "root", "s3://bucket/in", "s3://bucket/out"))
+    assert (unlisted.head, unlisted.published_known) == (0, False)
+    assert unlisted.problem is not None
+    assert unlisted.problem.count("credentials") >= 2  # of the source, and of the sink

@@ -96,10 +96,15 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
     if status.head >= 0 and status.branch == "main":
-        through = "nothing" if status.published_through < 0 else f"through version {status.published_through}"
-        behind = status.published_through < status.head
-        rows.append(("published", f"{through}; the next run publishes the rest" if behind else through))
+        rows.append(("published", _published(status)))
     return rows
+
+
+def _published(status: Status) -> str:
+    through = "nothing" if status.published_through < 0 else f"through version {status.published_through}"
+    if not status.published_known:
+        return f"{'not known' if status.published_through < 0 else f'at least {through}'}; the sinks cannot be asked"
+    return f"{through}; the next run publishes the rest" if status.published_through < status.head else through
 
 
 def _each(what: str, values: Mapping[str, str]) -> list[tuple[str, str]]:

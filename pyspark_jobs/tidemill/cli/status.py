@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -35,20 +35,24 @@ class Status:
     next_deadline: dict[str, str]
     """By clock: the first time at which something is due."""
     published_through: int
-    """Every version up to this one is published now; −1: none is."""
+    """Every version up to this one is published now; −1: none is. Where the sinks cannot be asked, what the newest
+    commit says: at least so many are."""
+    published_known: bool
+    """Whether the sinks could be asked."""
     last_batch: dict[str, int]
     problem: str | None
-    """Why the next batch cannot be planned, where it cannot; then nothing counts as waiting."""
+    """Why the next batch cannot be planned, where it cannot (then nothing counts as waiting), and why the sinks cannot
+    be asked, where they cannot."""
 
 
 def status_of(repository: Repository) -> Status:
     """The status of a repository; `InvalidInput` where there is none."""
-    from ..driver.publish import published_through
     from ..protocol.progress import iso
 
     context = repository.context
     head = repository.head
-    seen, problem = _waiting(context, head)
+    seen, unplanned = _waiting(context, head)
+    published, unasked = _published(context, head)
     operators = {
         name: {
             "kind": recorded["kind"],
@@ -70,7 +74,8 @@ def status_of(repository: Repository) -> Status:
         waiting_files={name: len(files) for name, files in seen.files.items()},
         waiting_bytes=sum(file.size for file in seen.all),
         next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
-        published_through=published_through(context, head),
+        published_through=published,
+        published_known=unasked is None,
         last_batch={}
         if head is None
         else {
@@ -80,7 +85,7 @@ def status_of(repository: Repository) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
-        problem=problem,
+        problem="\n".join(why for why in (unplanned, unasked) if why is not None) or None,
     )
 
 
@@ -91,5 +96,16 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
     context.initialised()
     try:
         return waiting(context, head), None
-    except InvalidInput as error:
+    except (InvalidInput, StoreUnavailable) as error:
         return Waiting(now_ms()), str(error)
+
+
+def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
+    """Up to which version all are published; where the sinks cannot be asked, what the head says, and why."""
+    from ..driver.publish import published_through
+
+    try:
+        return published_through(context, head), None
+    except (InvalidInput, StoreUnavailable) as error:
+        assert head is not None  # without one, nothing is asked
+        return head.published_through, f"what is published cannot be asked of the sinks: {error}"

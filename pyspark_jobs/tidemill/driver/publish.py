@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ..protocol.records import Commit, OutputFile
 from ..sinks import recorded
 from ..sinks.contract import Published, Sink
-from ..store import is_relative
+from ..store import relative_folder
 from .context import Context
 
 LOG = logging.getLogger("tidemill")
@@ -59,7 +59,9 @@ def not_here(context: Context, head: Commit | None) -> list[str]:
     relative = {
         name: output.sink.path
         for name, output in context.job.outputs.items()
-        if output.sink is not None and is_relative(output.sink.path) and not os.path.exists(output.sink.path)
+        if output.sink is not None
+        and (folder := relative_folder(output.sink.path)) is not None
+        and not os.path.exists(folder)
     }
     last = context.log.commit(head.published_through) if relative and head.published_through >= 0 else None
     for name, path in relative.items():

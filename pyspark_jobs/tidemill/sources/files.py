@@ -16,7 +16,7 @@ from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import unknown
-from ..store import Entry, ObjectMissing, Store, folder_store, is_relative
+from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
 from . import duck
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .convert import Formats, text_value
@@ -204,7 +204,7 @@ class Files:
         hint = None
         if any(character in self.path for character in "*?[{"):
             hint = "a path is a folder, without patterns: choose files with pathGlobFilter"
-        elif folder is not None and is_relative(self.path):
+        elif relative_folder(self.path) is not None:
             hint = f"a relative path begins in the folder that the process runs in, which is {os.getcwd()}"
         missing = "no such folder" if folder is not None else "no object begins so"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)

@@ -16,7 +16,7 @@ from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
-__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "open_store", "probe"]
+__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "open_store", "probe", "relative_folder"]
 
 _S3 = ("s3", "s3a")
 
@@ -29,8 +29,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     """
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
-        scheme, rest = "file", os.path.expanduser(str(uri).removeprefix("file:"))
-        return _without(options, uri, _local(uri, rest))
+        return _without(options, uri, _local(uri, _plain_path(uri)))
     if scheme in _S3:
         from .s3 import open_s3  # boto3 takes a fifth of a second to import
 
@@ -60,9 +59,18 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
     return open_store(path, s3_options if separator and scheme in _S3 else None)
 
 
-def is_relative(path: str) -> bool:
-    """Whether a folder that a user names begins in the one that the process runs in."""
-    return bool(path) and "://" not in path and not os.path.isabs(path)
+def relative_folder(path: str) -> str | None:
+    """Where a folder lies that a user names from the one that the process runs in; None where the place is absolute.
+
+    INVARIANT: it is the folder that `open_store` opens.
+    """
+    plain = "" if "://" in path else _plain_path(path)
+    return os.path.abspath(plain) if plain and not os.path.isabs(plain) else None
+
+
+def _plain_path(uri: str) -> str:
+    """The path that is meant by what is given without `://`: `file:` is left out, and `~` is the user's home."""
+    return os.path.expanduser(str(uri).removeprefix("file:"))
 
 
 def _local(uri: str, path: str) -> LocalStore:

@@ -14,6 +14,7 @@ import tidemill as tm
 from tidemill.testing import Tester
 
 STRUCT = "struct<u: int, v: string>"
+TWO = "struct<x: struct<a: int, b: string>, y: struct<a: int, b: string>>"
 DEEP = "struct<part: struct<u: int, v: string>, n: int>"
 
 
@@ -46,6 +47,33 @@ def test_a_list_for_a_struct_is_its_cells_by_position(kind: str, value: Any, exp
     assert given(kind, [value]) == [expected]
 
 
+BOTH = {"x": {"a": 1, "b": "a"}, "y": {"a": 2, "b": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (f"map<string, {TWO}>", {"k": [(1, "a"), (2, "b")]}, [("k", BOTH)]),
+        (f"map<string, {TWO}>", [("k", [(1, "a"), (2, "b")])], [("k", BOTH)]),
+        (f"map<string, {TWO}>", (["k", [[1, "a"], [2, "b"]]],), [("k", BOTH)]),
+        (f"map<string, {TWO}>", [("k", None), ("l", ((1, "a"), (2, "b")))], [("k", None), ("l", BOTH)]),
+        (f"map<string, {STRUCT}>", [("x", [1, "a"])], [("x", {"u": 1, "v": "a"})]),
+        (f"map<string, {STRUCT}>", np.array([("x", [1, "a"])], dtype=object), [("x", {"u": 1, "v": "a"})]),
+        (f"map<{STRUCT}, int>", {(1, "a"): 5}, [({"u": 1, "v": "a"}, 5)]),
+        (f"map<{STRUCT}, int>", [([1, "a"], 5)], [({"u": 1, "v": "a"}, 5)]),
+        (f"map<{TWO}, {STRUCT}>", [([(1, "a"), (2, "b")], [3, "c"])], [(BOTH, {"u": 3, "v": "c"})]),
+        (f"map<{TWO}, {STRUCT}>", {((1, "a"), (2, "b")): [3, "c"]}, [(BOTH, {"u": 3, "v": "c"})]),
+        (f"map<string, {STRUCT}>", {}, []),
+        (f"map<string, {STRUCT}>", [], []),
+    ],
+)
+def test_lists_for_structs_in_maps_are_their_cells_also_where_pairs_stand_for_the_map(
+    kind: str, value: Any, expected: Any
+) -> None:
+    assert given(kind, [value]) == [expected]
+    assert given(f"array<{kind}>", [[value, None]]) == [[expected, None]]
+
+
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: str) -> None:
     assert given(kind, [float("nan"), float("nan")]) == [None, None]
@@ -59,6 +87,9 @@ def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: 
         (STRUCT, [[(1, "a")]], "object"),
         (STRUCT, [[1]], "object"),
         (f"array<{STRUCT}>", [[[1, "a", 3]]], "object"),
+        (f"map<string, {STRUCT}>", [[("x", [1, "a"], 2)]], "object"),
+        (f"map<string, {STRUCT}>", [["x"]], "object"),
+        (f"map<string, {STRUCT}>", [[("x", [1])]], "object"),
         ("string", [1, 2], "int64"),
         ("string", [1.5, float("nan")], "float64"),
         ("string", [True], "bool"),

@@ -113,5 +113,6 @@ def test_a_floor_that_is_listed_and_cannot_be_had_is_corrupt() -> None:
     store, watched = filled(3)
     store.maintain(keep=2)
     watched.get = lambda name: watched._inner.get(f"gone/{name}")  # type: ignore[method-assign]
-    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, and not there"):
+    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, and not there") as raised:
         store.get(2)
+    assert raised.value.hint == "restore it from a backup"

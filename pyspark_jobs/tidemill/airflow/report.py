@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..counts import count_of
 from .command import Command, Event, Exit, Outcome, merged
 
 RECOMPUTE = (
@@ -34,7 +35,7 @@ def ranges(versions: Sequence[int]) -> str:
 def progress(event: Event) -> str:
     """One batch in one line: version, rows, rows a second, then what was late or quarantined, if anything was."""
     parts = [f"version {event.get('version', '?')}"]
-    parts.append("a sweep" if event.get("kind") == "sweep" else _counted(event.get("numInputRows", 0), "row"))
+    parts.append("a sweep" if event.get("kind") == "sweep" else count_of(event.get("numInputRows", 0), "row"))
     rate = event.get("processedRowsPerSecond")
     if rate:
         parts.append(f"{rate:,.0f} rows/s")
@@ -45,12 +46,8 @@ def progress(event: Event) -> str:
         if event.get(key):
             parts.append(f"{event[key]:,} {words}")
     if event.get("numFilesOutstanding"):
-        parts.append(f"{_counted(event['numFilesOutstanding'], 'file')} waiting")
+        parts.append(f"{count_of(event['numFilesOutstanding'], 'file')} waiting")
     return "committed " + ", ".join(parts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def summary(result: Event, earlier: Sequence[int]) -> list[str]:

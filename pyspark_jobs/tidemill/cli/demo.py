@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..counts import count_of
 from .exits import Exit
 from .options import engine_option, pairs
-from .output import Output, count_of, output_options, result_file_option
+from .output import Output, output_options, result_file_option
 from .progress import counted, watched
 from .run import result_fields
 
@@ -137,9 +138,8 @@ def _throughput(ran: Ran) -> list[str]:
         return ["Nothing was left to do; the tables above are read from the repository."]
     rows = sum(one.numInputRows for one in done)
     start = "" if ran.session_s is None else f", after {ran.session_s:.1f} s for Spark to start"
-    batches = "1 batch" if len(done) == 1 else f"{len(done):,} batches"
     return [
-        f"{count_of(rows, 'row')} in {batches}, {ran.seconds:.1f} s{start}: "
+        f"{count_of(rows, 'row')} in {count_of(len(done), 'batch', 'batches')}, {ran.seconds:.1f} s{start}: "
         f"{rows / ran.seconds:,.0f} rows/s, {ran.seconds / len(done) * 1000:,.0f} ms a batch"
     ]
 

@@ -145,8 +145,3 @@ def committed(versions: Sequence[int]) -> str:
         return "committed nothing"
     first, last = min(versions), max(versions)
     return f"committed version {last}" if first == last else f"committed versions {first}–{last}"
-
-
-def count_of(count: int, what: str) -> str:
-    """`1 file`, `1,000 files`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

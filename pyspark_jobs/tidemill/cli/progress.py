@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .output import Output, count_of
+from ..counts import count_of
+from .output import Output
 
 if TYPE_CHECKING:
     from rich.console import Console

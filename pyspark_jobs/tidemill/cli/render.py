@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .output import count_of
+from ..counts import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

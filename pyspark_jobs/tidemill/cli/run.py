@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..counts import count_of
 from .exits import Exit
 from .options import Drive, Target, drain_options, drive_options, target_options
-from .output import Output, committed, count_of, output_options, result_file_option
+from .output import Output, committed, output_options, result_file_option
 from .progress import watched
 
 if TYPE_CHECKING:

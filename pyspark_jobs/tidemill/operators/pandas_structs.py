@@ -19,7 +19,7 @@ def structs_by_position(kind: pa.DataType) -> Rewrite | None:
     if pa.types.is_struct(kind):
         return _of_struct({field.name: structs_by_position(field.type) for field in kind})
     if pa.types.is_map(kind):
-        return _of_map(structs_by_position(kind.item_type))
+        return _of_map(structs_by_position(kind.key_type), structs_by_position(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_list(structs_by_position(kind.value_type))
     return None
@@ -45,12 +45,20 @@ def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
     return rewritten
 
 
-def _of_map(item: Rewrite | None) -> Rewrite | None:
-    if item is None:
+def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite | None:
+    """Of a dict, and of the pairs that may stand for one."""
+    if key is None and item is None:
         return None
 
+    def pair(found: Any) -> Any:
+        if not isinstance(found, list | tuple | np.ndarray) or len(found) != 2:
+            return found
+        return (found[0] if key is None else key(found[0]), found[1] if item is None else item(found[1]))
+
     def rewritten(value: Any) -> Any:
-        return {key: item(cell) for key, cell in value.items()} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return [pair(found) for found in value.items()]
+        return [pair(found) for found in value] if isinstance(value, list | tuple | np.ndarray) else value
 
     return rewritten
 

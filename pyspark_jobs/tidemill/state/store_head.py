@@ -40,7 +40,9 @@ def floor(store: Store) -> int:
             found = decode(StoreFloor, store.get(greatest), greatest).version
         except ObjectMissing as error:  # others were entered since it was listed
             if greatest == missed:
-                raise CorruptState(f"read `{greatest}` in {store.uri}: it is listed, and not there") from error
+                raise CorruptState(
+                    f"read `{greatest}` in {store.uri}: it is listed, and not there", hint="restore it from a backup"
+                ) from error
             missed = greatest
             continue
         if found != number(store, greatest):

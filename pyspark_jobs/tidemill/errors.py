@@ -15,6 +15,8 @@ across a public call. A message's first line stands alone, because Airflow shows
 
 from __future__ import annotations
 
+import sys
+from functools import cache
 from typing import Any
 
 
@@ -66,10 +68,37 @@ class StateNotSet(LookupError, ValueError):
 
 
 class CallRefused(InvalidInput, RuntimeError):
-    """A call that a processor may not make, or not now.
+    """A call that a processor may not make, or not now (PySpark: PySparkRuntimeError).
 
-    Spark: PySparkRuntimeError. Both are a RuntimeError, and caught as that by code for both.
+    Where pyspark is loaded, `except PySparkRuntimeError` catches it as well.
     """
+
+
+def raised_by_state(kind: type[Exception], spark: str, *given: Any) -> Exception:
+    """`kind(*given)`, which `except` clauses for the class `spark` of `pyspark.errors` catch as well.
+
+    Code that can name that class has loaded it; nothing is loaded for it here. The name of the error stays the same.
+
+    >>> type(raised_by_state(ValueError, "PySparkValueError", "the state is not set")).__name__
+    'ValueError'
+    """
+    known: Any = getattr(sys.modules.get("pyspark.errors"), spark, None)
+    if known is None:
+        return kind(*given)
+    of: Any = kind
+    error: Exception = _of_both(of, known)(*given)
+    known.__init__(error, str(error.args[0]))
+    return error
+
+
+@cache
+def _of_both(kind: type[Exception], spark: type[Exception]) -> type[Exception]:
+    def reduced(error: Exception) -> tuple[Any, ...]:
+        given = (error.message, error.hint) if isinstance(error, TidemillError) else error.args
+        return (raised_by_state, (kind, spark.__name__, *given))
+
+    bases = (spark,) if issubclass(spark, kind) else (kind, spark)
+    return type(kind.__name__, bases, {"__module__": kind.__module__, "__reduce__": reduced})
 
 
 KINDS: dict[str, type[TidemillError]] = {

@@ -93,7 +93,8 @@ def test_a_variable_that_init_deleted_cannot_be_used():
         value(self, handle)
         handle.deleteIfExists("count")
 
-    assert "raised `CallRefused: value state `count`" in raised(init, lambda self, key, rows: [self.value.exists()])
+    said = raised(init, lambda self, key, rows: [self.value.exists()])
+    assert "raised `CallRefused: Error checking value state exists: value state `count`" in said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ use pyo3::{PyClass, ffi};
 
 use crate::error::invalid;
 use crate::naming::repr;
+use crate::spark::raised;
 use crate::value::{Decoder, Refused, Shape, Value, Zone};
 
 /// What is the same for the states of all keys of an operator.
@@ -105,8 +106,9 @@ impl Held {
         match self.value(py)? {
             Some(value) => Ok(value),
             None => {
-                let class = py.import("tidemill.errors")?.getattr("StateNotSet")?;
-                Err(PyErr::from_value(class.call1(("the state is not set: ask `exists`, or use `getOption`",))?))
+                let kind = py.import("tidemill.errors")?.getattr("StateNotSet")?;
+                let text = "the state is not set: ask `exists`, or use `getOption`";
+                Err(raised(py, &kind, "PySparkValueError", text, None))
             }
         }
     }
@@ -178,7 +180,7 @@ pub(crate) trait Settable: PyClass<Frozen = False> {
 pub(crate) fn update<T: Settable>(
     slf: &Bound<'_, T>,
     new: &Bound<'_, PyAny>,
-    none: fn(&'static str) -> PyErr,
+    none: impl Fn(&'static str) -> PyErr,
 ) -> PyResult<()> {
     let py = slf.py();
     let kind = {

@@ -20,6 +20,7 @@ mod operator_factory;
 mod processor;
 pub(crate) mod run;
 mod single_keys;
+mod spark;
 mod value;
 
 /// The Rust engine.

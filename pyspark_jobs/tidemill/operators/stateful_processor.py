@@ -7,6 +7,7 @@ Spark: `pyspark.sql.streaming.stateful_processor`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from .. import _native
-from ..errors import CallRefused, InvalidInput
+from ..errors import CallRefused, InvalidInput, raised_by_state
 from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import MOST_DURATION_MS
 
@@ -119,6 +120,12 @@ class StatefulProcessorHandle:
         self.states: dict[str, Any] = {}
         self.timers = _native.Timers(operator, timeMode == "None")
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """PySpark's class where pyspark is loaded, for processors that ask `isinstance`."""
+        loaded = sys.modules.get("pyspark.sql.streaming.stateful_processor")
+        return getattr(loaded, "StatefulProcessorHandle", type(self))
+
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> Any:
         """One value a key: `exists`, `get` (a tuple, or None), `update`, `clear`.
 
@@ -199,9 +206,11 @@ class StatefulProcessorHandle:
 
     def _check_in_init(self, method: str) -> None:
         if not self._in_init:
-            raise CallRefused(
+            raise raised_by_state(
+                CallRefused,
+                "PySparkRuntimeError",
                 f"operator `{self._operator}`: {method} can only be called in init",
-                hint="get the variable in init, and keep it on the processor",
+                "get the variable in init, and keep it on the processor",
             )
 
 

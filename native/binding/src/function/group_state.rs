@@ -12,6 +12,7 @@ use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
 use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
+use crate::spark::{class_of, raised};
 use crate::value::{Decoder, Zone};
 
 /// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
@@ -135,6 +136,12 @@ impl Lendable for PyGroupState {
 
 #[pymethods]
 impl PyGroupState {
+    /// PySpark's class, for functions that ask `isinstance`.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        class_of(slf, "pyspark.sql.streaming.state", "GroupState")
+    }
+
     #[getter]
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.exists(py)
@@ -165,7 +172,8 @@ impl PyGroupState {
     #[pyo3(signature = (newValue))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
-        update(slf, newValue, PyTypeError::new_err)
+        let py = slf.py();
+        update(slf, newValue, |text| raised(py, &py.get_type::<PyTypeError>(), "PySparkTypeError", text, None))
     }
 
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
@@ -184,15 +192,12 @@ impl PyGroupState {
     fn set_timeout_duration(&mut self, py: Python<'_>, durationMs: &Bound<'_, PyAny>) -> PyResult<()> {
         self.held.check_lent(py)?;
         if self.rules.timeout != Timeout::ArmedByBatchTime {
-            return Err(PyRuntimeError::new_err(
-                "cannot set a timeout duration without timeoutConf=\"ProcessingTimeTimeout\"",
-            ));
+            let text = "cannot set a timeout duration without timeoutConf=\"ProcessingTimeTimeout\"";
+            return Err(not_now(py, text));
         }
         let duration_ms = duration_ms(durationMs)?;
         if duration_ms <= 0 {
-            return Err(PyValueError::new_err(format!(
-                "cannot set a timeout duration of {duration_ms} ms, expected more than 0"
-            )));
+            return Err(unfit(py, &format!("cannot set a timeout duration of {duration_ms} ms, expected more than 0")));
         }
         self.armed_ms = Some(self.rules.batch_time_ms.saturating_add(duration_ms));
         Ok(())
@@ -208,9 +213,7 @@ impl PyGroupState {
     ) -> PyResult<()> {
         self.held.check_lent(py)?;
         if self.rules.timeout != Timeout::ArmedByEventTime {
-            return Err(PyRuntimeError::new_err(
-                "cannot set a timeout timestamp without timeoutConf=\"EventTimeTimeout\"",
-            ));
+            return Err(not_now(py, "cannot set a timeout timestamp without timeoutConf=\"EventTimeTimeout\""));
         }
         let mut time_ms = match timestampMs.cast::<PyDateTime>() {
             Ok(time) => self.rules.zone.instant_of(time)?.div_euclid(1_000),
@@ -220,14 +223,15 @@ impl PyGroupState {
             time_ms = time_ms.saturating_add(duration_ms(more)?);
         }
         if time_ms <= 0 {
-            return Err(PyValueError::new_err(format!(
-                "cannot set a timeout timestamp of {time_ms} ms, expected more than 0"
-            )));
+            return Err(unfit(py, &format!("cannot set a timeout timestamp of {time_ms} ms, expected more than 0")));
         }
         if let Some(watermark_ms) = self.rules.watermark_ms.filter(|&watermark_ms| time_ms < watermark_ms) {
-            return Err(PyValueError::new_err(format!(
-                "cannot set a timeout timestamp of {time_ms} ms: it is before the watermark of {watermark_ms} ms"
-            )));
+            return Err(unfit(
+                py,
+                &format!(
+                    "cannot set a timeout timestamp of {time_ms} ms: it is before the watermark of {watermark_ms} ms"
+                ),
+            ));
         }
         self.armed_ms = Some(time_ms);
         Ok(())
@@ -236,9 +240,9 @@ impl PyGroupState {
     #[pyo3(name = "getCurrentWatermarkMs")]
     fn get_current_watermark_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
-        self.rules.watermark_ms.ok_or_else(|| {
-            PyRuntimeError::new_err("there is no watermark: call .withWatermark(column, delay) before .groupBy")
-        })
+        self.rules
+            .watermark_ms
+            .ok_or_else(|| not_now(py, "there is no watermark: call .withWatermark(column, delay) before .groupBy"))
     }
 
     #[pyo3(name = "getCurrentProcessingTimeMs")]
@@ -254,6 +258,16 @@ impl PyGroupState {
     fn __repr__(&mut self, py: Python<'_>) -> PyResult<String> {
         self.held.described(py, "GroupState", "<undefined>")
     }
+}
+
+/// What cannot be asked for here.
+fn not_now(py: Python<'_>, text: &str) -> PyErr {
+    raised(py, &py.get_type::<PyRuntimeError>(), "PySparkRuntimeError", text, None)
+}
+
+/// What is not a time that there may be.
+fn unfit(py: Python<'_>, text: &str) -> PyErr {
+    raised(py, &py.get_type::<PyValueError>(), "PySparkValueError", text, None)
 }
 
 /// A number of ms; what a float has behind the point is dropped, as Spark does.

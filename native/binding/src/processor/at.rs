@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
 
+use crate::spark::raised;
+
 /// The number of the key that a call is about. INVARIANT: between calls there is none, so a variable that user code
 /// kept, or that `init` and `close` ask, sees no key.
 #[derive(Clone, Default)]
@@ -38,6 +40,8 @@ impl At {
 
 /// `CallRefused` with this message and hint.
 pub(super) fn refused(py: Python<'_>, text: &str, hint: Option<&str>) -> PyErr {
-    let made = || Ok(PyErr::from_value(py.import("tidemill.errors")?.getattr("CallRefused")?.call1((text, hint))?));
-    made().unwrap_or_else(|failed: PyErr| failed)
+    match py.import("tidemill.errors").and_then(|errors| errors.getattr("CallRefused")) {
+        Ok(kind) => raised(py, &kind, "PySparkRuntimeError", text, hint),
+        Err(failed) => failed,
+    }
 }

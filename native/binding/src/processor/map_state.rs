@@ -13,6 +13,7 @@ use super::kind::Kind;
 use super::ordered;
 use super::written::Puts;
 use crate::arrow::schema_in;
+use crate::spark::class_of;
 use crate::value::{Decoder, Shape, Value};
 
 /// An entry in this visit.
@@ -174,7 +175,14 @@ impl PyMapState {
         })
     }
 
+    /// PySpark's class, for processors that ask `isinstance`.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        class_of(slf, "pyspark.sql.streaming.stateful_processor", "MapState")
+    }
+
     fn exists(&mut self, py: Python<'_>) -> PyResult<bool> {
+        self.at.key(py, || format!("Error checking map state exists: {}", self.kind.described()))?;
         Ok(self.entries(py)?.values().any(Entry::is_there))
     }
 

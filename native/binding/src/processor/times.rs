@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 use tidemill_core::operator::{Pass, TimeMode};
 
+use crate::spark::class_of;
+
 /// The clocks of a pass: both −1 where the time mode is None; a watermark that there is none of is 0.
 #[pyclass(name = "TimerValues", module = "tidemill._native", frozen)]
 pub(crate) struct PyTimerValues {
@@ -22,6 +24,12 @@ impl PyTimerValues {
 
 #[pymethods]
 impl PyTimerValues {
+    /// PySpark's class, for processors that ask `isinstance`.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        class_of(slf, "pyspark.sql.streaming.stateful_processor", "TimerValues")
+    }
+
     #[pyo3(name = "getCurrentProcessingTimeInMs")]
     fn processing_time(&self) -> i64 {
         self.processing_ms
@@ -45,6 +53,12 @@ pub(crate) struct PyExpiredTimerInfo {
 
 #[pymethods]
 impl PyExpiredTimerInfo {
+    /// PySpark's class, for processors that ask `isinstance`.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        class_of(slf, "pyspark.sql.streaming.stateful_processor", "ExpiredTimerInfo")
+    }
+
     #[pyo3(name = "getExpiryTimeInMs")]
     fn expiry_time(&self) -> i64 {
         self.expiry_ms

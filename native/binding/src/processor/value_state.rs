@@ -9,6 +9,7 @@ use super::at::At;
 use super::kind::Kind;
 use super::written::Puts;
 use crate::arrow::schema_in;
+use crate::spark::class_of;
 use crate::value::{Decoder, Value};
 
 /// What became of the value of a key in this visit.
@@ -76,8 +77,14 @@ impl PyValueState {
         Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
     }
 
+    /// PySpark's class, for processors that ask `isinstance`.
+    #[getter(__class__)]
+    fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        class_of(slf, "pyspark.sql.streaming.stateful_processor", "ValueState")
+    }
+
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
-        let key = self.key(py)?;
+        let key = self.at.key(py, || format!("Error checking value state exists: {}", self.kind.described()))?;
         Ok(match &self.slots[key] {
             Slot::AsStored => !self.stored.rows_of(key).is_empty(),
             Slot::Updated(_) => true,

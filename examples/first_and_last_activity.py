@@ -1,17 +1,22 @@
-"""First and last activity by user, in two ways: with aggregates, and with a function that keeps its own state.
+"""First and last activity by user, in three ways: aggregates, a state by user, and a function of one's own.
 
-The aggregates are computed in Rust and never call Python: take them where they suffice. A function can do what no
-aggregate does: here it says once, and never again, that a user has come back after more than a day.
+The aggregates are computed in Rust and never call Python: take them where they suffice. `mapGroupsWithState` is the
+form that many know from Databricks: what each user is doing, from when to when. A function can do what no aggregate
+does: `watch` says once, and never again, that a user has come back after more than a day.
 
 Prints:
 
     batch 0: ann 2024-05-01 .. 2024-05-02, bob 2024-05-01 .. 2024-05-01
+    doing: ann bike 2024-05-01 .. 2024-05-02, bob sit 2024-05-01 .. 2024-05-01
     batch 1: ann 2024-05-01 .. 2024-05-04, eve 2024-05-04 .. 2024-05-04
+    doing: ann walk 2024-05-03 .. 2024-05-04, eve sit 2024-05-04 .. 2024-05-04
     came back: [('ann', 48)]
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +24,27 @@ import tidemill as tm
 from tidemill.testing import Tester
 
 A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Doing:
+    """An activity, and the first and last event of it."""
+
+    activity: str
+    start: datetime
+    end: datetime
+
+
+def follow(user: str, events: Iterator[Any], state: tm.GroupState) -> tuple[str, str, datetime, datetime]:
+    """The user's activity with these events: one of another kind begins with an event after the end."""
+    doing = state.getOption
+    for event in events:
+        if doing is None or (event.activity != doing.activity and event.at > doing.end):
+            doing = Doing(event.activity, event.at, event.at)
+        elif event.activity == doing.activity:
+            doing = Doing(doing.activity, min(doing.start, event.at), max(doing.end, event.at))
+    state.update(doing)
+    return user, doing.activity, doing.start, doing.end
 
 
 def watch(batchTime: int, user: str, at: datetime | None, state: Any) -> tuple[str, int] | None:
@@ -33,21 +59,38 @@ def watch(batchTime: int, user: str, at: datetime | None, state: Any) -> tuple[s
 
 
 p = tm.Pipeline("activity")
-by_user = p.read(tm.Rows("user string, at timestamp")).groupBy("user")
+by_user = p.read(tm.Rows("user string, activity string, at timestamp")).groupBy("user")
 by_user.agg(first=tm.min("at"), last=tm.max("at"), name="span")
+by_user.mapGroupsWithState(
+    follow, outputSchema="user string, activity string, start timestamp, end timestamp", stateSchema=Doing, name="doing"
+)
 by_user.mapWithState(
     tm.StateSpec.function(watch), "timestamp", "user string, hours bigint", value="at", name="came-back"
 )
 
 BATCHES = (
-    [("ann", datetime(2024, 5, 1, 9)), ("bob", datetime(2024, 5, 1, 10)), ("ann", datetime(2024, 5, 2, 9))],
-    [("ann", datetime(2024, 5, 4, 9)), ("eve", datetime(2024, 5, 4, 11)), ("ann", datetime(2024, 5, 3, 23))],
+    [
+        ("ann", "bike", datetime(2024, 5, 1, 9)),
+        ("bob", "sit", datetime(2024, 5, 1, 10)),
+        ("ann", "bike", datetime(2024, 5, 2, 9)),
+    ],
+    [
+        ("ann", "walk", datetime(2024, 5, 4, 9)),
+        ("eve", "sit", datetime(2024, 5, 4, 11)),
+        ("ann", "walk", datetime(2024, 5, 3, 23)),
+        ("ann", "bike", datetime(2024, 5, 1, 8)),
+    ],
 )
+
+
+def told(rows: list[Any]) -> str:
+    return ", ".join(f"{' '.join(words)} {a:%Y-%m-%d} .. {b:%Y-%m-%d}" for *words, a, b in sorted(rows))
+
 
 if __name__ == "__main__":
     tester = Tester(p)
     for number, rows in enumerate(BATCHES):
         done = tester.batch(rows)
-        spans = sorted(done.outputs["span"])
-        print(f"batch {number}: " + ", ".join(f"{user} {a:%Y-%m-%d} .. {b:%Y-%m-%d}" for user, a, b in spans))
+        print(f"batch {number}: {told(done.outputs['span'])}")
+        print(f"doing: {told(done.outputs['doing'])}")
     print(f"came back: {done.outputs['came-back']}")

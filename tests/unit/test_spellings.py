@@ -55,3 +55,21 @@ def test_a_month_of_lateness() -> None:
     assert t.batch(["2026-03-01T00:00:00Z"]).watermark < t.batch(["2026-03-02T00:00:00Z"]).watermark
     late = t.batch(["2026-01-28T00:00:00Z", "2026-01-31T00:00:00Z"])
     assert late.metrics.late_rows == 1
+
+
+def test_what_the_page_of_agg_gives_in_place_of_what_is_refused() -> None:
+    """A sum of texts, and one group of all rows."""
+    p = tm.Pipeline("refused")
+    texts = p.read(tm.Rows("k string, s string"))
+    with pytest.raises(tm.InvalidInput, match="groupBy needs at least one column"):
+        texts.groupBy()
+    numbers = texts.sql("SELECT k, CAST(s AS DOUBLE) AS s FROM rows").groupBy("k")
+    numbers.agg(total=tm.sum("s"), of=tm.mean("s"), name="numbers")
+    texts.sql("SELECT *, 'all' AS whole FROM rows").groupBy("whole").agg(n=tm.count(), name="whole")
+    outputs = Tester(p).batch([("a", "1.5"), ("a", "2.5"), ("b", None)]).outputs
+    assert sorted(outputs["numbers"]) == [("a", 4.0, 2.0), ("b", None, None)]
+    assert outputs["whole"] == [("all", 3)]
+    by_text = tm.Pipeline("texts").read(tm.Rows("k string, s string")).groupBy("k")
+    for function in (tm.sum, tm.mean, tm.stddev, tm.var):
+        with pytest.raises(tm.InvalidInput, match=r"of column `s`, needs a column of a number, found string"):
+            by_text.agg(x=function("s"))

@@ -87,18 +87,24 @@ def raised_by_state(kind: type[Exception], spark: str, *given: Any) -> Exception
         return kind(*given)
     of: Any = kind
     error: Exception = _of_both(of, known)(*given)
-    known.__init__(error, str(error.args[0]))
     return error
 
 
 @cache
-def _of_both(kind: type[Exception], spark: type[Exception]) -> type[Exception]:
-    def reduced(error: Exception) -> tuple[Any, ...]:
+def _of_both(kind: Any, spark: Any) -> Any:
+    """INVARIANT: however it is made, it says what one of `kind` says."""
+
+    def made(error: Any, *given: Any, **named: Any) -> None:
+        spark.__init__(error, str(kind(*given, **named)))
+        kind.__init__(error, *given, **named)  # last, as PySpark 3.5 sets `message` too
+
+    def reduced(error: Any) -> tuple[Any, ...]:
         given = (error.message, error.hint) if isinstance(error, TidemillError) else error.args
         return (raised_by_state, (kind, spark.__name__, *given))
 
     bases = (spark,) if issubclass(spark, kind) else (kind, spark)
-    return type(kind.__name__, bases, {"__module__": kind.__module__, "__reduce__": reduced})
+    methods = {"__init__": made, "__str__": BaseException.__str__, "__reduce__": reduced}
+    return type(kind.__name__, bases, {"__module__": kind.__module__, **methods})
 
 
 KINDS: dict[str, type[TidemillError]] = {

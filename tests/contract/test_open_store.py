@@ -49,7 +49,9 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert open_store("~/a").uri == f"file://{tmp_path}/home/a"
 
 
-@pytest.mark.parametrize("path", ["a/b", ".", "file:a/b", "file:./~", "a~", "~nobody-is-called-so/a"])
+@pytest.mark.parametrize(
+    "path", ["a/b", ".", "file:a/b", "file:./~", "a~", "~nobody-is-called-so/a", "localhost/a", "file:localhost/a"]
+)
 def test_a_relative_folder_is_the_one_that_is_opened(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from pyspark.sql.streaming.state import GroupState
 
 import tidemill as tm
 from tests.unit.processors import Processor, once, value
-from tidemill.errors import CallRefused, StateNotSet, raised_by_state
+from tidemill.batch import wire
+from tidemill.errors import CallRefused, InvalidInput, StateNotSet, TidemillError, raised_by_state
 from tidemill.testing import Tester
 
 
@@ -105,5 +107,28 @@ def test_an_error_of_both_stays_itself(
         assert spark_name in [base.__name__ for base in type(one).__mro__]
         assert (type(one).__name__, str(one)) == (kind.__name__, str(kind(*given)))
     assert type(again) is type(error)
+    told = type(error)("once more")
+    assert (str(told), isinstance(told, kind)) == ("once more", True)
     monkeypatch.delitem(sys.modules, "pyspark.errors")
     assert type(raised_by_state(kind, spark_name, *given)) is kind
+
+
+def test_the_message_is_ours_whatever_pysparks_class_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OfSpark35(RuntimeError):
+        def __init__(self, message: str | None = None) -> None:
+            self.message = message
+
+        def __str__(self) -> str:
+            return f"[None] {self.message}"
+
+    monkeypatch.setitem(sys.modules, "pyspark.errors", SimpleNamespace(PySparkRuntimeError=OfSpark35))
+    error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now", "later")
+    again = pickle.loads(pickle.dumps(error))
+    for one in (error, again, wire.raised(wire.decode(wire.failure(again)))):
+        assert (one.message, one.hint, str(one)) == ("not now", "later", "not now\nhint: later")
+
+
+def test_what_a_state_refused_crosses_to_the_driver_as_invalid_input() -> None:
+    error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now")
+    assert isinstance(error, TidemillError)
+    assert type(wire.raised(wire.decode(wire.failure(error)))) is InvalidInput

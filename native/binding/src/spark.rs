@@ -31,8 +31,6 @@ pub(crate) fn class_of<'py, T: PyClass>(
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let modules = object.py().import("sys")?.getattr("modules")?;
-    match modules.call_method1("get", (module,))? {
-        loaded if !loaded.is_none() => loaded.getattr(name),
-        _ => Ok(PyType::new::<T>(object.py()).into_any()),
-    }
+    let known = modules.call_method1("get", (module,)).and_then(|loaded| loaded.getattr(name));
+    Ok(known.unwrap_or_else(|_| PyType::new::<T>(object.py()).into_any()))
 }

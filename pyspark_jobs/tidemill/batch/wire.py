@@ -82,7 +82,8 @@ def decode(data: bytes) -> Message:
 
 def failure(error: TidemillError) -> bytes:
     """An error on its way to the driver: its kind, message and hint."""
-    fields = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KINDS), InternalError.__name__)
+    fields = {"kind": kind, "message": error.message, "hint": error.hint}
     return encode(Head(FAILURE, fields=fields))
 
 

@@ -108,4 +108,4 @@ def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
         return published_through(context, head), None
     except (InvalidInput, StoreUnavailable) as error:
         assert head is not None  # without one, nothing is asked
-        return head.published_through, f"what is published cannot be asked of the sinks: {error}"
+        return head.published_through, f"what is published is not known: {error}"

@@ -15,7 +15,7 @@ Rewrite = Callable[[Any], Any]
 
 
 def structs_by_position(kind: pa.DataType) -> Rewrite | None:
-    """What rewrites a value of the type; None where no struct is in it. What is not of the type stays as it is."""
+    """What rewrites a value of the type; None where it has no struct and no map. What is not of the type stays."""
     if pa.types.is_struct(kind):
         return _of_struct({field.name: structs_by_position(field.type) for field in kind})
     if pa.types.is_map(kind):
@@ -45,19 +45,19 @@ def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
     return rewritten
 
 
-def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite | None:
+def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite:
     """Of a dict, and of the pairs that may stand for one."""
-    if key is None and item is None:
-        return None
 
     def pair(found: Any) -> Any:
+        if found is None:
+            return ()  # which Arrow refuses; of None among pairs it ends the process
         if not isinstance(found, list | tuple | np.ndarray) or len(found) != 2:
             return found
         return (found[0] if key is None else key(found[0]), found[1] if item is None else item(found[1]))
 
     def rewritten(value: Any) -> Any:
         if isinstance(value, dict):
-            return [pair(found) for found in value.items()]
+            return value if key is None and item is None else [pair(found) for found in value.items()]
         return [pair(found) for found in value] if isinstance(value, list | tuple | np.ndarray) else value
 
     return rewritten

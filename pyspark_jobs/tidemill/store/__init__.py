@@ -75,9 +75,10 @@ def _plain_path(uri: str) -> str:
 
 def _local(uri: str, path: str) -> LocalStore:
     host, slash, _ = path.partition("/")
-    if slash and host == "localhost":
+    is_url = str(uri).startswith("file://")
+    if is_url and slash and host == "localhost":
         path = path.removeprefix(host)
-    elif str(uri).startswith("file://") and not path.startswith("/"):
+    elif is_url and not path.startswith("/"):
         raise InvalidInput(f"open the store `{uri}`: expected `file:///dir` with three slashes; `{host}` is a host")
     if not path or "\0" in path:
         raise InvalidInput(f"open the store {uri!r}: expected the path of a folder")

@@ -231,9 +231,7 @@ mod tests {
         let others = (0..1982).map(|number: u64| (1000 + number) << 20 | (0x2010 + 2 * number) & 0x3fff);
         let rows = std::iter::repeat_n(first, 600).chain([next]).chain(others).chain([last]);
         let hashes: Vec<u64> = rows.chain(std::iter::repeat_n(first, 6000)).chain([last]).collect();
-        if let Some(found) = few_hashes(&[&hashes]) {
-            assert_eq!(found, expected(&[&hashes]));
-        }
+        assert_eq!(few_hashes(&[&hashes]), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ from tests.oracle import (
     cases_aggregate,
     cases_carts,
     cases_chain,
+    cases_chain_functions,
     cases_deduplicate,
     cases_distinct,
     cases_groups,
@@ -20,6 +21,7 @@ from tests.oracle import (
     cases_track,
     cases_union,
     cases_window,
+    cases_window_functions,
     cases_zone,
 )
 from tests.oracle.case import Case
@@ -28,6 +30,7 @@ _FILES = (
     cases_deduplicate,
     cases_aggregate,
     cases_window,
+    cases_window_functions,
     cases_groups,
     cases_processor,
     cases_processor_types,
@@ -36,6 +39,7 @@ _FILES = (
     cases_session,
     cases_distinct,
     cases_chain,
+    cases_chain_functions,
     cases_union,
     cases_key_time,
     cases_nested,

@@ -153,13 +153,12 @@ def one_program(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [first.setdefault(row[0], row) for row in rows]
 
 
-def case(name: str, seed: int, spark: Query, tidemill: Query) -> Case:
-    return Case(f"chain-{name}", SCHEMA, at_random(seed, [""]), spark, tidemill)
+def case(name: str, batches: list[list[tuple[Any, ...]]], spark: Query, tidemill: Query) -> Case:
+    return Case(f"chain-{name}", SCHEMA, batches, spark, tidemill)
 
 
 def armed(name: str, seed: int, spark: Query, tidemill: Query) -> Case:
-    batches = [one_program(rows) for rows in at_random(seed, ARMED)]
-    return Case(f"chain-{name}", SCHEMA, batches, spark, tidemill)
+    return case(name, [one_program(rows) for rows in at_random(seed, ARMED)], spark, tidemill)
 
 
 def processors(stream: Any) -> Any:
@@ -176,9 +175,12 @@ def duplicates_pandas(stream: Any) -> Any:
 
 ARMED = ["u1,w", "u2", "g,x", "r", f"u5,t{ORIGIN_MS + 12_000}", f"t{ORIGIN_MS + 20_000}", "u3,a10", "w,t1"]
 CASES = [
-    case("processor-processor", 1, processors, processors),
-    case("duplicates-processor", 2, duplicates_processors, duplicates_processors),
-    case("window-processor", 4, lambda df: summed(spark_windows(df)), lambda s: summed(windows(s))),
+    case("processor-processor", at_random(1, [""]), processors, processors),
+    case("duplicates-processor", at_random(2, [""]), duplicates_processors, duplicates_processors),
+    # Short, since it is made again on Spark.
+    case(
+        "window-processor", at_random(4, [""])[2:7], lambda df: summed(spark_windows(df)), lambda s: summed(windows(s))
+    ),
     armed("duplicates-pandas", 3, duplicates_pandas, duplicates_pandas),
     armed("duplicates-flat-map", 5, spark_flat_map, flat_map),
 ]

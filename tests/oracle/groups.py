@@ -7,6 +7,8 @@ the state, whether it exists, the watermark and the batch time. A key `name:prog
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -119,12 +121,29 @@ def described(key: Any, pdfs: Any, state: Any) -> Iterator[Any]:
     yield pandas.DataFrame({"n": [], "said": [], "x": [], "t": []})
 
 
+NO_COMPILER = (
+    "there is no `javac`, neither in JAVA_HOME nor on the PATH, to compile the functions that Spark is given in Java: "
+    "install a JDK of version 17 or later (Debian, Ubuntu: `apt-get install openjdk-17-jdk-headless`; macOS: "
+    "`brew install openjdk@17`); a JRE is not enough"
+)
+
+
+def compiler() -> str | None:
+    """Where `javac` is: in JAVA_HOME, else on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return (shutil.which("javac", path=f"{home}/bin") if home else None) or shutil.which("javac")
+
+
 def compiled(spark: Any, source: Path = SOURCE) -> Any:
     """The class of a Java file, compiled into a folder that the JVM of the session has on its class path."""
     import pyspark
 
     folder = Path(spark.conf.get("spark.driver.extraClassPath"))
     if not (folder / f"{source.stem}.class").exists():
+        javac = compiler()
+        if javac is None:
+            raise RuntimeError(f"{source.name}: {NO_COMPILER}")
         jars = f"{Path(pyspark.__file__).parent}/jars/*"
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", str(folder), str(source)], check=True)
+        made = [javac, "-nowarn", "--release", "17", "-cp", jars, "-d", str(folder), str(source)]
+        subprocess.run(made, check=True)
     return getattr(spark._jvm, source.stem)

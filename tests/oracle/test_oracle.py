@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from tests.oracle import groups
 from tests.oracle.case import declared, difference, ours
 from tests.oracle.cases import CASES
 from tests.oracle.make import OUTPUTS, recorded
@@ -24,3 +29,15 @@ def test_outputs_are_sparks_batch_by_batch(name: str, tasks: int) -> None:
 def test_every_file_belongs_to_a_case_and_something_comes_out_of_each() -> None:
     assert {file.stem for file in OUTPUTS.glob("*.json")} == set(CASES)
     assert all(any(recorded(name).batches) for name in CASES)
+
+
+def test_without_a_java_compiler_it_is_said_what_to_install(monkeypatch: Any, tmp_path: Path) -> None:
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    session = SimpleNamespace(conf={"spark.driver.extraClassPath": str(tmp_path)})
+    with pytest.raises(RuntimeError, match=r"Groups\.java: there is no `javac`.*apt-get install openjdk-17-jdk"):
+        groups.compiled(session)
+    (home / "bin" / "javac").touch(0o755)
+    assert groups.compiler() == str(home / "bin" / "javac")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from datetime import UTC, datetime
 
 import pytest
@@ -86,6 +87,49 @@ def test_watermarks_and_windows_are_those_of_a_naive_model(given, idle):
         assert {round(window["start"].timestamp() * 1000): n for window, n in result.outputs} == closed
         assert t.repository.head.watermarks == {f"{name}.ts": ms for name, ms in model.watermarks.items()}
         t.restart()
+
+
+CHAINS = {
+    "windows": lambda rows: rows.groupBy(tm.window("ts", "10 seconds"), "k").agg(n=tm.count(), **FIRST),
+    "sessions": lambda rows: rows.groupBy(tm.session_window("ts", "10 seconds"), "k").agg(n=tm.count(), **FIRST),
+    "duplicates": lambda rows: rows.dropDuplicatesWithinWatermark(["n"], name="first"),
+}
+FIRST = {"outputMode": "append", "name": "first"}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("first", "column"), [("windows", "window"), ("sessions", "session_window"), ("duplicates", "ts")]
+)
+def test_a_row_of_an_idle_union_is_late_at_first_or_comes_out_at_the_end_of_the_chain_once(first, column, seed):
+    """Nothing that the first operator lets through is late for the second, however the watermarks have jumped."""
+    chance, p = random.Random(f"{first} {seed}"), tm.Pipeline("chained")
+    left, right = (
+        p.read(tm.Rows("k string, ts timestamp, n int"), name=name).withWatermark("ts", DELAYS[name], idle=IDLE)
+        for name in ("left", "right")
+    )
+    passed = CHAINS[first](left.unionByName(right))
+    total = tm.count() if first == "duplicates" else tm.sum("n")
+    passed.groupBy(tm.window(column, "30 seconds")).agg(n=total, outputMode="append", name="second")
+    t, now, given, late, out = Tester(p), 0, 0, 0, 0
+    for number in range(12):
+        now, t.tasks = now + chance.choice([1, 10, 30, 45]) * SECOND, chance.randrange(1, 4)
+        if number % 4 == 3:
+            result = t.sweep(at_ms=now)
+        else:
+            sides = {}
+            for name in [name for name in DELAYS if chance.random() < 0.65]:
+                times = [max(0, now + chance.choice([-60, -30, -20, -5, 0, 10]) * SECOND) for _ in range(3)]
+                sides[name] = [("k", at(ms), given + place) for place, ms in enumerate(times)]
+                given += len(times)
+            result = t.batch(sides, batch_time_ms=now)
+        late += result.metrics.late_rows if result.metrics else 0
+        out += sum(n for _, n in result.outputs)
+        t.restart()
+    result = t.batch({name: [("end", at(10_000 * SECOND), -len(name))] for name in DELAYS}, batch_time_ms=now)
+    out += sum(n for _, n in result.outputs)
+    assert late
+    assert given == late + out
 
 
 def one(late="drop"):

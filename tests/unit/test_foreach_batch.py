@@ -95,7 +95,7 @@ def fn(table, batch_id):
     if batch_id == dies_at and when == "before":
         os.kill(os.getpid(), 9)
     with open(folder / "calls", "a") as calls:
-        calls.write(f"{batch_id}\\n")
+        calls.write(f"{batch_id} {sorted(map(tuple, (row.values() for row in table.to_pylist())))}\\n")
     if batch_id == dies_at and when == "after":
         os.kill(os.getpid(), 9)
 
@@ -103,12 +103,15 @@ opened(folder, fn).run(engine="local")
 """
 
 
-@pytest.mark.parametrize(("when", "expected"), [("before", [0, 1, 2]), ("after", [0, 1, 1, 2])])
-def test_a_run_that_is_killed_at_the_call_is_gone_on_with_by_the_next(tmp_path, when, expected):
+@pytest.mark.parametrize(("when", "calls"), [("before", [0, 1, 2, 3]), ("after", [0, 1, 1, 2, 3])])
+def test_a_run_that_is_killed_at_the_call_is_gone_on_with_by_the_next_with_the_same_rows(tmp_path, when, calls):
+    """Also where more has arrived since then."""
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), when]
     assert subprocess.run([*command, "1"], check=False).returncode == -9
+    (tmp_path / "in" / "3.csv").write_text("a\nc\nc\n")
     subprocess.run([*command, "9"], check=True)
-    assert [int(line) for line in (tmp_path / "calls").read_text().split()] == expected
+    rows = [[("a", 1)], [("a", 2), ("b", 1)], [("a", 3), ("b", 2)], [("a", 4), ("c", 2)]]
+    assert (tmp_path / "calls").read_text().splitlines() == [f"{version} {rows[version]}" for version in calls]
 
 
 def test_the_function_stays_with_the_driver(tmp_path):

@@ -8,7 +8,7 @@ Errors are the classes of `tidemill.errors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal, Self, final
 
 import pyarrow as pa
@@ -384,9 +384,9 @@ class GroupState:
 
         `RuntimeError` without timeoutConf="ProcessingTimeTimeout", `ValueError` for less than 1 ms."""
     def setTimeoutTimestamp(
-        self, timestampMs: int | datetime, additionalDuration: int | str | timedelta | None = None
+        self, timestampMs: int | datetime | date, additionalDuration: int | str | timedelta | None = None
     ) -> None:
-        """The key times out when the watermark has passed this time, plus the duration.
+        """The key times out when the watermark has passed this time (of a date its midnight), plus the duration.
 
         `RuntimeError` without timeoutConf="EventTimeTimeout", `ValueError` for a time before the watermark, or before
         1970."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import sys
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from pyspark.sql.streaming.state import GroupState
+from pyspark.sql.types import StructType
 
 import tidemill as tm
 from tidemill import _native
@@ -87,25 +93,112 @@ def test_a_timestamp_before_the_watermark_is_refused() -> None:
     assert t.batch([("a", datetime(1970, 1, 1, 0, 0, 10), 1)]).outputs == [("refused",)]
 
 
-def test_times_and_durations_are_taken_in_many_forms() -> None:
-    def arm(act: Any, timeout: str) -> int | None:
-        def func(key: str, rows: Any, state: Any) -> Any:
-            act(state)
-            return []
+def armed(act: Any, timeout: str, zone: str = "UTC") -> Any:
+    """The tester after a batch at 5 s in which `act` armed the state of the only key."""
 
-        p = tm.Pipeline("groups", timeZone="Europe/Berlin")
-        read = p.read(tm.Rows(ROWS)).withWatermark("ts", "1 second")
-        read.groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", timeout, name="g")
-        t = Tester(p, start_ms=5000)
-        t.batch([("a", None, 1)])
-        return t.repository.state("g").column("deadline").cast("int64").to_pylist()[0]
+    def func(key: str, rows: Any, state: Any) -> Any:
+        act(state)
+        return []
 
-    # Spark fires strictly below its clock: a deadline is the ms after.
-    assert arm(lambda s: s.setTimeoutDuration("10 seconds"), "ProcessingTimeTimeout") == 15_001
-    assert arm(lambda s: s.setTimeoutDuration(durationMs=timedelta(seconds=1)), "ProcessingTimeTimeout") == 6_001
-    assert arm(lambda s: s.setTimeoutTimestamp(timestampMs=7000), "EventTimeTimeout") == 7_001
-    assert arm(lambda s: s.setTimeoutTimestamp(7000, "2 seconds"), "EventTimeTimeout") == 9_001
-    assert arm(lambda s: s.setTimeoutTimestamp(datetime(1970, 1, 1, 2)), "EventTimeTimeout") == 3_600_001
+    p = tm.Pipeline("groups", timeZone=zone)
+    read = p.read(tm.Rows(ROWS)).withWatermark("ts", "1 second")
+    read.groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", timeout, name="g")
+    t = Tester(p, start_ms=5000)
+    t.batch([("a", None, 1)])
+    return t
+
+
+def armed_ms(act: Any, timeout: str, zone: str = "UTC") -> int:
+    """When it times out; a deadline is the ms after, since Spark fires strictly below its clock."""
+    return int(armed(act, timeout, zone).repository.state("g").column("deadline").cast("int64").to_pylist()[0]) - 1
+
+
+PROCESSING, EVENT = "ProcessingTimeTimeout", "EventTimeTimeout"
+
+
+@pytest.mark.parametrize(
+    ("duration", "expected"),
+    [("10 seconds", 15_000), ("1 day", 86_405_000), (timedelta(seconds=1), 6_000), (np.int64(7), 5_007), (7.9, 5_007)],
+)
+def test_durations_are_taken_in_many_forms(duration: Any, expected: int) -> None:
+    assert armed_ms(lambda s: s.setTimeoutDuration(durationMs=duration), PROCESSING) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((7000,), 7_000),
+        ((7000, "2 seconds"), 9_000),
+        ((7000, "1 day"), 86_407_000),
+        ((7000, timedelta(milliseconds=1)), 7_001),
+        ((np.int64(7000), 1), 7_001),
+        ((datetime(1970, 1, 1, 2),), 3_600_000),
+        ((datetime(1970, 1, 1, 2), "1 hour"), 7_200_000),
+        ((pd.Timestamp("1970-01-01 02:00"),), 3_600_000),
+        ((date(1970, 1, 2),), 82_800_000),
+        ((date(1970, 1, 2), "1 hour"), 86_400_000),
+        ((date(1969, 12, 31), "2 days"), 82_800_000),
+    ],
+)
+def test_timestamps_are_taken_in_many_forms_by_the_pipelines_zone(given: Any, expected: int) -> None:
+    assert armed_ms(lambda s: s.setTimeoutTimestamp(*given), EVENT, "Europe/Berlin") == expected
+
+
+EAST = timezone(timedelta(hours=5))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(7000, -1, 0, 1500.7, -0.5, np.float64(1500.7), "7000", "1 day", None, timedelta(seconds=5), pd.NaT),
+        *(datetime(2020, 1, 1, tzinfo=EAST), datetime(2020, 1, 1, 0, 0, 0, 123_999, tzinfo=EAST)),
+        *(datetime(1960, 1, 1, tzinfo=EAST), datetime(1970, 1, 1, 5, 0, 0, 999, tzinfo=EAST)),
+        *(pd.Timestamp("2020-01-01", tz="Asia/Tokyo"), np.datetime64("2020-01-01")),
+    ],
+)
+def test_a_timestamp_is_taken_or_refused_as_by_pysparks_own_state(given: Any) -> None:
+    def answer(state: Any) -> Any:
+        try:
+            state.setTimeoutTimestamp(given)
+        except (ValueError, TypeError) as error:
+            return ValueError if isinstance(error, ValueError) else TypeError
+        return None
+
+    spark = GroupState(None, 5000, 1, EVENT, False, True, False, False, False, -1, b"", StructType())  # type: ignore[arg-type]
+    said = answer(spark)
+    found: list[Any] = []
+    t = armed(lambda s: found.append(answer(s)), EVENT)
+    assert found == [said]
+    if said is None:
+        assert armed_ms(lambda s: s.setTimeoutTimestamp(given), EVENT) == int(spark._timeout_timestamp)
+    else:
+        assert t.repository.state("g").num_rows == 0
+
+
+def test_what_is_no_timestamp_is_told() -> None:
+    expected = "cannot set a timeout timestamp: found {}, expected ms, a datetime or a date"
+    for given, found in (
+        ("1 day", "TypeError: `str` '1 day'"),
+        (None, "TypeError: None"),
+        (Decimal(7), "TypeError: `Decimal` Decimal('7')"),
+        (pd.NaT, "ValueError: `NaTType` NaT"),
+        (float("nan"), "ValueError: `float` nan"),
+        (2**63, "ValueError: `int` 9223372036854775808"),
+    ):
+        kind, _, shown = found.partition(": ")
+        said = refused(lambda s, given=given: s.setTimeoutTimestamp(given), EVENT, watermark=True)
+        assert said == f"{kind}: {expected.format(shown)}"
+    assert refused(lambda s: s.setTimeoutTimestamp(date(1960, 1, 1)), EVENT, watermark=True) == (
+        "ValueError: cannot set a timeout timestamp of -315619200000 ms, expected more than 0"
+    )
+
+
+@pytest.mark.parametrize("never", [datetime.max, sys.maxsize, 1e300])
+def test_a_timeout_beyond_the_year_9999_is_shown_as_its_end(never: Any) -> None:
+    t = armed(lambda s: (s.update(1), s.setTimeoutTimestamp(never)), EVENT)
+    assert t.sweep(10**15).state == {"a": 1}
+    (row,) = t.repository.state("g", where="deadline > now()").to_pylist()
+    assert row["deadline"].isoformat() == "9999-12-31T23:59:59.999000+00:00"
 
 
 def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .._native import StateMap
 from ..protocol.records import HASH_END, Segment
@@ -14,13 +15,20 @@ from .cache import RunCache
 from .columns import MapColumns
 from .versions import open_map
 
+_LATEST = pa.scalar(253_402_300_799_999, pa.timestamp("ms", "UTC"))
+"""The last time that Python, and DuckDB in a condition, can show: the end of the year 9999."""
+
 
 def live_rows(
     store: Store, cache: RunCache, columns: MapColumns, segments: Sequence[Segment], lo: int, hi: int
 ) -> pa.Table:
-    """Key, sub-key and value columns, `updated_at` and `deadline`; no tombstones."""
+    """Key, sub-key and value columns, `updated_at` and `deadline` (at most `_LATEST`); no tombstones."""
     opened = open_map(store, cache, columns.engine(), segments, lo, hi)
-    return pa.Table.from_batches([opened.map.scan()])
+    table = pa.Table.from_batches([opened.map.scan()])
+    last = table.num_columns - 1
+    deadlines = table.column(last)
+    shown = pc.if_else(pc.greater(deadlines, _LATEST), _LATEST, deadlines)
+    return table.set_column(last, table.schema.field(last), shown)
 
 
 def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:

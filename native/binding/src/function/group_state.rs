@@ -5,15 +5,16 @@
 
 use std::sync::Arc;
 
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDateTime, PyFloat};
+use pyo3::types::{PyDate, PyDateTime, PyFloat};
 use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
 use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
 use crate::spark::{class_of, raised};
-use crate::value::{Decoder, Zone};
+use crate::value::{Decoder, Zone, described};
 
 /// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
 const NO_TIMESTAMP: i64 = -1;
@@ -108,6 +109,28 @@ impl PyGroupState {
     /// Whether `error` is the complaint of its last `update`.
     pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.held.is_own_complaint(py, error)
+    }
+
+    /// What a timeout timestamp is given as, in ms; a date (Scala's form) is its midnight in the pipeline's zone.
+    fn timestamp_ms(&self, given: &Bound<'_, PyAny>) -> PyResult<i64> {
+        let py = given.py();
+        let found = if given.is_instance_of::<PyDateTime>() {
+            self.rules.zone.instant_of(given).map(|us| us.div_euclid(1_000))
+        } else if given.is_instance_of::<PyDate>() {
+            midnight(given).and_then(|time| self.rules.zone.instant_of(&time)).map(|us| us.div_euclid(1_000))
+        } else {
+            whole_ms(given)
+        };
+        found.map_err(|error| {
+            let found = described(given);
+            let text = format!("cannot set a timeout timestamp: found {found}, expected ms, a datetime or a date");
+            let is_time = given.is_instance_of::<PyDate>() || given.is_instance_of::<PyFloat>();
+            if error.is_instance_of::<PyTypeError>(py) && !is_time {
+                PyTypeError::new_err(text)
+            } else {
+                unfit(py, &text)
+            }
+        })
     }
 }
 
@@ -215,10 +238,7 @@ impl PyGroupState {
         if self.rules.timeout != Timeout::ArmedByEventTime {
             return Err(not_now(py, "cannot set a timeout timestamp without timeoutConf=\"EventTimeTimeout\""));
         }
-        let mut time_ms = match timestampMs.cast::<PyDateTime>() {
-            Ok(time) => self.rules.zone.instant_of(time)?.div_euclid(1_000),
-            Err(_) => whole_ms(timestampMs)?,
-        };
+        let mut time_ms = self.timestamp_ms(timestampMs)?;
         if let Some(more) = additionalDuration {
             time_ms = time_ms.saturating_add(duration_ms(more)?);
         }
@@ -268,6 +288,13 @@ fn not_now(py: Python<'_>, text: &str) -> PyErr {
 /// What is not a time that there may be.
 fn unfit(py: Python<'_>, text: &str) -> PyErr {
     raised(py, &py.get_type::<PyValueError>(), "PySparkValueError", text, None)
+}
+
+/// The beginning of a date, naive.
+fn midnight<'py>(date: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let datetime = PyDateTime::type_object(date.py());
+    let time = date.py().import("datetime")?.getattr("time")?.call0()?;
+    datetime.call_method1("combine", (date, time))
 }
 
 /// A number of ms; what a float has behind the point is dropped, as Spark does.

@@ -21,7 +21,7 @@ use pyo3::types::PyString;
 pub(crate) use build::{Builder, column_of_one};
 pub(crate) use decode::Decoder;
 pub(crate) use kind::Field;
-pub(crate) use parse::Refused;
+pub(crate) use parse::{Refused, described};
 
 pub(crate) use shape::Shape;
 pub(crate) use time::Zone;

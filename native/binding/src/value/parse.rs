@@ -265,7 +265,7 @@ fn quoted(field: &Field) -> String {
 }
 
 /// Type and short form of an object.
-fn described(object: &Bound<'_, PyAny>) -> String {
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
     const LONGEST: usize = 60;
     if object.is_none() {
         return "None".to_owned();

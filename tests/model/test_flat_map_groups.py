@@ -4,7 +4,7 @@
 | --- | --- |
 | GroupState - get, exists, update, remove; primitive type | `test_get_exists_update_remove`, `groups-…-states` |
 | setTimeout - with NoTimeout, ProcessingTime-, EventTimeTimeout | oracle: `groups-…-states`, `-idle`, `-late` |
-| illegal params to setTimeout | `test_illegal_params_to_set_timeout` |
+| illegal params to setTimeout | `test_illegal_params_to_set_timeout`, `test_illegal_timestamps_to_set_timeout` |
 | hasTimedOut, getCurrentWatermarkMs, getCurrentProcessingTimeMs | oracle: `groups-…-idle`, `-late` |
 | InputProcessor - process new data (all) | `test_process_new_data` |
 | InputProcessor - process timed out state (all) | `test_process_timed_out_state` |
@@ -21,16 +21,27 @@
 | batch (both) | no counterpart: tables that are not streams |
 | TestGroupState (both of SPARK-35800) | no counterpart: a class for users' tests; here it is the `Tester` |
 | SPARK-29438: UNION and shifted partition IDs | no counterpart: partitions have no numbers |
-| output partitioning is unknown | no counterpart: Spark's planner |
+| output partitioning is unknown; SPARK-49070: valid initial state plan | no counterpart: Spark's planner |
+| partition key extraction (both) | no counterpart: how Spark's readers of state find partitions |
+| SPARK-35896: metrics of operators | `test_streaming_with_event_time_timeout` |
+| SPARK-38320: a state with data should not time out | `test_rows_prevent_a_timeout_that_is_due` |
+| SPARK-49474: user errors are classified (all three) | `tests/unit/test_errors_of_user_code.py`; None is no rows here |
 
-PySpark's tests of applyInPandasWithState: `basic` is `groups-pandas-states` of the oracle;
-`python_worker_random_failure` is `tests/model/test_function_fails_once.py`, for every operator that calls functions.
+PySpark's tests of applyInPandasWithState (`test_apply_in_pandas_with_state_` in front is left out):
+
+| its test | here |
+| --- | --- |
+| basic | oracle: `groups-pandas-states` |
+| basic_no_state, _no_state_no_data | `test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state` (unit) |
+| basic_more_data, _fewer_data, _with_null | the same |
+| python_worker_random_failure | `test_function_fails_once.py`, for every operator that calls functions |
+| int_to_decimal_coercion | `test_what_is_not_of_the_type_is_refused` (unit): Spark's default, it has a setting |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -99,9 +110,13 @@ def test_illegal_params_to_set_timeout(duration: Any) -> None:
 
 @pytest.mark.parametrize(
     ("timestamp", "additional"),
-    [(-10000, None), (10000, "-3 second"), (10000, "-1 month"), (10000, "1 month -32 day"), (-10000, "-3 second")],
+    [
+        *((-10000, None), (10000, "-3 second"), (10000, "-1 month"), (10000, "1 month -32 day"), (-10000, "-3 second")),
+        *((date(1969, 12, 31), None), (date(1969, 12, 31), "-3 second"), (date(1970, 1, 2), "-1 month")),
+        *((date(1970, 1, 2), "1 month -32 day"), (date(1969, 12, 31), "1 day"), (datetime(1969, 12, 31), None)),
+    ],
 )
-def test_illegal_timestamps_to_set_timeout(timestamp: int, additional: str | None) -> None:
+def test_illegal_timestamps_to_set_timeout(timestamp: Any, additional: str | None) -> None:
     def arm(key: str, rows: Any, state: Any) -> Any:
         with pytest.raises((ValueError, tm.InvalidInput)):
             state.setTimeoutTimestamp(timestamp, *([] if additional is None else [additional]))
@@ -317,12 +332,36 @@ def test_streaming_with_event_time_timeout() -> None:
         state.setTimeoutTimestamp((latest + 5) * 1000)
         return [(key, str(latest))]
 
+    def rows_of_state(result: Any) -> list[int]:
+        (found,) = result.metrics.stateOperators
+        names = ("numRowsTotal", "numRowsUpdated", "numRowsRemoved", "numRowsDroppedByWatermark")
+        return [found[name] for name in names]
+
     t = fed(func, EVENT, watermark="10 seconds")
     three = [row for seconds in (11, 13, 15) for row in keyed("a", seconds=seconds)]
-    assert t.batch([(key, ts.replace(tzinfo=UTC), n) for key, ts, n in three]).outputs == [("a", "15")]
-    assert t.batch(keyed("a", seconds=4)).outputs == []
-    assert t.batch(keyed("a", seconds=10)).outputs == [("a", "15")]
-    assert sorted(t.batch(keyed("b", seconds=31)).outputs) == [("a", "-1"), ("b", "31")]
+    first = t.batch([(key, ts.replace(tzinfo=UTC), n) for key, ts, n in three])
+    assert (first.outputs, rows_of_state(first)) == ([("a", "15")], [1, 1, 0, 0])
+    late = t.batch(keyed("a", seconds=4))
+    assert (late.outputs, rows_of_state(late)) == ([], [1, 0, 0, 1])
+    again = t.batch(keyed("a", seconds=10))
+    assert (again.outputs, rows_of_state(again)) == ([("a", "15")], [1, 1, 0, 0])
+    last = t.batch(keyed("b", seconds=31))
+    assert (sorted(last.outputs), rows_of_state(last)) == ([("a", "-1"), ("b", "31")], [1, 1, 1, 0])
+
+
+@pytest.mark.parametrize("timeout", [PROCESSING, EVENT])
+def test_rows_prevent_a_timeout_that_is_due(timeout: str) -> None:
+    def func(key: str, rows: Any, state: Any) -> Any:
+        assert not state.hasTimedOut
+        if not state.exists:
+            state.update(0)
+            state.setTimeoutDuration(1500) if timeout == PROCESSING else state.setTimeoutTimestamp(1500)
+        return [(key, "seen")]
+
+    t = fed(func, timeout, watermark="1 second")
+    for seconds in (1, 2, 9, 9):  # due with the third, by either clock, had the second not cleared it
+        assert t.batch(keyed("a", seconds=seconds), batch_time_ms=1000 * seconds).outputs == [("a", "seen")]
+    assert kept(t) == (0, None)
 
 
 def test_a_failed_task_changes_nothing() -> None:

@@ -1,31 +1,44 @@
 """`transformWithState` and `transformWithStateInPandas`: keys of two columns, values of every type, time handed on.
 
-What PySpark's tests of both have here, in `cases_processor.py` and `cases_processor_composite.py` (without
-`test_transform_with_state_` in front):
+PySpark's tests of both (`test_` and `transform_with_state_` in front are left out), and what follows each here: a case
+(`processor-…`, also in `cases_processor.py` and `cases_processor_composite.py`), or a test below `tests/`. Those that
+turn off micro-batches without data (event_time, chaining_ops) are followed with them, which is Spark's default.
 
-| its test | case |
+| its test | here |
 | --- | --- |
-| basic (its deleted variable) | processor-iterated-cells |
-| basic, list_state, map_state, non_exist_value_state | processor-states-1, -2 |
-| query_restarts | each: `case.ours` starts anew after every micro-batch |
+| basic | processor-iterated-cells; its deleted variable: `test_a_variable_that_init_deleted_cannot_be_used` |
+| query_restarts | each case: `case.ours` starts anew after every micro-batch. No counterpart: counts of variables |
 | proc_timer | processor-processing-time-1, -2, processor-frames-processing-time |
 | event_time | processor-event-time-1, -2, processor-frames-event-time |
-| with_timers_single_partition | each: all run with one task and with three |
+| with_timers_single_partition (both) | each case: all run with one task and with three |
 | with_wmark_and_non_event_time | processor-states-late, processor-processing-time-late |
-| list_state_large_ttl, map_state_large_ttl, test_value_state_ttl_basic, _expiration | processor-processing-time-1, -2 |
-| init_state, init_state_with_timers | processor-initial-state, processor-initial-state-before-any-row |
-| restart_with_multiple_rows_init_state | processor-frames-two-keys-initial-state, processor-initial-state |
 | non_contiguous_grouping_cols | processor-two-keys |
 | non_contiguous_grouping_cols_with_init_state | processor-two-keys-initial-state, and in frames |
 | chaining_ops | processor-chained-time, processor-frames-chained-time-and-key, and more that are chained |
 | in_pandas_composite_type | processor-composite, processor-frames-composite |
-| test_composite_output_schema | processor-composite-output, processor-frames-composite-output |
+| composite_output_schema | processor-composite-output, processor-frames-composite-output |
+| large_values | `unit/test_large_states.py`: texts and bytes |
+| with_records_limit | `test_frames_are_cut_at_so_many_rows_and_an_initial_state_is_one_frame`: the limit is fixed |
+| with_bytes_limit | no counterpart: frames are cut by rows alone |
+| int_to_decimal_coercion | `test_what_is_not_of_the_type_is_refused`, which is Spark's default; it has a setting |
+| schema_evolution_scenarios, schema_evolution_fails | `test_variables_are_checked_against_the_state`: all are refused |
+| not_nullable_fails | no counterpart: with Avro only; else as Spark: `test_a_field_that_is_not_null_takes_no_none` |
 | batch_query, batch_query_initial_state | no counterpart: tables that are not streams |
-| init_state_with_extra_transformation | no counterpart: about the columns chosen after it |
-| large_values, list_state_large_list | no counterpart: about sizes |
-| with_bytes_limit, with_records_limit, int_to_decimal_coercion | no counterpart: about Spark's settings |
-| test_schema_evolution_scenarios, test_schema_evolution_fails, test_not_nullable_fails | no counterpart: Avro |
-| map_state_metadata (_with_init_state), list_ and value_state_metadata | no counterpart: Spark's state reader |
+| non_exist_value_state, list_state, map_state | processor-states-1, -2 |
+| list_state_large_list | `unit/test_large_states.py`: thousands |
+| list_state_large_ttl, map_state_large_ttl | processor-processing-time-1, -2 |
+| value_state_ttl_basic, value_state_ttl_expiration | processor-processing-time-1, -2 |
+| init_state, init_state_with_timers | processor-initial-state, processor-initial-state-before-any-row |
+| init_state_with_extra_transformation | `test_what_a_processor_with_an_initial_state_emits_is_transformed_further` |
+| restart_with_multiple_rows_init_state | processor-frames-two-keys-initial-state, processor-initial-state |
+| map_state_metadata (_with_init_state), list_ and value_state_metadata | `test_state_is_read_by_variable` |
+| TwsTester: fuzz_running_count, fuzz_topk, fuzz_word_frequency | processor-states-1, -2: seeded random commands |
+| TwsTester: all_methods_processor, clear_nonexistent_… | processor-states-1, -2 |
+| TwsTester: initial_state_row, _pandas, empty_initial_state_… | processor-initial-state, and in frames |
+| TwsTester: …_timers(_pandas), late_event_filtering | processor-processing-time-…, processor-event-time-… |
+| TwsTester: …_raises_error_in_none_mode | `test_timers_are_refused_without_a_time_mode` |
+| TwsTester: null_key_value_…, numeric_key, none_values_in_input | processor-two-keys |
+| TwsTester: the others | no counterpart: they are about that class; here it is the `Tester` |
 """
 
 from __future__ import annotations

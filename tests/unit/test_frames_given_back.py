@@ -101,6 +101,7 @@ def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: 
         ("binary", [1], "int64"),
         ("decimal(10,2)", ["1.5"], "object"),
         ("decimal(10,2)", [Decimal("1.555")], "object"),
+        ("decimal(10,2)", [12345], "int64"),
         ("date", ["2026-01-01"], "object"),
         ("int", [2.5], "float64"),
         ("int", [2**40], "int64"),
@@ -116,3 +117,35 @@ def test_what_is_not_of_the_type_is_refused(kind: str, column: Any, found: str) 
 
 def test_a_time_of_day_is_cut_from_what_is_given_for_a_date() -> None:
     assert given("date", [pd.Timestamp("2026-01-02 03:04:05")]) == [date(2026, 1, 2)]
+
+
+@pytest.mark.parametrize("keeps_state", [True, False])
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        (lambda k: [pd.DataFrame({"k": [k], "n": ["1"]})], [("a", "1"), ("b", "1")]),
+        (lambda k: [pd.DataFrame({"k": [k, "foo"], "n": ["1", "2"]})], [("a", "1"), ("b", "1"), *[("foo", "2")] * 2]),
+        (lambda k: [pd.DataFrame({"k": [k], "n": ["1"]})] * 2, [*[("a", "1")] * 2, *[("b", "1")] * 2]),
+        (lambda k: [pd.DataFrame({"k": [None], "n": ["1"]})], [(None, "1"), (None, "1")]),
+        (lambda k: [pd.DataFrame({"k": [], "n": []})], []),
+        (lambda k: [pd.DataFrame(columns=["k", "n"])], []),
+        (lambda k: [pd.DataFrame()], []),
+        (lambda k: [], []),
+    ],
+)
+def test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state(
+    frames: Any, expected: Any, keeps_state: bool
+) -> None:
+    def give(key: Any, pdfs: Any, state: Any) -> Any:
+        if keeps_state:
+            state.update((sum(map(len, pdfs)),))
+            assert state.get == (1,)
+        yield from frames(key[0])
+
+    p = tm.Pipeline("given")
+    p.read(tm.Rows("k string")).groupBy("k").applyInPandasWithState(
+        give, "k string, n string", "c bigint", "Update", "NoTimeout"
+    )
+    result = Tester(p).batch(["a", "b"])
+    assert sorted(result.outputs, key=repr) == sorted(expected, key=repr)
+    assert result.state == ({"a": tm.Row(c=1), "b": tm.Row(c=1)} if keeps_state else {})

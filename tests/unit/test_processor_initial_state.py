@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import tidemill as tm
 from tests.unit.processors import Processor, declared
 from tidemill.errors import InvalidInput
 from tidemill.testing import Tester
@@ -55,3 +57,29 @@ def test_what_handle_initial_state_raises_is_told():
     t = Tester(declared(Failing(), initialState=pa.table({"k": ["a"], "n": [1]})))
     with pytest.raises(InvalidInput, match="method `handleInitialState` of operator `transform-with-state` raised"):
         t.batch([])
+
+
+@pytest.mark.parametrize("form", ["rows", "frames"])
+def test_what_a_processor_with_an_initial_state_emits_is_transformed_further(form, tmp_path):
+    class Sum(Processor):
+        def init(self, handle):
+            self.sum = handle.getValueState("sum", "n bigint")
+
+        def handleInitialState(self, key, initialState, timerValues):
+            self.sum.update((int(initialState["n"].sum() if form == "frames" else initialState.n),))
+
+        def handleInputRows(self, key, rows, timerValues):
+            ids = [id for rows in rows for id in (rows["id"] if form == "frames" else [rows.id])]
+            self.sum.update(((self.sum.get() or (0,))[0] + int(sum(ids)),))
+            told = {"k": key[0], "n": self.sum.get()[0]}
+            yield pd.DataFrame([told]) if form == "frames" else told
+
+    p = tm.Pipeline("p")
+    grouped = p.read(tm.Rows("k string, id int")).groupBy("k")
+    method = grouped.transformWithState if form == "rows" else grouped.transformWithStateInPandas
+    initial = pa.table({"k": ["a", "c"], "n": [789, 987]})
+    summed = method(Sum(), "k string, n bigint", "update", "None", initialState=initial)
+    summed.sql("SELECT k AS key, 'n=' || n AS told FROM rows").write(tm.Json(str(tmp_path)), name="told")
+    t = Tester(p)
+    assert sorted(t.batch([("a", 123), ("a", 46), ("b", 146)]).outputs) == [("a", "n=958"), ("b", "n=146")]
+    assert sorted(t.batch([("a", 67), ("c", 12)]).outputs) == [("a", "n=1025"), ("c", "n=999")]

@@ -88,6 +88,15 @@ def test_a_call_that_may_not_be_made_now_raises_an_error_that_spark_code_expects
     ]
 
 
+def test_timers_are_refused_without_a_time_mode():
+    for method, call in (
+        ("registerTimer", lambda self, key, rows: self.handle.registerTimer(1)),
+        ("deleteTimer", lambda self, key, rows: self.handle.deleteTimer(1)),
+        ("listTimers", lambda self, key, rows: list(self.handle.listTimers())),
+    ):
+        assert f'has timeMode "None", which has no timers: {method} is refused' in raised(None, call)
+
+
 def test_a_variable_that_init_deleted_cannot_be_used():
     def init(self, handle):
         value(self, handle)
@@ -113,6 +122,19 @@ def test_a_value_that_does_not_fit_is_told_with_variable_field_and_key(new, mess
     assert message in text
     assert "for key `('a',)`" in text
     assert "test_transform_with_state.py" in text, "the user's traceback"
+
+
+def test_a_field_that_is_not_null_takes_no_none():
+    def init(self, handle):
+        self.value = handle.getValueState("count", pa.schema([pa.field("n", pa.int32(), nullable=False)]))
+
+    def rows(self, key, rows):
+        self.value.update((1,))
+        yield (repr(self.value.get()),)
+        self.value.update((None,))
+
+    assert "field `n` is None, expected `int not null`" in raised(init, rows)
+    assert once(init, lambda self, key, given: [next(rows(self, key, given))]) == [("(1,)",)]
 
 
 def test_values_are_taken_by_place_as_spark_takes_them():
@@ -236,7 +258,19 @@ def test_columns_of_variables_may_be_called_as_key_columns_are():
     [
         (
             lambda s, h: h.getValueState("count", "n int"),
-            "has state schema `n int, s string`, this code",
+            "has state schema `n int, s string`, this code declares `n int` (column `s` string is missing)",
+        ),
+        (
+            lambda s, h: h.getValueState("count", "n int, s string, score float"),
+            "this code declares `n int, s string, score float` (column `score` float is not expected)",
+        ),
+        (
+            lambda s, h: h.getValueState("count", "s string, n int"),
+            "has state schema `n int, s string`, this code declares `s string, n int`",
+        ),
+        (
+            lambda s, h: h.getValueState("count", "n bigint, s string"),
+            "this code declares `n bigint, s string` (column `n` is bigint, expected int)",
         ),
         (lambda s, h: h.getListState("count", "n int, s string"), "`variables` = value count, this code"),
         (lambda s, h: [value(s, h), h.getValueState("more", "n int")], "`variables` = value count, this code"),

@@ -35,7 +35,7 @@ class TidemillError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.message, self.hint))
+        return (type(self), (self.message, self.hint), self.__dict__)  # `add_note` writes there
 
     @property
     def first_line(self) -> str:
@@ -100,7 +100,7 @@ def _of_both(kind: Any, spark: Any) -> Any:
 
     def reduced(error: Any) -> tuple[Any, ...]:
         given = (error.message, error.hint) if isinstance(error, TidemillError) else error.args
-        return (raised_by_state, (kind, spark.__name__, *given))
+        return (raised_by_state, (kind, spark.__name__, *given), error.__dict__)
 
     bases = (spark,) if issubclass(spark, kind) else (kind, spark)
     methods = {"__init__": made, "__str__": BaseException.__str__, "__reduce__": reduced}

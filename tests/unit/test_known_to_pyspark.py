@@ -101,9 +101,11 @@ def test_an_error_of_both_stays_itself(
     kind: type[Exception], spark_name: str, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = raised_by_state(kind, spark_name, *given)
+    error.add_note("seen by a user")
     again = pickle.loads(pickle.dumps(error))
     for one in (error, again):
         assert isinstance(one, kind)
+        assert one.__notes__ == ["seen by a user"]
         assert spark_name in [base.__name__ for base in type(one).__mro__]
         assert (type(one).__name__, str(one)) == (kind.__name__, str(kind(*given)))
     assert type(again) is type(error)

@@ -211,9 +211,9 @@ def test_status_tells_of_commits_where_a_sink_cannot_be_asked(tmp_path: Path, mo
     assert found.problem.startswith("what is published is not known: ")
     assert "credentials" in found.problem
     assert found.waiting_files == {"source": 0}
-    assert "not known; the sinks cannot be asked" in str(render._status_rows(found))
+    assert "not known; see the problem" in str(render._status_rows(found))
     later = dataclasses.replace(found, published_through=0, head=1)
-    assert "at least through version 0; the sinks cannot be asked" in str(render._status_rows(later))
+    assert "at least through version 0; see the problem" in str(render._status_rows(later))
     unlisted = status_of(orders(tmp_path / "root", "s3://bucket/in", "s3://bucket/out"))
     assert (unlisted.head, unlisted.published_known) == (0, False)
     assert unlisted.problem is not None

@@ -127,7 +127,8 @@ def _tell(ran: Ran, folder: Path) -> None:
         return
     terminal = console()
     for section in tell.sections(ran.repository, head):
-        terminal.print(table_of(section.table, section.title))
+        headline = f"[bold]{section.title}[/bold]"
+        terminal.print(table_of(section.table, section.title) if section.table.num_rows else headline)
     for line in [*_throughput(ran), "", *_places(folder), "", *_next(ran, folder)]:
         terminal.print(line, markup=False, soft_wrap=True)
 

@@ -103,7 +103,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
 def _published(status: Status) -> str:
     through = "nothing" if status.published_through < 0 else f"through version {status.published_through}"
     if not status.published_known:
-        return f"{'not known' if status.published_through < 0 else f'at least {through}'}; the sinks cannot be asked"
+        return f"{'not known' if status.published_through < 0 else f'at least {through}'}; see the problem"
     return f"{through}; the next run publishes the rest" if status.published_through < status.head else through
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .. import names
+from ..counts import count_of
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit
 from ..sources import duck
@@ -27,7 +28,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Section:
-    """A headline and the table below it."""
+    """A headline and the table below it; the headline alone where the table has no rows."""
 
     title: str
     table: pa.Table
@@ -40,10 +41,7 @@ def sections(repository: Repository, head: Commit) -> list[Section]:
     busiest = _busiest(aircraft)
     found = [
         Section(f"The busiest of {aircraft.num_rows:,} aircraft", busiest),
-        Section(
-            f"Who fell silent: {alerts.num_rows:,} times an aircraft did not leave New York for 30 days; the latest",
-            _silent(alerts),
-        ),
+        Section(f"Who fell silent: {_how_often(alerts.num_rows)}", _silent(alerts)),
     ]
     if busiest.num_rows:
         tail = busiest["aircraft"][0].as_py()
@@ -59,6 +57,12 @@ def _busiest(aircraft: pa.Table) -> pa.Table:
             FROM rows JOIN airlines USING (carrier) ORDER BY flights DESC, tailnum LIMIT {_SHOWN}""",
         aircraft,
     )
+
+
+def _how_often(alerts: int) -> str:
+    if not alerts:
+        return "no aircraft that left New York stayed away for 30 days so far"
+    return f"{count_of(alerts, 'time')} an aircraft did not leave New York for 30 days; the latest"
 
 
 def _silent(alerts: pa.Table) -> pa.Table:

@@ -121,7 +121,7 @@ def _unused(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
     """What is lost with a split, or with the whole file: the footer counts it."""
     count = _rows(footer, _groups(footer, row_groups))
     if row_groups is None:
-        return f"none of its {count:,} rows could be used"
+        return "its only row could not be used" if count == 1 else f"none of its {count:,} rows could be used"
     return f"none of the {count:,} rows of row groups {row_groups[0]} to {row_groups[1]} could be used"
 
 

@@ -1,4 +1,5 @@
-"""`kill -9` of a drain on real Spark, five times on one root, then a rerun: equal to an undisturbed run, nobody left.
+"""`kill -9` of a drain on real Spark, five times on one root, then a rerun: equal to an undisturbed run (of the
+local engine), nobody left.
 
 Only the driver is killed. Its JVM, Spark's daemon and workers must end by themselves; what their tasks still write
 is of an attempt that no commit names.
@@ -37,7 +38,7 @@ def test_kills_on_spark_leave_no_process_and_reruns_equal_an_undisturbed_run(
     calm, killed = project("calm"), project("killed")
     for folder in (calm, killed):
         subprocess.run(command(folder, "init"), check=True, capture_output=True)
-    subprocess.run(command(calm, "run", "spark"), check=True, capture_output=True)
+    subprocess.run(command(calm, "run", "local"), check=True, capture_output=True)
     deaths = []
     for wanted, point in POINTS.items():
         death = kill_at(killed, "spark", point)
@@ -51,7 +52,7 @@ def test_kills_on_spark_leave_no_process_and_reruns_equal_an_undisturbed_run(
     assert expected["version"] == BATCHES - 1
     for part, value in expected.items():
         assert found[part] == value, part
-    assert subprocess.run(command(killed, "run", "spark"), capture_output=True).returncode == 3
+    assert subprocess.run(command(killed, "run", "local"), capture_output=True).returncode == 3
 
 
 def seconds_to_end(death: Death) -> float:

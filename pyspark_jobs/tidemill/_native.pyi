@@ -74,9 +74,10 @@ class Run:
         """Writes the run, uncompressed and with its index, for `map`, to an open file; `key` is its segment's checksum.
         `OSError` leaves a part of the file."""
     @staticmethod
-    def merge(runs: Sequence[Run], lo: int, hi: int, drop: str) -> Run:
-        """One run of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.
-        `drop`: "tombstones" (only where the oldest run of the range is among them) or "nothing"."""
+    def merge(runs: Sequence[Run], lo: int, hi: int, drop: str, most: int) -> list[tuple[int, int, Run]]:
+        """(lo, hi, run) of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.
+        One run, or where a column of it would hold more than `most` bytes of text or items of lists, runs of ranges
+        side by side. `drop`: "tombstones" (only where the oldest run of the range is among them) or "nothing"."""
     def within(self, lo: int, hi: int) -> Run:
         """The rows with a hash in lo..hi (inclusive). Shares everything with this run."""
     def write(self) -> bytes:

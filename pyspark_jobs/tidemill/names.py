@@ -70,6 +70,15 @@ def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
     return f"state/{operator}/{map_name}/{branch}/{file_stem}.parquet"
 
 
+def part_of(segment: str, number: int) -> str:
+    """Number `number` of the segments written in place of one that would be too large; the first has its name.
+
+    >>> part_of("segments/0-a.parquet", 0), part_of("segments/0-a.parquet", 2)
+    ('segments/0-a.parquet', 'segments/0-a-2.parquet')
+    """
+    return f"{segment.removesuffix('.parquet')}-{number}.parquet" if number else segment
+
+
 def map_name(variable: str) -> str:
     """The map of a processor's variable: `var-` and its name, what a store may not like as `.` and the byte in hex.
 

@@ -142,13 +142,15 @@ def test_merge_keeps_or_drops_tombstones() -> None:
     state.remove_many(rows(KEY, ("bob", 1)))
     second = state.delta()
     assert second is not None
-    assert len(Run.merge([first, second], 0, END, "nothing")) == 3
-    merged = Run.merge([first, second], 0, END, "tombstones")
+    ((_, _, kept),) = Run.merge([first, second], 0, END, "nothing", 2**31 - 1)
+    assert len(kept) == 3
+    ((lo, hi, merged),) = Run.merge([first, second], 0, END, "tombstones", 2**31 - 1)
+    assert (lo, hi) == (0, END)
     assert set(by_user(merged.rows())) == {"ann", None}
     assert merged.first_due is not None and merged.first_due[0] == 5000
     assert merged.nbytes > 0
     with pytest.raises(InvalidInput, match="`drop` of a merge must be `tombstones` or `nothing`, found `all`"):
-        Run.merge([first], 0, END, "all")
+        Run.merge([first], 0, END, "all", 2**31 - 1)
 
 
 def test_within_shows_the_rows_of_a_range_of_hashes() -> None:

@@ -155,3 +155,12 @@ def test_deadlines_may_come_from_anything_that_exports_arrow() -> None:
         states.put_many(pa.array([1, 2]), pa.array([3, 4]), 1, deadlines)
         assert list(states.get_due(10)) == [(1, 3, 1, 5)]
         states.put_many(pa.array([1, 2]), pa.array([3, 4]), 1)
+
+
+def test_list_views_are_taken_with_their_nulls() -> None:
+    """PyArrow casts those that have any to lists without offsets, which end the process that reads them."""
+    states = tm.StateMap("bigint", pa.schema([("v", pa.list_(pa.int64()))]))
+    for kind in (pa.list_view(pa.int64()), pa.large_list_view(pa.int64())):
+        for values in ([[1, 2], None], [None, None], [[1], [2, 3]]):
+            states.put_many(pa.array([1, 2]), pa.table({"v": pa.array(values, kind)}), 1)
+            assert states.get_many(pa.array([1, 2])).column("v").to_pylist() == values

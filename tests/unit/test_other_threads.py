@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "first_due": lambda: next(UNTOUCHED, RUN).first_due,
     "write": RUN.write,
     "read": lambda: Run.read(SCHEMA, SEGMENT, "s"),
-    "merge": lambda: Run.merge([RUN, RUN], 0, 2**64 - 1, "nothing"),
+    "merge": lambda: Run.merge([RUN, RUN], 0, 2**64 - 1, "nothing", 2**31 - 1),
     "key_hashes": lambda: key_hashes(KEYS),
     "key_order": lambda: key_order(KEYS),
     "partition": lambda: partition(KEYS, ["k"], [2**63, 2**64 - 1]),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
 from tests.unit.state_maps import numbers, whole
+from tidemill.errors import InvalidInput
 
 
 def test_a_chain_twice_the_threshold_is_compacted(tmp_path: Path) -> None:
@@ -128,8 +132,6 @@ def test_versions_stay_true_through_copies_and_files(tmp_path_factory: Any, step
             look(states, model, keys)
         elif what == "compact":
             states.compact()
-            states.write_base(file)
-            chain = [file]
         else:
             versions.append((states, dict(model)))
             (states.write_base if what == "base file" else states.write_delta)(file)
@@ -137,6 +139,34 @@ def test_versions_stay_true_through_copies_and_files(tmp_path_factory: Any, step
             states = states.copy() if what == "copy" else tm.StateMap.read(chain)
     for version, expected in [*versions, (states, model)]:
         look(version, expected, [None, 0.0, -0.0, math.nan, 1.5, math.inf])
+
+
+def test_a_delta_written_after_compaction_has_what_was_changed_before(tmp_path: Path) -> None:
+    base, delta = tmp_path / "base", tmp_path / "delta"
+    states = tm.StateMap("string", "bigint")
+    states.put("x", 1, 1)
+    states.put("gone", 1, 1)
+    states.write_base(base)
+    states = states.copy()
+    states.put("y", 2, 2)
+    states.remove("gone")
+    states.compact()
+    states.put("z", 3, 3)
+    assert (states.delta_chain_length, len(states)) == (1, 3)
+    states.write_delta(delta)
+    assert sorted(tm.StateMap.read([base, delta]).get_all()) == [("x", 1, 1), ("y", 2, 2), ("z", 3, 3)]
+    states.copy().write_delta(delta)
+    assert sorted(tm.StateMap.read([base, delta]).get_all()) == [("gone", 1, 1), ("x", 1, 1)]
+
+
+def test_copies_by_pythons_module_are_versions_and_pickles_are_refused() -> None:
+    states = tm.StateMap("string", "bigint")
+    states.put("a", 1, 1)
+    for copied in (copy.copy(states), copy.deepcopy(states)):
+        copied.put("a", 9, 9)
+        assert (states.get("a"), copied.get("a")) == (1, 9)
+    with pytest.raises(InvalidInput, match=r"cannot be pickled\nhint: write_base"):
+        pickle.dumps(states)
 
 
 def test_threads_may_share_a_map_also_while_it_is_compacted() -> None:

@@ -10,6 +10,9 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
+from tidemill.protocol.records import HASH_END
+from tidemill.state import versions
+from tidemill.state.layers import Span, layered
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 
@@ -155,6 +158,42 @@ def test_a_commit_without_changes_is_a_version(tmp_path: Path) -> None:
     commit(store, 1, a=1)
     assert store.get(2).commit() == 3
     assert (at(store, 1), at(store, 3)) == ({}, {"a": 1})
+
+
+def test_a_store_of_other_columns_is_refused_also_where_nothing_was_stored(tmp_path: Path) -> None:
+    assert store_at(tmp_path).get(0).commit() == 1
+    other = tm.StateStore(str(tmp_path), "counts", 0, key="bigint", state="double")
+    with pytest.raises(InvalidInput, match=r"has the key \(key string\) .* asked for with \(key bigint\)"):
+        other.get(0)
+    again = tm.StateStore(str(tmp_path / "raced"), "op", 0, key="bigint", state="double")
+    late = again.get(0)
+    tm.StateStore(str(tmp_path / "raced"), "op", 0, key="string", state="bigint").get(0).commit()
+    with pytest.raises(InvalidInput, match="asked for with"):
+        late.commit()
+
+
+def test_states_that_no_segment_holds_together_lie_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past the largest column of a segment every commit goes on, and merges make several segments of one."""
+    monkeypatch.setattr(versions, "LARGEST_COLUMN", 2_000)
+    store = tm.StateStore(str(tmp_path), "op", 0, key="bigint", state="string")
+    expected: dict[int, str] = {}
+    for version in range(30):
+        opened = store.get(version)
+        for key in range(version * 5, version * 5 + 10):
+            expected[key] = f"{version} " * 20
+            opened.put(key, expected[key])
+        expected.pop(version, None)
+        opened.remove(version)
+        assert opened.commit() == version + 1
+    assert dict(store.getReadOnly(30).iterator()) == expected
+    live = store._segments(30)
+    assert any(segment.lo > 0 or segment.hi < HASH_END for segment in live)
+    assert len({segment.name for segment in live}) == len(live)
+    assert len(layered([Span(segment.lo, segment.hi, segment.rows) for segment in live])) <= 8
+    assert store.maintain(keep=1) > 0
+    assert dict(store.getReadOnly(30).iterator()) == expected
 
 
 def test_removed_keys_stay_removed_after_reload_and_any_version_is_readable(tmp_path: Path) -> None:

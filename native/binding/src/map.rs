@@ -73,13 +73,7 @@ impl PyStateMap {
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
-            let mut map = self.lock();
-            let base = map.base()?;
-            *map = StateMap::open(Arc::clone(map.schema()), &[base], map.range())?;
-            Ok(())
-        })
-        .raise(py)
+        py.detach(|| self.lock().compact()).raise(py)
     }
 
     fn runs(&self, py: Python<'_>) -> Vec<PyRun> {

@@ -44,7 +44,14 @@ impl PyRun {
 
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
-    fn merge(py: Python<'_>, runs: Vec<PyRef<'_, Self>>, lo: u64, hi: u64, drop: &str) -> PyResult<Self> {
+    fn merge(
+        py: Python<'_>,
+        runs: Vec<PyRef<'_, Self>>,
+        lo: u64,
+        hi: u64,
+        drop: &str,
+        most: usize,
+    ) -> PyResult<Vec<(u64, u64, Self)>> {
         let tombstones = match drop {
             "tombstones" => Tombstones::Drop,
             "nothing" => Tombstones::Keep,
@@ -55,8 +62,8 @@ impl PyRun {
         };
         let range = KeyRange::new(lo, hi).raise(py)?;
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.run.clone()).collect();
-        let run = py.detach(|| run::merge(&runs, range, tombstones)).raise(py)?;
-        Ok(Self { run })
+        let parts = py.detach(|| run::merge_in_parts(&runs, range, tombstones, most)).raise(py)?;
+        Ok(parts.into_iter().map(|(range, run)| (range.lo, range.hi, Self { run })).collect())
     }
 
     fn within(&self, py: Python<'_>, lo: u64, hi: u64) -> PyResult<Self> {

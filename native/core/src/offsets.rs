@@ -2,13 +2,15 @@
 //!
 //! INVARIANT: what does not fit is one clear error, never a panic.
 
-use arrow_array::BinaryArray;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
 
 /// Most bytes of text or binary, or items of lists, in a column.
-const MOST: usize = i32::MAX as usize;
+pub(crate) const MOST: usize = i32::MAX as usize;
 
 /// `InvalidInput` unless a column can hold so many bytes of text or binary, or so many items of lists.
 pub fn check(total: usize) -> Result<()> {
@@ -28,6 +30,26 @@ pub fn filled<T: Clone>(value: T, rows: usize) -> Result<Vec<T>> {
 pub(crate) fn of_lengths(lengths: impl Iterator<Item = usize> + Clone) -> Result<OffsetBuffer<i32>> {
     check(lengths.clone().fold(0, usize::saturating_add))?;
     Ok(OffsetBuffer::from_lengths(lengths))
+}
+
+/// The most that the offsets of a column count, or those within it: bytes of text or binary, items of lists and maps.
+pub(crate) fn counted(column: &dyn Array) -> usize {
+    let span = |offsets: &[i32]| match offsets {
+        [first, .., last] => (*first as usize, (last - first) as usize),
+        _ => (0, 0),
+    };
+    let items = |offsets: &[i32], values: &dyn Array| {
+        let (first, count) = span(offsets);
+        count.max(counted(&values.slice(first, count)))
+    };
+    match column.data_type() {
+        DataType::Utf8 => span(column.as_string::<i32>().value_offsets()).1,
+        DataType::Binary => span(column.as_binary::<i32>().value_offsets()).1,
+        DataType::List(_) => items(column.as_list::<i32>().value_offsets(), column.as_list::<i32>().values()),
+        DataType::Map(..) => items(column.as_map().value_offsets(), column.as_map().entries()),
+        DataType::Struct(_) => column.as_struct().columns().iter().map(|field| counted(field)).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// A column of these bytes, none of them null.
@@ -54,7 +76,7 @@ pub(crate) fn overflow() -> Error {
     Error::InvalidInput(format!(
         "a column would hold more than {MOST} bytes of text or binary, or items of lists, at once\n\
          hint: run with more tasks, so that a key range holds fewer rows, with fewer `tidemill.block_rows`, or keep \
-         less in each row"
+         less in each row; change less in one version of a StateMap or a StateStore"
     ))
 }
 
@@ -62,7 +84,7 @@ pub(crate) fn overflow() -> Error {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{Array, ArrayRef, ListArray, NullArray};
+    use arrow_array::{Array, ArrayRef, ListArray, NullArray, StringArray, StructArray};
     use arrow_schema::Field;
 
     use super::*;
@@ -89,6 +111,25 @@ mod tests {
         assert_eq!(&*of_lengths([2, 0, 3].into_iter()).unwrap(), &[0, 2, 2, 5]);
         assert!(of_lengths([MOST, 1].into_iter()).is_err());
         assert!(of_lengths([usize::MAX, 1].into_iter()).is_err());
+    }
+
+    #[test]
+    fn what_a_column_counts_is_that_of_its_largest_part() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("abc"), None, Some("de"), Some("fghi")]));
+        assert_eq!((counted(&texts), counted(&texts.slice(1, 2))), (9, 2));
+        let item = Arc::new(Field::new("item", texts.data_type().clone(), true));
+        let ends = OffsetBuffer::from_lengths([3, 0, 1]);
+        let lists: ArrayRef = Arc::new(ListArray::new(item, ends, Arc::clone(&texts), None));
+        assert_eq!((counted(&lists), counted(&lists.slice(0, 1)), counted(&lists.slice(1, 1))), (9, 5, 0));
+        let nothing: ArrayRef = Arc::new(NullArray::new(3));
+        let field = |name: &str, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), true));
+        let both = StructArray::new(
+            vec![field("nothing", &nothing), field("lists", &lists)].into(),
+            vec![Arc::clone(&nothing), Arc::clone(&lists)],
+            None,
+        );
+        assert_eq!((counted(&both), counted(&both.slice(2, 1))), (9, 4));
+        assert_eq!(counted(&nothing), 0);
     }
 
     #[test]

@@ -176,6 +176,11 @@ def has_map(kind: pa.DataType) -> bool:
     return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
+def _has_list_view(kind: pa.DataType) -> bool:
+    found = pt.is_list_view(kind) or pt.is_large_list_view(kind)
+    return found or any(_has_list_view(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def listed(names: Iterable[str]) -> str:
     """Names for a message: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"
@@ -189,6 +194,8 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.
     if column.type == field.type and _exactly(column.type, field.type):
         return column
     try:
+        if _has_list_view(column.type):  # PyArrow (26) casts those with nulls to lists without offsets
+            return pa.array(column.to_pylist(), field.type)
         return column.cast(field.type)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InvalidInput(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,22 +37,35 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise CorruptState(f"read a state map: {path} is not there", hint="restore the file") from error
+    except IsADirectoryError as error:
+        raise CorruptState(f"read a state map: {path} is a folder, expected a file", hint="restore the file") from error
     except OSError as error:
         raise StoreUnavailable(f"read a state map: {path}: {error}") from error
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Under another name first: a reader sees all of a file or none of it."""
-    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    hidden = path.with_name(f".{uuid.uuid4().hex}")
     try:
         with hidden.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         hidden.replace(path)
+        _flush(path.parent)
     except OSError as error:
-        hidden.unlink(missing_ok=True)
+        with suppress(OSError):
+            hidden.unlink()
         raise StoreUnavailable(f"write a state map: {path}: {error}") from error
+
+
+def _flush(folder: Path) -> None:
+    """What was renamed in it is there after a loss of power, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def no_segment(path: Path, error: Exception) -> CorruptState:

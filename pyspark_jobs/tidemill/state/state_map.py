@@ -177,6 +177,14 @@ class StateMap:
         made._hold(self._map.next_version())
         return made
 
+    __copy__ = copy
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> StateMap:
+        return self.copy()
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput("a StateMap cannot be pickled", hint="write_base(path), and StateMap.read there")
+
     @property
     def delta_chain_length(self) -> int:
         """How many deltas lie over the base. A version without changes adds none."""
@@ -193,7 +201,11 @@ class StateMap:
         return sum(run.nbytes for run in self._map.runs())
 
     def compact(self) -> None:
-        """Makes one base of the chain. What the map holds does not change, and no other version does."""
+        """Makes one base of the chain. What the map holds does not change, and no other version does.
+
+        What was changed since this version was made is kept beside it until the next `copy()`: `write_delta` still
+        writes all of that. `InvalidInput` where one base does not hold it (2 GiB of text in a column).
+        """
         self._map.compact()
 
     def to_debug_string(self) -> str:
@@ -207,7 +219,10 @@ class StateMap:
     # Files.
 
     def write_delta(self, path: str | os.PathLike[str]) -> None:
-        """Writes what changed since this version was made (by `copy()`, `read`), with removals: a Parquet segment."""
+        """Writes what changed since this version was made (by `copy()`, `read`), with removals: a Parquet segment.
+
+        Changes that went into a base by `compact()` are among them.
+        """
         delta = self._map.delta()
         write_file(Path(path), (EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta).write())
 
@@ -224,6 +239,9 @@ class StateMap:
         delta_chain_threshold: int = 20,
     ) -> StateMap:
         """The map of these segments: a base first, then deltas from the oldest to the newest.
+
+        A segment does not say which one it follows: of deltas in another order, or with one left out, the map is
+        another one, and nobody sees it. `tm.StateStore` keeps such a list itself.
 
         Without `key` and `state` the schemas are those of the files, where a single column called `key` (or `state`) is
         taken for one without a name. A file does not keep `delta_chain_threshold`.

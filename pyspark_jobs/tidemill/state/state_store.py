@@ -121,6 +121,8 @@ class StateStore:
         if version < floor:
             raise InvalidInput(f"StateStore: version {version} was let go; versions go from {floor} to {self.latest}")
         record = self._record(version) if version else None
+        if not version and (first := self._read(1)) is not None:
+            self._of_these_columns(first)
         opened = open_map(self._store, self._cache, self._schema, record.segments if record else [], 0, HASH_END)
         return StateStoreVersion(self, version, opened, record.rows_total if record else 0, read_only)
 
@@ -132,6 +134,9 @@ class StateStore:
                 there = f"the newest in {self._store.uri} is {newest}"
                 raise InvalidInput(f"StateStore: there is no version {version}; {there}")
             raise self._lost(version)
+        return self._of_these_columns(found)
+
+    def _of_these_columns(self, found: StoreVersion) -> StoreVersion:
         mine = self._columns.describe()
         if (found.key, found.state) != (mine["key"], mine["value"]):
             raise InvalidInput(
@@ -181,6 +186,7 @@ class StateStore:
         there = self._read(version)
         if there is None:
             raise unknown or CorruptState(f"commit version {version} in {self._store.uri}: its name is taken and empty")
+        self._of_these_columns(there)
         if [(one.checksum, one.lo, one.hi) for one in there.segments] != [(s.checksum, s.lo, s.hi) for s in segments]:
             raise Fenced(
                 f"commit version {version} in {self._store.uri}: somebody else has made it, of other changes",
@@ -239,7 +245,8 @@ class StateStoreVersion:
         """Makes the next version, durably, and returns its number.
 
         `Fenced` where somebody else has made it of other changes; the same changes (a task that was run twice) are the
-        same version. `StoreUnavailable`: unknown; commit again. After it, and after `abort`, nothing can be changed.
+        same version: two writers that each add one to the same number both succeed, and it rises by one.
+        `StoreUnavailable`: unknown; commit again. After it, and after `abort`, nothing can be changed.
         """
         with self._changing:
             self._check("commit")

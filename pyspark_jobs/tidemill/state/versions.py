@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 from .._native import MapSchema, Run, StateMap
 from ..errors import CorruptState
-from ..names import inside
+from ..names import inside, part_of
 from ..protocol.records import HASH_END, Segment, digest
 from ..protocol.tiling import NEVER, DuePlace, due_from, neighbours, visible, with_due_from
 from ..store import Store
 from ..store.contract import ObjectMissing
 from .cache import RunCache
 from .layers import Span, to_merge
+
+LARGEST_COLUMN = 2**31 - 1
+"""Most bytes of text or binary, or items of lists, that a column of a segment holds."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ def persist(
 ) -> list[Segment]:
     """Stores what `after` changed as the segment `name`, and returns the range's live segments, oldest first.
 
+    What one segment does not hold becomes several, side by side.
+
     Each is told where the deadlines of those of its rows begin that nothing newer hides, so that none is looked for
     twice. The least of them is the least deadline of the range.
     CRASH: a segment that no commit names is garbage; nothing points to it.
@@ -81,8 +86,10 @@ def persist(
     still = [one.hidden_before(place) for one, place in zip(shown, places, strict=True)]
     kept = [segment for number, of_object in enumerate(still) if number not in merged for segment in of_object]
     runs = [*(shown[number].run for number in merged), delta]
-    run = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones")
-    return [*kept, *store_run(store, cache, run, version, name, before.lo, before.hi)]
+    parts = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
+    for number, (lo, hi, run) in enumerate(parts):
+        kept += store_run(store, cache, run, version, part_of(name, number), lo, hi)
+    return kept
 
 
 def store_run(

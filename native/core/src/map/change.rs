@@ -6,6 +6,7 @@ use arrow_schema::FieldRef;
 use super::{Changes, StateMap, merge_count};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::offsets::MOST;
 use crate::run::{self, SortedRun, Tombstones, Unsorted};
 
 impl StateMap {
@@ -63,8 +64,8 @@ impl StateMap {
         Ok(())
     }
 
-    /// `runs` with `newest` on top, merged with those of them that the tier rule says; `of_all` is what becomes of
-    /// tombstones where that is all of them.
+    /// `runs` with `newest` on top, merged with those of them that the tier rule says, or fewer where one run does not
+    /// hold them; `of_all` is what becomes of tombstones where that is all of them.
     pub(super) fn with_newest(
         &self,
         mut runs: Vec<SortedRun>,
@@ -73,7 +74,8 @@ impl StateMap {
     ) -> Result<Vec<SortedRun>> {
         runs.push(newest);
         let rows: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
-        let merged = runs.split_off(runs.len() - merge_count(&rows));
+        let first = runs.len() - merge_count(&rows);
+        let merged = runs.split_off(first_that_fits(&runs, first, MOST));
         let tombstones = if runs.is_empty() { of_all } else { Tombstones::Keep };
         runs.push(run::merge(&merged, self.range, tombstones)?);
         Ok(runs)
@@ -119,4 +121,9 @@ impl StateMap {
     fn refused(&self, why: &str) -> Error {
         Error::InvalidInput(format!("a change of state map `{}` {why}", self.schema.name))
     }
+}
+
+/// From which of `runs` on, at least `first`, one run holds them all; the last at least, which is one already.
+pub(super) fn first_that_fits(runs: &[SortedRun], first: usize, most: usize) -> usize {
+    (first..runs.len() - 1).find(|&from| run::fit(&runs[from..], most)).unwrap_or(runs.len() - 1)
 }

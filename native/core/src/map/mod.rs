@@ -41,6 +41,8 @@ pub struct StateMap {
     opened: usize,
     /// How many runs there would be of `opened` if none of versions had been merged.
     versions: usize,
+    /// What was changed since it was opened and went into the base that `compact` made.
+    compacted: Option<SortedRun>,
 }
 
 impl StateMap {
@@ -55,7 +57,7 @@ impl StateMap {
             )));
         }
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
-        Ok(Self { schema, range, opened: runs.len(), versions: runs.len(), runs })
+        Ok(Self { schema, range, opened: runs.len(), versions: runs.len(), runs, compacted: None })
     }
 
     /// Its columns.
@@ -76,9 +78,10 @@ impl StateMap {
         self.clone()
     }
 
-    /// What was changed since `open`, tombstones included; `None` if nothing was.
+    /// What was changed since `open`, tombstones included, compacted since or not; `None` if nothing was.
     pub fn delta(&self) -> Result<Option<SortedRun>> {
-        match &self.runs[self.opened..] {
+        let changes: Vec<SortedRun> = self.compacted.iter().chain(&self.runs[self.opened..]).cloned().collect();
+        match changes.as_slice() {
             [] => Ok(None),
             changes => run::merge(changes, self.range, Tombstones::Keep).map(Some),
         }

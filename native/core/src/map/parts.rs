@@ -2,14 +2,19 @@
 
 use super::StateMap;
 use crate::range::KeyRange;
+use crate::run::SortedRun;
+
+/// What a part takes at most, about: a tenth of what a column of text can hold.
+const PART_BYTES: usize = 200 << 20;
 
 impl StateMap {
-    /// Into how many parts to cut it so that one has about `rows` rows; hashes are uniform. At least one,
-    /// and no more than there are hashes.
+    /// Into how many parts to cut it so that one has about `rows` rows, or fewer where those are large; hashes are
+    /// uniform. At least one, and no more than there are hashes.
     #[must_use]
     pub fn count_parts(&self, rows: usize) -> u64 {
-        let all: usize = self.runs.iter().map(crate::run::SortedRun::len).sum();
-        (all.div_ceil(rows.max(1)).max(1) as u64).min((self.range.hi - self.range.lo).saturating_add(1))
+        let all: usize = self.runs.iter().map(SortedRun::len).sum();
+        let bytes: usize = self.runs.iter().map(SortedRun::nbytes).sum();
+        (parts_of(all, rows, bytes) as u64).min((self.range.hi - self.range.lo).saturating_add(1))
     }
 
     /// Part `number` of `count` as a map of its own, all of which together, in their order, hold what this one holds.
@@ -24,7 +29,23 @@ impl StateMap {
         if from == behind {
             return None;
         }
-        let runs: Vec<_> = self.runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
-        Some(Self { schema: self.schema.clone(), range, opened: runs.len(), versions: runs.len(), runs })
+        Self::open(self.schema.clone(), &self.runs, range).ok()
+    }
+}
+
+fn parts_of(all: usize, rows: usize, bytes: usize) -> usize {
+    all.div_ceil(rows.max(1)).max(bytes / PART_BYTES).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_so_many_rows_or_fewer_where_they_are_large() {
+        assert_eq!(parts_of(0, 4096, 0), 1);
+        assert_eq!(parts_of(4097, 4096, 1 << 20), 2);
+        assert_eq!(parts_of(100, 0, 0), 100);
+        assert_eq!(parts_of(4096, 4096, 4096 << 20), 20, "rows of a megabyte: a column of text does not hold 4 GB");
     }
 }

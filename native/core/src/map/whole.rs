@@ -5,6 +5,8 @@ use arrow_array::new_empty_array;
 use super::{Rows, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
+use crate::offsets::MOST;
+use crate::range::KeyRange;
 use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
 
 impl StateMap {
@@ -47,17 +49,38 @@ impl StateMap {
         SortedRun::from_unsorted(&self.schema, &none)
     }
 
-    /// A new version over this one, which stays as it is: what was changed so far is one run of it, and no change.
+    /// Makes one base of its runs. What it holds does not change, and `delta` still tells what was changed.
+    pub fn compact(&mut self) -> Result<()> {
+        let (base, compacted) = (self.base()?, self.delta()?);
+        *self = Self { compacted, ..Self::open(self.schema.clone(), &[base], self.range)? };
+        Ok(())
+    }
+
+    /// A new version over this one, which stays as it is: what was changed so far is no change of it.
     ///
     /// Runs are merged by the tier rule, so that however many versions there were a look-up visits few of them.
     pub fn next_version(&self) -> Result<Self> {
-        let mut runs = self.runs[..self.opened].to_vec();
-        let mut versions = self.versions;
-        if let Some(delta) = self.delta()? {
-            runs = self.with_newest(runs, delta, Tombstones::Drop)?;
-            versions += 1;
+        let (opened, changes) = self.runs.split_at(self.opened);
+        let mut runs = opened.to_vec();
+        for newest in joined(changes, self.range)? {
+            runs = self.with_newest(runs, newest, Tombstones::Drop)?;
         }
         runs.retain(|run| !run.is_empty());
-        Ok(Self { schema: self.schema.clone(), range: self.range, opened: runs.len(), versions, runs })
+        Ok(Self {
+            schema: self.schema.clone(),
+            range: self.range,
+            opened: runs.len(),
+            versions: self.versions + usize::from(!changes.is_empty()),
+            runs,
+            compacted: None,
+        })
     }
+}
+
+/// The changes of a version as one run; as they are where no run holds them all.
+fn joined(changes: &[SortedRun], range: KeyRange) -> Result<Vec<SortedRun>> {
+    if changes.len() < 2 || !run::fit(changes, MOST) {
+        return Ok(changes.to_vec());
+    }
+    Ok(vec![run::merge(changes, range, Tombstones::Keep)?])
 }

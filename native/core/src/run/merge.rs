@@ -7,6 +7,7 @@ use arrow_array::Array;
 use super::{Pick, SortedRun, gather};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::offsets::counted;
 use crate::range::KeyRange;
 
 /// What a merge does with tombstones.
@@ -43,6 +44,34 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
         }
     });
     collect(first, &views, &picks)
+}
+
+/// Whether one run can hold all rows of `runs`: no column counts more than `most` bytes or items.
+#[must_use]
+pub fn fit(runs: &[SortedRun], most: usize) -> bool {
+    let width = runs.first().map_or(0, |run| run.columns().len());
+    (0..width).all(|column| {
+        let counts = runs.iter().map(|run| counted(&run.columns()[column].slice(run.start, run.len())));
+        counts.fold(0, usize::saturating_add) <= most
+    })
+}
+
+/// `merge` where one run may not hold it all: runs of ranges that lie side by side and cover `range`, in their order.
+/// Each holds at most `most` bytes or items a column, but for one hash that alone has more, which is `merge`'s to refuse.
+pub fn merge_in_parts(
+    runs: &[SortedRun],
+    range: KeyRange,
+    tombstones: Tombstones,
+    most: usize,
+) -> Result<Vec<(KeyRange, SortedRun)>> {
+    let views: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).collect();
+    if range.lo == range.hi || fit(&views, most) {
+        return Ok(vec![(range, merge(&views, range, tombstones)?)]);
+    }
+    let middle = range.lo + (range.hi - range.lo) / 2;
+    let mut parts = merge_in_parts(&views, KeyRange { lo: range.lo, hi: middle }, tombstones, most)?;
+    parts.extend(merge_in_parts(&views, KeyRange { lo: middle + 1, hi: range.hi }, tombstones, most)?);
+    Ok(parts)
 }
 
 /// The run of the rows at `picks`, which are in order.

@@ -32,7 +32,7 @@ use prefix::PrefixTable;
 pub(crate) use due::looks;
 
 pub use due::DuePlace;
-pub use merge::{Tombstones, merge};
+pub use merge::{Tombstones, fit, merge, merge_in_parts};
 
 pub(crate) use build::Unsorted;
 pub(crate) use gather::{Gathering, Pick, gather};

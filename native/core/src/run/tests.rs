@@ -7,7 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
-use super::{SortedRun, Tombstones, Unsorted, merge};
+use super::{SortedRun, Tombstones, Unsorted, fit, merge, merge_in_parts};
 use crate::error::Error;
 use crate::key::{Keys, with_masked_hashes};
 use crate::range::KeyRange;
@@ -228,4 +228,33 @@ fn a_filter_is_made_once_it_pays_and_counts_as_memory() {
     assert!((2000..=4008).contains(&(run.nbytes() - bytes)), "16 to 32 bits a row");
     let empty = self::run(&[]);
     empty.take_few_held(&asked, &mut vec![0], |_, _| panic!("it holds none"));
+}
+
+#[test]
+fn what_one_run_does_not_hold_is_merged_in_parts_that_are_the_whole() {
+    let older: Vec<_> = (0..300).map(|key| (key, Some("0123456789"), None)).collect();
+    let newer: Vec<_> = (200..400).map(|key| (key, (key % 3 > 0).then_some("abcde"), None)).collect();
+    let runs = [run(&older), run(&newer)];
+    let all = 300 * 10 + (200..400).filter(|key| key % 3 > 0).count() * 5;
+    assert_eq!((fit(&runs, all), fit(&runs, all - 1)), (true, false));
+    for tombstones in [Tombstones::Keep, Tombstones::Drop] {
+        let whole = contents(&merge(&runs, KeyRange::ALL, tombstones).unwrap());
+        for most in [all, 1500, 100] {
+            let parts = merge_in_parts(&runs, KeyRange::ALL, tombstones, most).unwrap();
+            assert_eq!(parts.len() > 1, most < all);
+            let mut found: Vec<_> = parts.iter().flat_map(|(_, part)| contents(part)).collect();
+            found.sort();
+            assert_eq!(found, whole);
+            let mut next = Some(0);
+            for (range, part) in &parts {
+                assert_eq!(Some(range.lo), next);
+                next = range.hi.checked_add(1);
+                assert!(fit(std::slice::from_ref(part), most), "{range:?}");
+                assert!(part.keys().hashes().iter().all(|&hash| range.contains(hash)));
+            }
+            assert_eq!(next, None);
+        }
+    }
+    let one_hash = merge_in_parts(&runs, KeyRange::ALL, Tombstones::Keep, 0).unwrap();
+    assert_eq!(one_hash.iter().map(|(_, part)| part.len()).sum::<usize>(), 400);
 }

@@ -11,11 +11,12 @@ use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
 use self::world::{Change, changes, keys_of, map_schema};
+use super::change::first_that_fits;
 use super::{Changes, StateMap, merge_count};
 use crate::error::Error;
 use crate::key::Keys;
 use crate::range::KeyRange;
-use crate::run::{Tombstones, merge};
+use crate::run::{SortedRun, Tombstones, fit, merge};
 use crate::schema::MapSchema;
 
 fn empty() -> StateMap {
@@ -140,6 +141,18 @@ fn many_versions_are_few_runs_and_are_counted_one_by_one() {
     for (rows, deadlines, version) in older {
         assert_eq!((version.len(), version.scan().unwrap().deadline), (rows, deadlines));
     }
+}
+
+#[test]
+fn runs_that_no_run_holds_together_are_left_out_of_a_merge() {
+    let runs = [2, 3, 4, 7].map(|key| with(&[put(key, 1, None)]).base().unwrap());
+    let least = |runs: &[SortedRun]| (0..).find(|&most| fit(runs, most)).unwrap();
+    let (all, last_two) = (least(&runs), least(&runs[2..]));
+    assert!(0 < last_two && last_two < least(&runs[1..]), "{last_two}");
+    assert_eq!(first_that_fits(&runs, 0, all), 0);
+    assert_eq!(first_that_fits(&runs, 1, all), 1);
+    assert_eq!(first_that_fits(&runs, 0, last_two), 2);
+    assert_eq!(first_that_fits(&runs, 3, 0), 3);
 }
 
 /// Armed rows of whole-number keys, key by key.

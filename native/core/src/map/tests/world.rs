@@ -164,6 +164,21 @@ impl World {
         assert_eq!(alone.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
     }
 
+    /// A fork that is compacted and changed holds what it should, and so do the segments with its delta over them.
+    pub(super) fn compact(&self, rows: &[Change]) {
+        let mut fork = self.fork();
+        fork.map.compact().unwrap();
+        assert_eq!(fork.map.deltas(), 0);
+        fork.compare(&fork.map.scan().unwrap(), &fork.model);
+        fork.change(rows);
+        let runs: Vec<_> = fork.segments.iter().cloned().chain(fork.map.delta().unwrap()).collect();
+        let committed = StateMap::open(map_schema(), &runs, fork.map.range()).unwrap();
+        fork.compare(&committed.scan().unwrap(), &fork.model);
+        let next = fork.map.next_version().unwrap();
+        fork.compare(&next.scan().unwrap(), &fork.model);
+        assert!(next.delta().unwrap().is_none());
+    }
+
     /// Goes on with the next version; the one before it is the same as ever.
     pub(super) fn next_version(&mut self) {
         let next = self.map.next_version().unwrap();

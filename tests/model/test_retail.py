@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -49,8 +50,17 @@ def check_version(repository, version, files):
     assert found == expected(files, "Country")
 
 
+def every_fifth_day(folder: Path, into: Path) -> Path:
+    into.mkdir()
+    for file in sorted(folder.glob("*.csv"))[::5]:
+        shutil.copy(file, into)
+    return into
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_line_is_accounted_for_and_states_equal_duckdb(folder, tmp_path, engine):
+    if engine == "spark" and folder == retail.REAL:
+        folder = every_fifth_day(folder, tmp_path / "days")
     files = sorted(folder.glob("*.csv"))
     repository = tm.open(retail.pipeline(folder), root=str(tmp_path / "root"))
     repository.init()

@@ -202,6 +202,13 @@ def test_a_table_outside_a_terminal_is_never_cut(capsys):
     assert row.split() == ["x" * 40] * 20
 
 
+def test_times_that_python_does_not_know_are_shown(capsys):
+    far = pa.table({"at": pa.array([2**61, None, 0], pa.timestamp("us", "UTC")), "n": [1, 2, 3]})
+    render.console().print(render.table_of(far))
+    _, _, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert rows == [["75039-04-04T19:00:13.693952Z", "1"], ["–", "2"], ["1970-01-01T00:00:00.000Z", "3"]]
+
+
 def test_as_of_is_in_the_zone_of_the_pipeline_as_batch_time_and_python_are(tmp_path, capfd):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("Bonn\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -33,9 +34,21 @@ def table_of(rows: pa.Table, title: str | None = None) -> Table:
     shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for field in rows.schema:
         shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
-    for values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+    for values in zip(*(_values(column) for column in rows.columns), strict=True):
         shown.add_row(*(cell(value) for value in values))
     return shown
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Its values; as JSON has them where there are times that Python does not know: before the year 1, after 9999."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        import pyarrow as pa
+
+        from ..sinks.json_text import encode
+
+        return [json.loads(line).get("value") for line in encode(pa.table({"value": column})).splitlines()]
 
 
 def cell(value: Any) -> Text:

@@ -42,13 +42,14 @@ def table_of(rows: pa.Table, title: str | None = None) -> Table:
 def _values(column: pa.ChunkedArray) -> list[Any]:
     """Its values; as JSON has them where there are times that Python does not know: before the year 1, after 9999."""
     try:
-        return column.to_pylist()
+        values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
         import pyarrow as pa
 
         from ..sinks.json_text import encode
 
-        return [json.loads(line).get("value") for line in encode(pa.table({"value": column})).splitlines()]
+        values = [json.loads(line).get("value") for line in encode(pa.table({"value": column})).splitlines()]
+    return values
 
 
 def cell(value: Any) -> Text:

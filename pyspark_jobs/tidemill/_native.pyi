@@ -395,6 +395,8 @@ class GroupState:
         """The watermark that this call lives by; `RuntimeError` where the stream has none."""
     def getCurrentProcessingTimeMs(self) -> int:
         """The batch time."""
+    def json(self) -> str:
+        """Clocks, timeout, and what this call has done so far, as PySpark writes them; without the value."""
 
 @final
 class State:

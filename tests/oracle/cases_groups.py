@@ -148,6 +148,13 @@ OLD: Batches = [
 ]
 
 
+JSON: Batches = [
+    [row("a:j", "j,u1,j,d400,t7000,j,r,j,u2,j"), row("b:j,u3,j", "d500,t5000,j"), row("c", "u1")],
+    [row("c", "j,r,j", 12), row("d", "j")],
+    [row("c", "j,r,u5,j", 14)],
+]
+
+
 def _cases(kind: str, modes: tuple[str, str, str]) -> list[Case]:
     """The same programs for one operator; `modes`: for each timeout."""
     found = [
@@ -229,4 +236,7 @@ CASES = [
     *_cases("pandas", ("append", "update", "append")),
     _case("old-timeout-idle", "pandas", "update", PROCESSING, OLD, [1000, 1200, 1400, 3000, 3500, 4000]),
     _case("old-timeout-late", "pandas", "append", EVENT, OLD),
+    _case("json", "pandas", "update", NONE, JSON),
+    _case("json-idle", "pandas", "update", PROCESSING, JSON, [1000, 2000, 3000]),
+    _case("json-late", "pandas", "append", EVENT, JSON),
 ]

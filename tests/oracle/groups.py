@@ -2,7 +2,8 @@
 
 Here for Tidemill and PySpark; for Spark's Scala rules it is `Groups.java`. A row's `say` is commands by commas: `u5`
 updates, `r` removes, `d500` and `t7000` (`a7000`: with "3 seconds" more) arm, `n` updates with nothing, `g x w p` tell
-the state, whether it exists, the watermark and the batch time. A key `name:program` runs the program when it times out.
+the state, whether it exists, the watermark and the batch time, `o j` what only PySpark has. A key `name:program` runs
+the program when it times out.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def _one(verb: str, number: str, state: Any, in_pandas: bool) -> str:
             return str(state.getCurrentWatermarkMs())
         case "o":
             return str(state.oldTimeoutTimestamp)
+        case "j":
+            return str(state.json())
         case "p":
             return str(state.getCurrentProcessingTimeMs())
     return "ok"

@@ -86,6 +86,11 @@ impl Held {
         Ok(!matches!(self.current(py)?, Current::Absent))
     }
 
+    /// Whether user code has set it in this call, and not removed it since.
+    pub(crate) fn is_updated(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(matches!(self.current(py)?, Current::Updated(_)))
+    }
+
     /// The object for the state, if there is one.
     pub(crate) fn value(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         if let (Some(_), Some(shown)) = (&self.lent, &self.shown) {

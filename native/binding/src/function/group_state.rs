@@ -271,6 +271,27 @@ impl PyGroupState {
         Ok(self.rules.batch_time_ms)
     }
 
+    /// As PySpark writes it: the value is left out.
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        let (defined, updated) = (self.held.exists(py)?, self.held.is_updated(py)?);
+        Ok(format!(
+            "{{\"optionalValue\": null, \"batchProcessingTimeMs\": {}, \"eventTimeWatermarkMs\": {}, \
+             \"timeoutConf\": \"{}\", \"hasTimedOut\": {}, \"watermarkPresent\": {}, \"defined\": {defined}, \
+             \"updated\": {updated}, \"removed\": {}, \"timeoutTimestamp\": {}}}",
+            self.rules.batch_time_ms,
+            self.rules.watermark_ms.unwrap_or(0),
+            match self.rules.timeout {
+                Timeout::ArmedByBatchTime => "ProcessingTimeTimeout",
+                Timeout::ArmedByEventTime => "EventTimeTimeout",
+                _ => "NoTimeout",
+            },
+            self.has_timed_out,
+            self.rules.watermark_ms.is_some(),
+            self.removed,
+            self.armed_ms.unwrap_or(NO_TIMESTAMP),
+        ))
+    }
+
     fn __str__(&mut self, py: Python<'_>) -> PyResult<String> {
         self.__repr__(py)
     }

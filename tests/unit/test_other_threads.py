@@ -1,10 +1,15 @@
-"""Long calls of the engine let other Python threads run: the GIL is given up while rows are worked on."""
+"""Long calls of the engine let other Python threads run: the GIL is given up while rows are worked on and copied."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -22,6 +27,11 @@ def filled() -> StateMap:
     states = StateMap.open(SCHEMA, [], 0, 2**64 - 1)
     states.put_many(KEYS, VALUES, 1, pa.array(range(ROWS), pa.int64()))
     return states
+
+
+def kept(run: Run) -> None:
+    with Path(os.devnull).open("wb") as file:
+        run.keep(file.fileno(), "k")
 
 
 STATES = filled()
@@ -45,6 +55,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "delta": filled().delta,
     "next_deadline": lambda: StateMap.open(SCHEMA, [next(UNTOUCHED, RUN)], 0, 2**64 - 1).next_deadline(),
     "first_due": lambda: next(UNTOUCHED, RUN).first_due,
+    "part": lambda: STATES.part(3, 8),
+    "keep": lambda: kept(RUN),
     "write": RUN.write,
     "read": lambda: Run.read(SCHEMA, SEGMENT, "s"),
     "merge": lambda: Run.merge([RUN, RUN], 0, 2**64 - 1, "nothing", 2**31 - 1),
@@ -86,3 +98,96 @@ def test_another_thread_runs_during(name: str) -> None:
 
 def test_no_other_thread_runs_during_a_call_that_keeps_the_gil() -> None:
     assert not any(another_thread_runs_during(lambda: sum(range(ROWS))) for _ in range(20))
+
+
+BYTES = pa.array([hashlib.shake_128(str(row).encode()).digest(1 << 13) for row in range(1 << 12)], pa.binary())
+"""32 MB that nothing makes smaller."""
+BLOBS = MapSchema("b", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("v", pa.binary())]))
+BLOB_KEYS = KEYS.slice(0, len(BYTES))
+MANY_KEYS = pa.record_batch([pa.Array.from_buffers(pa.int64(), 1 << 22, [None, pa.py_buffer(bytes(1 << 25))])], ["k"])
+FEW = 0.15
+"""What a call may keep others waiting, of its own time: less than what one copy of its result takes."""
+
+
+@pytest.fixture(scope="module")
+def long_calls() -> dict[str, Callable[[], object]]:
+    """Calls that work on some ten megabytes."""
+    states = StateMap.open(BLOBS, [], 0, 2**64 - 1)
+    states.put_many(BLOB_KEYS, pa.record_batch([BYTES], names=["v"]), 1)
+    run = states.base()
+    segment = run.write()
+
+    def twice() -> StateMap:
+        return StateMap.open(BLOBS, [run, run], 0, 2**64 - 1)
+
+    return {
+        "write": run.write,
+        "read": lambda: Run.read(BLOBS, segment, "s"),
+        "merge": lambda: Run.merge([run, run], 0, 2**64 - 1, "nothing", 2**31 - 1),
+        "keep": lambda: kept(run),
+        "scan": states.scan,
+        "get_many": lambda: states.get_many(BLOB_KEYS),
+        "put_many": lambda: states.copy().put_many(BLOB_KEYS, pa.record_batch([BYTES], names=["v"]), 2),
+        "compact": lambda: twice().compact(),
+        "base": lambda: twice().base(),
+        "key_hashes": lambda: key_hashes(MANY_KEYS),
+    }
+
+
+def longest_wait(call: Callable[[], object]) -> float:
+    """For how much of the time that the call computes another thread stands still, at the most, between two steps."""
+    started, ended, over = threading.Event(), threading.Event(), threading.Event()
+    times: list[float] = []
+
+    def work() -> None:
+        times.append(time.thread_time())
+        started.set()
+        result = call()
+        times.append(time.thread_time())
+        ended.set()
+        over.wait()  # its clock goes with it
+        del result
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    started.wait()
+    clock = time.pthread_getcpuclockid(thread.ident or 0)
+    steps: list[float] = []
+    while not ended.is_set():
+        steps.append(time.clock_gettime(clock))
+        time.sleep(0.0002)
+    over.set()
+    thread.join()
+    start, end = times
+    marks = [start, *(step for step in steps if start < step < end), end]
+    return max(after - before for before, after in itertools.pairwise(marks)) / (end - start)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "write",
+        "read",
+        "merge",
+        "keep",
+        "scan",
+        "get_many",
+        "put_many",
+        "compact",
+        "base",
+        "key_hashes",
+    ],
+)
+def test_others_never_wait_for_long_during(name: str, long_calls: dict[str, Callable[[], object]]) -> None:
+    # A busy machine may keep the other thread waiting as well, but not each time.
+    waits = (longest_wait(long_calls[name]) for _ in range(60))
+    assert any(wait < FEW for wait in waits)
+
+
+def test_others_wait_for_long_during_a_call_that_keeps_the_gil_for_a_part_of_it() -> None:
+    def call() -> None:
+        hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()
+        sum(range(20 * ROWS))
+        hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()
+
+    assert all(longest_wait(call) > FEW for _ in range(5))

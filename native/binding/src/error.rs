@@ -2,6 +2,8 @@
 //!
 //! INVARIANT: an error that a user function raised passes through as the object it is, traceback and all.
 
+use pyo3::exceptions::PyBaseException;
+use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tidemill_core::Error;
@@ -36,6 +38,31 @@ pub(crate) fn to_python(py: Python<'_>, error: Error) -> PyErr {
 /// `InvalidInput` with this message.
 pub(crate) fn invalid(py: Python<'_>, text: &str) -> PyErr {
     to_python(py, Error::InvalidInput(text.to_owned()))
+}
+
+/// Makes a panic of Rust an `InternalError`: to raise one, pyo3 calls its class for panics, which no `except Exception`
+/// catches, and Python believes the instance that it gets.
+pub(crate) fn panics_are_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.py().get_type::<PanicException>().setattr("__new__", wrap_pyfunction!(panicked, module)?)
+}
+
+/// The error that is raised for a panic which said `why`.
+#[pyfunction]
+#[pyo3(signature = (_class, why=None, *_more))]
+fn panicked<'py>(
+    py: Python<'py>,
+    _class: &Bound<'py, PyAny>,
+    why: Option<Bound<'py, PyAny>>,
+    _more: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let why = match why {
+        Some(made) if made.is_instance_of::<PyBaseException>() => return Ok(made), // Python 3.11 asks twice
+        Some(why) => why.str()?.to_string(),
+        None => "it did not say why".to_owned(),
+    };
+    let text =
+        format!("the engine gave up: {why}\nhint: a bug, unless memory was short or Arrow data was broken: report it");
+    Ok(exception(py, "InternalError", &text)?.into_value(py).into_bound(py).into_any())
 }
 
 /// A Python exception as an error that passes through the engine untouched.

@@ -1,5 +1,6 @@
 //! The functions of the module: hashes, splitting by them, bounds of times, when to merge.
 
+use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use pyo3::prelude::*;
 use tidemill_core::key::{self, Keys};
 use tidemill_core::{map, range, time};
@@ -11,8 +12,11 @@ use crate::error::{Raise, invalid};
 #[pyfunction]
 pub(crate) fn key_hashes<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let batch = batch_in(columns)?;
-    let keys = py.detach(|| Keys::with_sub_keys(batch.columns(), &[], batch.num_rows())).raise(py)?;
-    array_out(py, &arrow_array::UInt64Array::from(keys.hashes().to_vec()))
+    let hashes = py.detach(|| {
+        let keys = Keys::with_sub_keys(batch.columns(), &[], batch.num_rows())?;
+        Ok(UInt64Array::from(keys.hashes().to_vec()))
+    });
+    array_out(py, &hashes.raise(py)?)
 }
 
 /// The row numbers in the order of (hash, key bytes); rows of one key keep the order they had.
@@ -20,7 +24,7 @@ pub(crate) fn key_hashes<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> P
 pub(crate) fn key_order<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let batch = batch_in(columns)?;
     let order = py.detach(|| Ok(Keys::with_sub_keys(batch.columns(), &[], batch.num_rows())?.order())).raise(py)?;
-    array_out(py, &arrow_array::UInt32Array::from(order))
+    array_out(py, &UInt32Array::from(order))
 }
 
 /// The key hash of one string.
@@ -52,7 +56,7 @@ pub(crate) fn partition<'py>(
     parts.iter().map(|part| batch_out(py, part)).collect()
 }
 
-fn no_column(py: Python<'_>, name: &str, batch: &arrow_array::RecordBatch) -> PyErr {
+fn no_column(py: Python<'_>, name: &str, batch: &RecordBatch) -> PyErr {
     let names: Vec<&str> = batch.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
     invalid(py, &format!("cannot split rows by `{name}`: their columns are {}", names.join(", ")))
 }

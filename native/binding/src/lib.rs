@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 pub(crate) mod arrow;
 mod arrow_checks;
+mod bytes;
 mod caller;
 mod codec;
 pub(crate) mod error;
@@ -26,6 +27,7 @@ mod value;
 /// The Rust engine.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    error::panics_are_errors(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(functions::key_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(functions::key_order, module)?)?;

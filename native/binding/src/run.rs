@@ -12,6 +12,7 @@ use tidemill_core::run::{self, DuePlace, Tombstones};
 use tidemill_core::{Error, KeyRange, SortedRun, segment};
 
 use crate::arrow::batch_out;
+use crate::bytes::bytes_out;
 use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
 
@@ -72,7 +73,7 @@ impl PyRun {
 
     fn write<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let data = py.detach(|| segment::write(&self.run)).raise(py)?;
-        Ok(PyBytes::new(py, &data))
+        bytes_out(py, data)
     }
 
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

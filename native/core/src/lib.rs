@@ -8,6 +8,7 @@ pub mod ddl;
 pub mod error;
 pub mod key;
 pub mod map;
+pub mod memory;
 pub mod offsets;
 pub mod operator;
 pub mod range;

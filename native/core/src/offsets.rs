@@ -158,7 +158,7 @@ mod tests {
                 assert!(refused.unwrap_err().to_string().starts_with("a column would hold more than"));
             }
             let sources: [&dyn Array; 1] = [&half];
-            let mut in_parts = Gathering::new(half.data_type(), &sources, 2);
+            let mut in_parts = Gathering::new(half.data_type(), &sources, 2).unwrap();
             in_parts.add(&[first]).unwrap();
             in_parts.add(&[first]).unwrap();
             assert!(in_parts.finish().unwrap_err().to_string().starts_with("a column would hold more than"));

@@ -35,7 +35,9 @@ class StateMap:
 
     A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
     `should_compact` says so. A single-key call costs one to five microseconds for plain types; for many keys at
-    once use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map.
+    once use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map. A process that is
+    forked while another thread is in a call on it must not use the map: it may wait for ever for that thread, which it
+    does not have. Fork before there are threads, or start processes by `spawn`.
 
     >>> import tidemill as tm
     >>> clicks = tm.StateMap("string", "bigint")
@@ -246,7 +248,8 @@ class StateMap:
         Without `key` and `state` the schemas are those of the files, where a single column called `key` (or `state`) is
         taken for one without a name. A file does not keep `delta_chain_threshold`.
 
-        `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas.
+        `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas,
+        and where there is no memory for what they hold.
         """
         if isinstance(paths, str | os.PathLike):
             paths = [paths]

@@ -68,7 +68,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         let rows = if visit.rows.is_empty() {
             arrow_array::RecordBatch::new_empty(Arc::clone(&of.value))
         } else {
-            batch(Arc::clone(&of.value), values.all()?, visit.rows.len())?
+            batch(Arc::clone(&of.value), py.detach(|| values.all())?, visit.rows.len())?
         };
         let keys = batch(Arc::clone(&of.key), visit.keys.columns().to_vec(), visit.keys.len())?;
         let made = || -> PyResult<_> {

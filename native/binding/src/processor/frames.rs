@@ -42,7 +42,8 @@ impl<'py> Frames<'py> {
     ) -> Result<Self> {
         let rows = match visit.cause {
             Cause::Rows { chunks, rows, .. } => {
-                batch(Arc::clone(&kind.row), Values::new(operator, columns, chunks, rows)?.all()?, rows.len())?
+                let values = Values::new(operator, columns, chunks, rows)?;
+                batch(Arc::clone(&kind.row), py.detach(|| values.all())?, rows.len())?
             }
             Cause::Initial { rows, .. } => initial.shown(rows)?,
             Cause::Timers(_) => RecordBatch::new_empty(Arc::new(Schema::empty())),

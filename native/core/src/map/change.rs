@@ -3,9 +3,10 @@
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
 
-use super::{Changes, StateMap, merge_count};
+use super::{Changes, ROW_BYTES, StateMap, merge_count};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::memory;
 use crate::offsets::MOST;
 use crate::run::{self, SortedRun, Tombstones, Unsorted};
 
@@ -17,6 +18,7 @@ impl StateMap {
             return Ok(());
         }
         self.check_changes(changes)?;
+        memory::check("change a state map", bytes_for(&changes.keys, &changes.sub_keys, rows))?;
         let keys = Keys::with_sub_keys(&changes.keys, &changes.sub_keys, rows)?;
         self.check_keys(&keys)?;
         self.check_range(&keys)?;
@@ -126,4 +128,12 @@ impl StateMap {
 /// From which of `runs` on, at least `first`, one run holds them all; the last at least, which is one already.
 pub(super) fn first_that_fits(runs: &[SortedRun], first: usize, most: usize) -> usize {
     (first..runs.len() - 1).find(|&from| run::fit(&runs[from..], most)).unwrap_or(runs.len() - 1)
+}
+
+/// What the work on changes of these keys takes, but for the columns that are collected.
+fn bytes_for(keys: &[ArrayRef], sub_keys: &[ArrayRef], rows: usize) -> usize {
+    let nested = keys.iter().chain(sub_keys).filter(|column| column.data_type().is_nested());
+    // Brought to their canonical form, and as the bytes that are hashed.
+    let bytes = nested.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0).saturating_mul(3));
+    bytes.fold(rows.saturating_mul(ROW_BYTES), usize::saturating_add)
 }

@@ -2,9 +2,10 @@
 
 use arrow_array::{Array, ArrayRef};
 
-use super::{Found, StateMap};
+use super::{Found, ROW_BYTES, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
+use crate::memory;
 use crate::run::{Gathering, Pick, SortedRun};
 
 /// Keys that are looked up and gathered before the next ones: where they lie stays in cache, and takes no fresh memory.
@@ -14,6 +15,7 @@ impl StateMap {
     /// What is known of each of `keys` (key columns, then sub-key columns), in their order.
     pub fn get(&self, keys: &Keys) -> Result<Found> {
         self.check_keys(keys)?;
+        memory::check("look up keys", keys.len().saturating_mul(ROW_BYTES))?;
         let picks = self.locate(keys);
         let at = |pick: &Pick| self.runs.get(pick.source()).map(|run| (run, pick.row()));
         Ok(Found {
@@ -36,7 +38,7 @@ impl StateMap {
     pub fn values(&self, keys: &Keys) -> Result<Vec<ArrayRef>> {
         self.check_keys(keys)?;
         let sources = self.value_sources();
-        let mut columns = self.value_gatherings(&sources, keys.len());
+        let mut columns = self.value_gatherings(&sources, keys.len())?;
         let mut found = Located::default();
         for start in (0..keys.len()).step_by(AT_ONCE) {
             let picks = found.of(&self.runs, keys, start..keys.len().min(start + AT_ONCE));
@@ -54,7 +56,7 @@ impl StateMap {
 
     fn values_at(&self, picks: &[Pick]) -> Result<Vec<ArrayRef>> {
         let sources = self.value_sources();
-        let gathered = self.value_gatherings(&sources, picks.len()).into_iter().map(|mut column| {
+        let gathered = self.value_gatherings(&sources, picks.len())?.into_iter().map(|mut column| {
             column.add(picks)?;
             column.finish()
         });
@@ -67,7 +69,7 @@ impl StateMap {
         columns.map(|column| self.runs.iter().map(|run| run.columns()[column].as_ref()).collect()).collect()
     }
 
-    fn value_gatherings<'a>(&self, sources: &'a [Vec<&'a dyn Array>], rows: usize) -> Vec<Gathering<'a>> {
+    fn value_gatherings<'a>(&self, sources: &'a [Vec<&'a dyn Array>], rows: usize) -> Result<Vec<Gathering<'a>>> {
         let fields = self.schema.value.iter().zip(sources);
         fields.map(|(field, sources)| Gathering::new(field.data_type(), sources, rows)).collect()
     }

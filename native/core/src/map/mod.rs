@@ -23,6 +23,7 @@ use arrow_array::Array;
 
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::memory;
 use crate::range::KeyRange;
 use crate::run::{self, Pick, SortedRun, Tombstones, gather, newest};
 use crate::schema::MapSchema;
@@ -30,6 +31,9 @@ use crate::schema::MapSchema;
 pub(crate) use rows::take_rows;
 pub use rows::{Changes, Found, Rows};
 pub use tiers::merge_count;
+
+/// What is taken for each row at most besides its columns while many are handled: where they lie, their hashes and times.
+const ROW_BYTES: usize = 64;
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 #[derive(Clone, Debug)]
@@ -100,6 +104,7 @@ impl StateMap {
 
     /// The rows at `picks`, of which none is nowhere.
     fn rows(&self, picks: &[Pick]) -> Result<Rows> {
+        memory::check("collect rows", picks.len().saturating_mul(ROW_BYTES))?;
         let schema = &self.schema;
         let fields = schema.key.iter().chain(&schema.sub_key).chain(&schema.value);
         let mut keys = fields

@@ -10,8 +10,10 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::error::Result;
-use crate::offsets;
+use crate::{memory, offsets};
 
+/// What lack of memory keeps from being done.
+const COLLECT: &str = "collect the rows of a column";
 /// Texts whose bytes are read together.
 const TOGETHER: usize = 64;
 
@@ -51,7 +53,7 @@ impl Pick {
 
 /// The cells at `picks` of `sources`, which are of `data_type`, as one array, which shares nothing with them.
 pub(crate) fn gather(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
-    let mut gathering = Gathering::new(data_type, sources, picks.len());
+    let mut gathering = Gathering::new(data_type, sources, picks.len())?;
     gathering.add(picks)?;
     gathering.finish()
 }
@@ -84,17 +86,17 @@ enum Cells {
 
 impl<'a> Gathering<'a> {
     /// Nothing of `sources`, which are of `data_type`, yet; `rows` cells are expected.
-    pub(crate) fn new(data_type: &DataType, sources: &'a [&'a dyn Array], rows: usize) -> Self {
+    pub(crate) fn new(data_type: &DataType, sources: &'a [&'a dyn Array], rows: usize) -> Result<Self> {
         let is_nothing = sources.iter().all(|source| source.null_count() == source.len());
         let cells = match data_type.primitive_width() {
             _ if is_nothing => Cells::Nothing,
-            Some(1) => Cells::Wide1(Vec::with_capacity(rows)),
-            Some(2) => Cells::Wide2(Vec::with_capacity(rows)),
-            Some(4) => Cells::Wide4(Vec::with_capacity(rows)),
-            Some(8) => Cells::Wide8(Vec::with_capacity(rows)),
-            Some(16) => Cells::Wide16(Vec::with_capacity(rows)),
+            Some(1) => Cells::Wide1(memory::with_room(COLLECT, rows)?),
+            Some(2) => Cells::Wide2(memory::with_room(COLLECT, rows)?),
+            Some(4) => Cells::Wide4(memory::with_room(COLLECT, rows)?),
+            Some(8) => Cells::Wide8(memory::with_room(COLLECT, rows)?),
+            Some(16) => Cells::Wide16(memory::with_room(COLLECT, rows)?),
             _ if matches!(data_type, DataType::Utf8 | DataType::Binary) => {
-                let mut ends = Vec::with_capacity(rows + 1);
+                let mut ends = memory::with_room(COLLECT, rows + 1)?;
                 ends.push(0);
                 Cells::Bytes(ends, Vec::new())
             }
@@ -104,7 +106,7 @@ impl<'a> Gathering<'a> {
             Cells::Nothing | Cells::Other(_) => Vec::new(),
             _ => sources.iter().map(|source| source.to_data()).collect(),
         };
-        Self { data_type: data_type.clone(), sources, data, rows: 0, valid: None, cells }
+        Ok(Self { data_type: data_type.clone(), sources, data, rows: 0, valid: None, cells })
     }
 
     /// Adds the cells at `picks`.
@@ -205,7 +207,9 @@ fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[Texts<'_>], picks:
         *cell = sources.get(pick.source()).map_or(&[], |source| source.cell(pick.row()));
     }
     black_box(cells.iter().fold(0, |seen, cell| seen ^ cell.first().copied().unwrap_or(0)));
-    offsets::check(cells.iter().fold(bytes.len(), |total, cell| total.saturating_add(cell.len())))?;
+    let more = cells.iter().fold(0_usize, |total, cell| total.saturating_add(cell.len()));
+    offsets::check(bytes.len().saturating_add(more))?;
+    memory::room(COLLECT, bytes, more)?;
     for cell in cells {
         bytes.extend_from_slice(cell);
         #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "checked above")]
@@ -216,6 +220,7 @@ fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[Texts<'_>], picks:
 
 /// Anything else, by Arrow's own functions.
 fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
+    memory::check(COLLECT, bytes_at(sources, picks.len()))?;
     match sources {
         [] => Ok(new_empty_array(data_type)),
         [only] => {
@@ -230,6 +235,14 @@ fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result
             Ok(interleave(&sources, &picks.iter().map(place).collect::<Vec<_>>())?)
         }
     }
+}
+
+/// What so many rows of `sources` take while they are collected, if they are like all: what grows takes up to twice of it.
+fn bytes_at(sources: &[&dyn Array], picked: usize) -> usize {
+    let rows: usize = sources.iter().map(|source| source.len()).sum();
+    let bytes = sources.iter().map(|source| source.to_data().get_slice_memory_size().unwrap_or(0));
+    let bytes = bytes.fold(0_usize, usize::saturating_add);
+    bytes.div_ceil(rows.max(1)).saturating_mul(picked).saturating_mul(2)
 }
 
 #[cfg(test)]
@@ -320,7 +333,7 @@ mod tests {
                 let expected = interleave(&all, &picks.iter().map(place).collect::<Vec<_>>()).unwrap();
                 let sources = &all[..all.len() - 1];
                 prop_assert_eq!(&gather(data_type, sources, &picks).unwrap(), &expected);
-                let mut gathering = Gathering::new(data_type, sources, picks.len());
+                let mut gathering = Gathering::new(data_type, sources, picks.len()).unwrap();
                 picks.chunks(part).for_each(|some| gathering.add(some).unwrap());
                 let gathered = gathering.finish().unwrap();
                 prop_assert_eq!(&gathered, &expected);

@@ -7,8 +7,12 @@ use arrow_array::Array;
 use super::{Pick, SortedRun, gather};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::memory;
 use crate::offsets::counted;
 use crate::range::KeyRange;
+
+/// What is taken for each row at most besides its columns: where it lies, grown to up to twice of that, and its hash.
+const ROW_BYTES: usize = 2 * size_of::<Pick>() + size_of::<u64>();
 
 /// What a merge does with tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
     {
         return Ok(only.by_itself());
     }
+    let rows = views.iter().fold(0_usize, |rows, view| rows.saturating_add(view.len()));
+    memory::check("merge runs", rows.saturating_mul(ROW_BYTES))?;
     let mut picks = Vec::with_capacity(views.iter().map(SortedRun::len).max().unwrap_or(0));
     newest(&views, |source, row| {
         if tombstones == Tombstones::Keep || !views[source].is_tombstone(row) {

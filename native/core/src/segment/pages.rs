@@ -2,7 +2,7 @@
 //!
 //! INVARIANT: of what passes here no list is longer than the footer, and no page becomes larger than its bytes can hold.
 
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::thrift::{Found, I32, STRUCT, Thrift};
@@ -11,6 +11,11 @@ use super::thrift::{Found, I32, STRUCT, Thrift};
 const TAIL_BYTES: usize = 8;
 /// Most that a block of zstd holds.
 const BLOCK_BYTES: u64 = 128 << 10;
+/// Encodings of text whose values have all their bytes in the page, in Parquet's numbers.
+const PLAIN: i64 = 0;
+const DELTA_LENGTH: i64 = 6;
+/// Most bytes of text that a column can have.
+const MOST_TEXT: usize = i32::MAX as usize;
 const ZSTD_MAGIC: u32 = 0xfd2f_b528;
 /// The first of 16 magic numbers of frames that hold nothing.
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
@@ -27,6 +32,8 @@ struct Header {
     values: i64,
     /// Of a page with a dictionary.
     entries: i64,
+    /// How the values of a page of data are stored.
+    encoding: i64,
     /// Bytes of levels in front of what is compressed, in pages of version 2.
     levels: i64,
     is_plain: bool,
@@ -42,29 +49,67 @@ pub(super) fn check_footer(data: &[u8]) -> Verdict<()> {
     Thrift(&rest[start..]).fields(&mut |_| {}).ok_or_else(odd)
 }
 
-/// Whether each page can hold what it claims, and columns that are in no list have a value for each row.
-pub(super) fn check_pages(data: &[u8], metadata: &ParquetMetaData) -> Verdict<()> {
+/// Bytes that all columns take at most while they are decoded, if each page can hold what it claims, and columns that are
+/// in no list have a value for each row.
+pub(super) fn check_pages(data: &[u8], metadata: &ParquetMetaData) -> Verdict<usize> {
+    let mut columns = vec![Claim::default(); metadata.file_metadata().schema_descr().num_columns()];
     for (number, group) in metadata.row_groups().iter().enumerate() {
-        for column in group.columns() {
+        for (column, total) in group.columns().iter().zip(&mut columns) {
             let said = |why: String| format!("row group {number}, column `{}`: {why}", column.column_path().string());
-            let values = check_chunk(data, column).map_err(said)?;
+            let claim = check_chunk(data, column).map_err(said)?;
+            let values = claim.values;
             let is_flat = column.column_descr().max_rep_level() == 0;
             if values < group.num_rows() || (is_flat && values > group.num_rows()) {
                 return Err(said(format!("it has {values} values, expected {}", group.num_rows())));
             }
+            total.add(claim, column);
         }
     }
-    Ok(())
+    Ok(columns.iter().fold(0, |total, claim| total.saturating_add(claim.decoded)))
 }
 
-/// How many values the pages of `column` have.
-fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<i64> {
+/// What the pages of a column claim.
+#[derive(Clone, Copy, Default)]
+struct Claim {
+    values: i64,
+    /// Bytes of the pages, unpacked.
+    bytes: u64,
+    /// Whether a value may be told by less than its bytes: by its place in a dictionary, or by how it differs.
+    is_told: bool,
+    decoded: usize,
+}
+
+impl Claim {
+    /// Adds what a chunk of the column takes when it is decoded. What grows as it is collected takes up to twice of it.
+    fn add(&mut self, chunk: Self, column: &ColumnChunkMetaData) {
+        let width = match column.column_type() {
+            Type::BOOLEAN => 1,
+            Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+            Type::INT64 | Type::DOUBLE => 8,
+            Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY => 16,
+        };
+        let levels =
+            if column.column_descr().max_rep_level() + column.column_descr().max_def_level() > 1 { 8 } else { 0 };
+        let values = usize::try_from(chunk.values).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(chunk.bytes).unwrap_or(usize::MAX);
+        let text = match (column.column_type() == Type::BYTE_ARRAY, chunk.is_told) {
+            (false, _) => 0,
+            (true, false) => bytes,
+            (true, true) => bytes.saturating_mul(values).min(MOST_TEXT),
+        };
+        let decoded = values.saturating_mul(width + levels).saturating_add(text).saturating_mul(2);
+        self.decoded = self.decoded.saturating_add(decoded);
+    }
+}
+
+/// What the pages of `column` claim.
+fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<Claim> {
     let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
     let bytes = usize::try_from(start).ok().zip(usize::try_from(column.compressed_size()).ok());
     let mut rest = bytes
         .and_then(|(start, length)| data.get(start..start.checked_add(length)?))
         .ok_or("it lies outside of the file")?;
-    let mut values = 0i64;
+    let mut claim = Claim::default();
     while !rest.is_empty() {
         let (header, behind) = Header::read(rest).ok_or("a page has no header")?;
         let length = usize::try_from(header.compressed).ok().filter(|&length| length <= behind.len());
@@ -84,10 +129,12 @@ fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<i64> {
         if !(0..=holds).contains(&header.entries) {
             return Err(format!("a dictionary of {holds} bytes has {} entries", header.entries));
         }
-        values += header.values;
+        claim.values += header.values;
+        claim.bytes = claim.bytes.saturating_add_signed(holds);
+        claim.is_told |= !matches!(header.encoding, PLAIN | DELTA_LENGTH);
         rest = behind;
     }
-    Ok(values)
+    Ok(claim)
 }
 
 impl Header {
@@ -104,6 +151,7 @@ impl Header {
             3 => self.compressed = field.number,
             701 => self.entries = field.number,
             501 | 801 => self.values = field.number,
+            502 | 804 => self.encoding = field.number,
             805 | 806 => self.levels = self.levels.saturating_add(field.number),
             807 => self.is_plain = field.number == 0,
             _ => {}

@@ -22,6 +22,7 @@ use super::numbers::numbers;
 use super::pages::{check_footer, check_pages};
 use crate::error::{Error, Result};
 use crate::key::Keys;
+use crate::memory;
 use crate::run::SortedRun;
 use crate::schema::MapSchema;
 
@@ -31,26 +32,45 @@ const MAGIC_BYTES: usize = 4;
 const KEYS_PER_BYTE: usize = 8;
 /// The same where rows of one key may follow each other in the order of their sub-keys.
 const SUB_KEYS_PER_BYTE: usize = 1024;
+/// Bytes of a row's hash, and of what leads to it.
+const HASH_BYTES: usize = 16;
 /// Rows that are looked at together where they are only counted.
 const COUNTED_ROWS: usize = 1 << 13;
 
 /// Why bytes are not a segment.
 type Verdict<T> = std::result::Result<T, String>;
 
-/// The run that a segment's bytes hold; `CorruptState` naming `name` for anything else.
+/// Why there is no run.
+enum Why {
+    Damaged(String),
+    /// Nothing is known against the bytes.
+    Lacking(usize),
+}
+
+impl From<String> for Why {
+    fn from(why: String) -> Self {
+        Self::Damaged(why)
+    }
+}
+
+/// The run that a segment's bytes hold; `CorruptState` naming `name` for anything else, `InvalidInput` where there is no
+/// memory for what they claim to hold.
 pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRun> {
     // The decoder is not ours: should it panic over bytes that no writer makes, that too is a verdict on the bytes.
     let verdict = catch_unwind(AssertUnwindSafe(|| decode(schema, data)));
-    verdict.unwrap_or_else(|_| Err("the Parquet decoder gave up on it".into())).map_err(|why| {
-        Error::CorruptState(format!(
-            "cannot read segment `{name}` of state map `{}`: {why}\n\
+    let verdict = verdict.unwrap_or_else(|_| Err("the Parquet decoder gave up on it".to_owned().into()));
+    let what = || format!("read segment `{name}` of state map `{}`", schema.name);
+    verdict.map_err(|why| match why {
+        Why::Damaged(why) => Error::CorruptState(format!(
+            "cannot {}: {why}\n\
              hint: restore the object from a backup, or rewind to a version that does not need it",
-            schema.name
-        ))
+            what()
+        )),
+        Why::Lacking(bytes) => memory::lacks(&what(), bytes),
     })
 }
 
-fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
+fn decode(schema: &Arc<MapSchema>, data: Bytes) -> std::result::Result<SortedRun, Why> {
     check_footer(&data)?;
     let columns = schema.columns();
     let metadata = open(&columns, &data)?;
@@ -59,7 +79,9 @@ fn decode(schema: &Arc<MapSchema>, data: Bytes) -> Verdict<SortedRun> {
     let rows_per_byte = if schema.sub_key.is_empty() { KEYS_PER_BYTE } else { SUB_KEYS_PER_BYTE };
     let end = check_groups(&groups, &metadata, &data, rows_per_byte)?;
     check_seal(&data[end..], entries)?;
-    check_pages(&data, metadata.metadata())?;
+    let total = groups.iter().fold(0_usize, |total, group| total.saturating_add(group.rows));
+    let bytes = check_pages(&data, metadata.metadata())?.saturating_add(total.saturating_mul(HASH_BYTES));
+    memory::check("read", bytes).map_err(|_| Why::Lacking(bytes))?;
     let batch = rows(metadata, data, &groups, columns, schema.key_width() + schema.value.len())?;
     let run = sorted(schema, &batch)?;
     check_hash_bounds(&groups, run.hashes())?;

@@ -1,6 +1,8 @@
 //! A run as Parquet: zstd 1, numbers split into byte streams, no dictionary, no statistics.
 
-use arrow_array::RecordBatch;
+use std::io;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
@@ -12,6 +14,7 @@ use super::ROW_GROUP_ROWS;
 use super::decimals::check_digits;
 use super::footer::{RowGroup, entries, seal};
 use crate::error::{Error, Result};
+use crate::memory::{self, Written};
 use crate::run::SortedRun;
 
 const PAGE_BYTES: usize = 1 << 20;
@@ -21,8 +24,27 @@ const MAGIC_BYTES: usize = 4;
 /// `run` as a segment. The same run gives the same bytes.
 pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
     let batch = run.batch()?;
-    encode(run, &batch)
-        .map_err(|error| Error::InternalError(format!("cannot write {} rows as a segment: {error}", batch.num_rows())))
+    let rows = batch.num_rows();
+    memory::check(&format!("write {rows} rows as a segment"), group_bytes(&batch))?;
+    encode(run, &batch).map_err(|error| match error {
+        ParquetError::External(error) if is_lack(error.as_ref()) => {
+            memory::lacks(&format!("write {rows} rows as a segment"), group_bytes(&batch))
+        }
+        error => Error::InternalError(format!("cannot write {rows} rows as a segment: {error}")),
+    })
+}
+
+/// What the writer takes at most for a row group before it hands it on: its values, which may not become smaller.
+fn group_bytes(batch: &RecordBatch) -> usize {
+    let starts = (0..batch.num_rows()).step_by(ROW_GROUP_ROWS);
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    let group = |start| batch.slice(start, ROW_GROUP_ROWS.min(batch.num_rows() - start));
+    let groups = starts.map(|start| group(start).columns().iter().map(bytes).fold(0_usize, usize::saturating_add));
+    groups.max().unwrap_or(0)
+}
+
+fn is_lack(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
 fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, ParquetError> {
@@ -30,7 +52,7 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
         check_digits(column).map_err(|error| ParquetError::General(format!("column `{}`: {error}", field.name())))?;
     }
     let options = ArrowWriterOptions::new().with_properties(properties(batch)?).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    let mut writer = ArrowWriter::try_new_with_options(Written(Vec::new()), batch.schema(), options)?;
     let mut groups = Vec::new();
     let mut written = MAGIC_BYTES;
     let hashes = run.hashes();
@@ -39,7 +61,7 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
         writer.write(&batch.slice(start, rows))?;
         writer.flush()?;
         writer.sync()?;
-        let bytes = &writer.inner()[written..];
+        let bytes = &writer.inner().0[written..];
         let (lo, hi) = (hashes[start], hashes[start + rows - 1]);
         groups.push(RowGroup { rows, bytes: bytes.len(), lo, hi, checksum: xxh3_64(bytes) });
         written += bytes.len();
@@ -47,7 +69,7 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
     for entry in entries(run.schema(), &groups) {
         writer.append_key_value_metadata(entry);
     }
-    let mut data = writer.into_inner()?;
+    let Written(mut data) = writer.into_inner()?;
     seal(&mut data[written..]).ok_or_else(|| ParquetError::General("the footer has lost its checksum".into()))?;
     Ok(data)
 }

@@ -10,7 +10,9 @@ import json
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ import pytest
 import tidemill as tm
 from tidemill._native import MapSchema, key_hashes
 from tidemill._native import StateMap as EngineMap
-from tidemill.errors import InvalidInput
+from tidemill.errors import InternalError, InvalidInput
 
 NOTHING = pa.schema([])
 BATCH = pa.record_batch({"k": pa.array([1], pa.int64())})
@@ -153,20 +155,20 @@ CASES: dict[str, tuple[str, Callable[[], list[str]]]] = {
     ),
     "more rows than there are": ("rows, expected at most 2147483647", lambda: [of_nothing(2**40)]),
     "types of 20,000 levels": (
-        "nested more than 64 deep",
+        "nested more than 20 deep",
         lambda: [
             refused(lambda: MapSchema("m", NOTHING, NOTHING, pa.schema([("v", deep(20_000))]))),
             refused(lambda: tm.StateMap("bigint", pa.schema([("v", deep(20_000))]))),
             refused(lambda: tm.StateMap("bigint", deep(20_000))),
         ],
     ),
-    "types of 65 levels": (
-        "nested more than 64 deep",
+    "types of 21 levels": (
+        "nested more than 20 deep",
         lambda: [
-            refused(lambda: MapSchema("m", NOTHING, NOTHING, pa.schema([("v", deep(65))]))),
-            refused(lambda: tm.StateMap(deep(65), "bigint")),
-            refused(lambda: tm.StateMap("bigint", "v " + "array<" * 64 + "int" + ">" * 64)),
-            refused(lambda: tm.StateMap("bigint", spark_type(64))),
+            refused(lambda: MapSchema("m", NOTHING, NOTHING, pa.schema([("v", deep(21))]))),
+            refused(lambda: tm.StateMap(deep(21), "bigint")),
+            refused(lambda: tm.StateMap("bigint", "v " + "array<" * 20 + "int" + ">" * 20)),
+            refused(lambda: tm.StateMap("bigint", spark_type(20))),
         ],
     ),
     "types that a reader cannot follow": (
@@ -196,16 +198,76 @@ def test_it_is_refused_and_changes_nothing(name: str, said: dict[str, list[str]]
     assert [line for line in said[name] if CASES[name][0] not in line] == []
 
 
-def test_64_levels_are_taken() -> None:
-    for kind in (deep(64), deep(63, pa.map_(pa.string(), pa.int64())), deep(63, pa.struct([("a b", pa.int64())]))):
-        assert len(tm.StateMap("bigint", pa.schema([("v", kind)]))) == 0
+WITHIN: dict[str, Callable[[pa.DataType], pa.DataType]] = {
+    "list": pa.list_,
+    "struct": lambda kind: pa.struct([("a b", kind)]),
+    "map": lambda kind: pa.map_(pa.string(), kind),
+}
+
+
+def nested(within: str) -> tuple[pa.DataType, Any]:
+    """The type of 20 levels, and a value of it."""
+    kind: pa.DataType = pa.int64()
     value: Any = 1
-    states = tm.StateMap("bigint", pa.schema([("v", deep(64))]))
-    for _ in range(63):
-        value = [value]
-    states.put(1, (value,), 1)
-    states.put_many(pa.array([2]), pa.table({"v": pa.array([value], deep(64))}), 1)
-    assert [states.get(key)[0] for key in (1, 2)] == [value, value]
+    for _ in range(19):
+        kind = WITHIN[within](kind)
+        value = {"list": [value], "struct": {"a b": value}, "map": [("k", value)]}[within]
+    return kind, value
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_20_levels_are_taken_written_and_read_also_where_the_stack_is_small(within: str, tmp_path: Path) -> None:
+    kind, value = nested(within)
+    one, path = pa.table({"v": pa.array([value], kind)}), tmp_path / "base.parquet"
+
+    def worked() -> None:
+        for key, state, keys, states in (("bigint", one.schema, [1], one), (one.schema, "bigint", one, [1])):
+            made = tm.StateMap(key, state)
+            made.put_many(pa.array(keys) if keys == [1] else keys, pa.array(states) if states == [1] else states, 1)
+            made.write_base(path)
+            read = tm.StateMap.read([path], key, state)
+            ((found_key, found_state, _),) = read.get_all()
+            made.put(found_key, found_state, 2)
+            assert read.get(found_key) == made.get(found_key) == found_state
+            assert read.get_many(one if keys is one else pa.array([1])).num_rows == 1
+            done.append(made)
+
+    done: list[tm.StateMap] = []
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=worked)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(done) == 2
+
+
+def test_a_panic_of_rust_is_an_internal_error() -> None:
+    keys = pa.record_batch({"k": text(0, 1 << 30, 3)})  # given to the engine as it is, it reads beyond the text
+    states = EngineMap.open(MapSchema("m", keys.schema, NOTHING, NOTHING), [], 0, 2**64 - 1)
+    for _ in range(2):
+        with pytest.raises(InternalError, match="the engine gave up: .*out of range") as caught:
+            states.get_many(keys)
+        assert type(caught.value) is InternalError
+        assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([]),
+        pa.struct([("a", pa.struct([]))]),
+        pa.list_(pa.struct([])),
+        pa.map_(pa.string(), pa.struct([("b", pa.list_(pa.struct([])))])),
+    ],
+    ids=str,
+)
+def test_structs_without_fields_are_refused(kind: pa.DataType) -> None:
+    columns = pa.schema([("s", kind)])
+    for declared in (lambda: tm.StateMap("bigint", columns), lambda: tm.StateMap(columns, "bigint")):
+        with pytest.raises(InvalidInput, match="cannot keep `s.*`, a struct without fields: Parquet has none"):
+            declared()
 
 
 if __name__ == "__main__":

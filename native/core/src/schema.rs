@@ -32,6 +32,9 @@ impl MapSchema {
     /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
     pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
         let name = name.into();
+        for field in key.iter().chain(sub_key).chain(value) {
+            check_has_fields(&name, field.name(), field.data_type())?;
+        }
         for field in key.iter().chain(sub_key) {
             check_key_type(&name, field)?;
         }
@@ -125,6 +128,22 @@ pub fn has_map(data_type: &DataType) -> bool {
         DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
         DataType::List(item) => has_map(item.data_type()),
         _ => false,
+    }
+}
+
+/// Parquet has no structs without fields.
+fn check_has_fields(map: &str, path: &str, data_type: &DataType) -> Result<()> {
+    match data_type {
+        DataType::Struct(fields) if fields.is_empty() => Err(Error::InvalidInput(format!(
+            "state map `{map}` cannot keep `{path}`, a struct without fields: Parquet has none\n\
+             hint: leave it out, or give it a field"
+        ))),
+        DataType::Struct(fields) => {
+            fields.iter().try_for_each(|f| check_has_fields(map, &format!("{path}.{}", f.name()), f.data_type()))
+        }
+        DataType::List(item) => check_has_fields(map, &format!("{path}[]"), item.data_type()),
+        DataType::Map(entries, _) => check_has_fields(map, path, entries.data_type()),
+        _ => Ok(()),
     }
 }
 

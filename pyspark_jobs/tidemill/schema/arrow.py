@@ -27,8 +27,8 @@ _WIDENED = {
     pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary(), pa.date64(): pa.date32(),
 }  # fmt: skip
 
-_DEEPEST = 64
-"""So many types may lie within each other; the engine has the same number."""
+_DEEPEST = 20
+"""So many types may lie within each other; the engine has the same number, and says why it is this one."""
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 Data = TypeVar("Data", pa.RecordBatch, pa.Table, pa.Array, pa.ChunkedArray)
@@ -44,7 +44,7 @@ def normalise(schema: pa.Schema) -> pa.Schema:
 
 
 def check_depth(fields: Iterable[pa.Field]) -> None:
-    """`InvalidInput` where types lie within each other more than 64 deep: all else that looks at them is recursive."""
+    """`InvalidInput` where types lie within each other more than 20 deep: all else that looks at them is recursive."""
     left = [(field.type, 1) for field in fields]
     while left:
         kind, level = left.pop()

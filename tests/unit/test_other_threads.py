@@ -105,7 +105,7 @@ BYTES = pa.array([hashlib.shake_128(str(row).encode()).digest(1 << 13) for row i
 BLOBS = MapSchema("b", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("v", pa.binary())]))
 BLOB_KEYS = KEYS.slice(0, len(BYTES))
 MANY_KEYS = pa.record_batch([pa.Array.from_buffers(pa.int64(), 1 << 22, [None, pa.py_buffer(bytes(1 << 25))])], ["k"])
-FEW = 0.15
+FEW = 0.2
 """What a call may keep others waiting, of its own time: less than what one copy of its result takes."""
 
 

@@ -3,6 +3,7 @@
 //! INVARIANT: order and equality are those of the canonical bytes, so an i32 equals the i64 of the same number.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -70,6 +71,14 @@ impl Cells {
         }
     }
 
+    /// The cells, if they are texts or binaries (or spelled like these).
+    pub(super) fn texts(&self) -> Option<Texts<'_>> {
+        match &self.data {
+            Data::Bytes(offsets, bytes) => Some(Texts { nulls: self.nulls.as_ref(), offsets, bytes }),
+            _ => None,
+        }
+    }
+
     pub(super) fn cell(&self, i: usize) -> Cell<'_> {
         if self.is_null(i) { Cell::Null } else { self.data.cell(i) }
     }
@@ -96,6 +105,37 @@ impl Cells {
             }
             _ => pairs.all(|(a, b)| self.cmp_at(a, other, b).is_eq()),
         }
+    }
+}
+
+/// Cells that are texts or binaries.
+pub(super) struct Texts<'a> {
+    nulls: Option<&'a NullBuffer>,
+    offsets: &'a [i32],
+    pub(super) bytes: &'a [u8],
+}
+
+impl Texts<'_> {
+    /// Where cell `i` lies in `bytes`; `None` where it is null, whatever lies under it.
+    #[inline]
+    pub(super) fn range(&self, i: usize) -> Option<Range<usize>> {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(i)) {
+            return None;
+        }
+        Some(self.offsets[i].unsigned_abs() as usize..self.offsets[i + 1].unsigned_abs() as usize)
+    }
+
+    /// Bytes of all cells, and of what lies under nulls.
+    pub(super) fn total(&self) -> usize {
+        match self.offsets {
+            [first, .., last] => last.abs_diff(*first) as usize,
+            _ => 0,
+        }
+    }
+
+    /// Bytes of the longest cell, or of what lies under a null.
+    pub(super) fn longest(&self) -> usize {
+        self.offsets.windows(2).fold(0, |longest, ends| longest.max(ends[1].abs_diff(ends[0]))) as usize
     }
 }
 

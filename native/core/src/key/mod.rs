@@ -10,6 +10,7 @@ mod few;
 mod hash;
 mod nested;
 mod order;
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub(crate) use few::few_hashes;
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
 pub(crate) use order::{by_hash, sort_ties};
+pub(crate) use short::{Short, ShortTexts};
 
 /// The key columns (and sub-key columns, which order but are not hashed) of one batch.
 #[derive(Clone, Debug)]

@@ -60,7 +60,7 @@ pub(crate) fn by_hash<M: Copy + Default>(
     let piles = digits.next((rows / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS));
     let mut pairs = vec![(0, M::default()); rows];
     let mut ends = Vec::new();
-    deal(&piles, marked(), &mut pairs, &mut ends);
+    deal(&piles, hashes(), marked(), &mut pairs, &mut ends);
     let (mut spare, mut slot_ends, mut start) = (Vec::new(), Vec::new(), 0);
     for end in ends {
         sort_pile(&mut pairs[start..end], digits, &mut spare, &mut slot_ends);
@@ -106,16 +106,18 @@ impl Digit {
     }
 }
 
-/// Deals pairs by a digit into `into`, in the order they have; `ends` tells where each of its values ends.
+/// Deals pairs, whose hashes are `hashes`, by a digit into `into`, in the order they have; `ends` tells where each of its
+/// values ends.
 fn deal<M: Copy>(
     digit: &Digit,
-    pairs: impl Iterator<Item = (u64, M)> + Clone,
+    hashes: impl Iterator<Item = u64>,
+    pairs: impl Iterator<Item = (u64, M)>,
     into: &mut [(u64, M)],
     ends: &mut Vec<usize>,
 ) {
     ends.clear();
     ends.resize(digit.mask as usize + 1, 0);
-    pairs.clone().for_each(|(hash, _)| ends[digit.of(hash)] += 1);
+    hashes.for_each(|hash| ends[digit.of(hash)] += 1);
     let mut next = 0;
     for end in ends.iter_mut() {
         (*end, next) = (next, next + *end); // the start, for now
@@ -133,7 +135,7 @@ fn sort_pile<M: Copy>(pile: &mut [(u64, M)], mut digits: Digits, spare: &mut Vec
         let slots = digits.next(pile.len().ilog2().min(MAX_SLOT_BITS));
         spare.clear();
         spare.extend_from_slice(pile);
-        deal(&slots, spare.iter().copied(), pile, ends);
+        deal(&slots, spare.iter().map(|pair| pair.0), spare.iter().copied(), pile, ends);
         let mut start = 0;
         for &end in &*ends {
             if end - start >= FEW_ROWS {

@@ -9,8 +9,8 @@ use arrow_array::Array;
 
 use super::columns::keys_of;
 use crate::error::Result;
-use crate::key::{Keys, by_hash, few_hashes, sort_ties};
-use crate::run::{Pick, gather};
+use crate::key::{Keys, Short, ShortTexts, by_hash, few_hashes, sort_ties};
+use crate::run::{Gathering, Pick};
 
 /// A row by its chunk and its number there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,12 +38,19 @@ impl Groups {
     pub fn new(chunks: &[Keys]) -> Result<Self> {
         // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
         // processor need not wait for one comparison before it begins the next.
-        let groups = match Self::tabled(chunks)? {
-            Some(groups) => groups,
-            None => Self::sorted(chunks, |_| (), |_, _| true)?,
-        };
-        if groups.have_one_key_each(chunks) {
+        let tabled = Self::tabled(chunks)?;
+        let has_collided = tabled.is_some();
+        if let Some(groups) = tabled.filter(|groups| groups.have_one_key_each(chunks)) {
             return Ok(groups);
+        }
+        if let Some(texts) = ShortTexts::of(chunks) {
+            return Self::short(chunks, &texts);
+        }
+        if !has_collided {
+            let groups = Self::sorted(chunks, |_| (), |_, _| true)?;
+            if groups.have_one_key_each(chunks) {
+                return Ok(groups);
+            }
         }
         let compare = |a: &RowAt, b: &RowAt| compare(chunks, *a, *b);
         Self::sorted(chunks, |pairs| sort_ties(pairs, compare), |a, b| compare(a, b).is_eq())
@@ -53,8 +60,8 @@ impl Groups {
     fn tabled(chunks: &[Keys]) -> Result<Option<Self>> {
         let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
         let Some(found) = few_hashes(&hashes) else { return Ok(None) };
-        let firsts: Vec<Pick> = found.firsts.iter().map(|&(part, row)| Pick { source: part, row }).collect();
-        let keys = keys_at(chunks, &firsts, found.hashes)?;
+        let firsts = found.firsts.iter().map(|&(part, row)| Pick { source: part, row });
+        let keys = keys_at(chunks, firsts, found.hashes)?;
         let lengths = hashes.iter().map(|hashes| hashes.len()).collect();
         Ok(Some(Self { keys, lengths, numbers: found.numbers.into(), rows: OnceLock::new() }))
     }
@@ -66,24 +73,30 @@ impl Groups {
         arrange: impl Fn(&mut [(u64, RowAt)]),
         is_same: impl Fn(&RowAt, &RowAt) -> bool,
     ) -> Result<Self> {
-        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
-        let lengths: Vec<usize> = hashes.iter().map(|hashes| hashes.len()).collect();
-        let all = lengths.iter().sum();
-        let (mut rows, mut ends) = (Vec::with_capacity(all), Vec::with_capacity(all));
-        let (mut firsts, mut distinct) = (Vec::with_capacity(all), Vec::with_capacity(all));
         let mark = |chunk, row| RowAt { chunk, row };
-        by_hash(&hashes, mark, |pairs| {
-            arrange(pairs);
-            for group in pairs.chunk_by(|a, b| a.0 == b.0 && is_same(&a.1, &b.1)) {
-                let (hash, first) = group[0];
-                firsts.push(Pick { source: first.chunk, row: first.row });
-                distinct.push(hash);
-                rows.extend(group.iter().map(|&(_, at)| at));
-                ends.push(rows.len());
+        let found = Sorted::new(chunks, mark, |&at| at, arrange, is_same, |_| ());
+        let firsts = each(&found.rows, &found.ends).map(|rows| Pick { source: rows[0].chunk, row: rows[0].row });
+        let keys = keys_at(chunks, firsts, found.hashes)?;
+        Ok(Self { keys, lengths: lengths(chunks), numbers: OnceLock::new(), rows: (found.rows, found.ends).into() })
+    }
+
+    /// The same where keys are short texts, which rows carry along.
+    fn short(chunks: &[Keys], texts: &ShortTexts<'_>) -> Result<Self> {
+        let at = |short: &Short| {
+            let (chunk, row) = short.at();
+            RowAt { chunk, row }
+        };
+        let arrange = |pairs: &mut [(u64, Short)]| {
+            let has_collided = |pair: &[(u64, Short)]| pair[0].0 == pair[1].0 && !pair[0].1.is_same(&pair[1].1);
+            if pairs.windows(2).any(has_collided) {
+                sort_ties(pairs, Short::compare);
             }
-        });
-        let keys = keys_at(chunks, &firsts, distinct)?;
-        Ok(Self { keys, lengths, numbers: OnceLock::new(), rows: (rows, ends).into() })
+        };
+        let mut column = texts.column(lengths(chunks).iter().sum());
+        let mark = |chunk, row| texts.row(chunk, row);
+        let found = Sorted::new(chunks, mark, at, arrange, Short::is_same, |first| column.add(first));
+        let keys = chunks[0].rebuilt(vec![column.finish()?], found.hashes)?;
+        Ok(Self { keys, lengths: lengths(chunks), numbers: OnceLock::new(), rows: (found.rows, found.ends).into() })
     }
 
     /// Whether all rows have the key of their group.
@@ -97,12 +110,11 @@ impl Groups {
         }
         // The first row of each group has its key.
         let mut pairs = vec![Vec::new(); chunks.len()];
-        let ((rows, ends), mut start) = (self.rows(), 0);
-        for (group, &end) in (0u32..).zip(ends) {
-            for at in &rows[start + 1..end] {
+        let (rows, ends) = self.rows();
+        for (group, rows) in (0u32..).zip(each(rows, ends)) {
+            for at in &rows[1..] {
                 pairs[at.chunk as usize].push((at.row, group));
             }
-            start = end;
         }
         pairs.iter().zip(chunks).all(|(pairs, keys)| keys.are_same(&self.keys, pairs))
     }
@@ -145,16 +157,58 @@ impl Groups {
         self.numbers.get_or_init(|| {
             let mut numbers: Vec<Vec<u32>> = self.lengths.iter().map(|&rows| vec![0; rows]).collect();
             let Some((rows, ends)) = self.rows.get() else { return numbers };
-            let mut start = 0;
-            for (group, &end) in (0u32..).zip(ends) {
-                for at in &rows[start..end] {
+            for (group, rows) in (0u32..).zip(each(rows, ends)) {
+                for at in rows {
                     numbers[at.chunk as usize][at.row as usize] = group;
                 }
-                start = end;
             }
             numbers
         })
     }
+}
+
+/// Rows in the order of their keys, where the rows of each key end, and their hashes.
+struct Sorted {
+    rows: Vec<RowAt>,
+    ends: Vec<usize>,
+    hashes: Vec<u64>,
+}
+
+impl Sorted {
+    /// The rows of `chunks` as `mark` makes them and `at` tells them; `first` is called with the first one of each key.
+    fn new<M: Copy + Default>(
+        chunks: &[Keys],
+        mark: impl Fn(u32, u32) -> M,
+        at: impl Fn(&M) -> RowAt,
+        arrange: impl Fn(&mut [(u64, M)]),
+        is_same: impl Fn(&M, &M) -> bool,
+        mut first: impl FnMut(&M),
+    ) -> Self {
+        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
+        let all = lengths(chunks).iter().sum();
+        let (mut rows, mut ends, mut distinct) =
+            (Vec::with_capacity(all), Vec::with_capacity(all), Vec::with_capacity(all));
+        by_hash(&hashes, mark, |pairs| {
+            arrange(pairs);
+            for group in pairs.chunk_by(|a, b| a.0 == b.0 && is_same(&a.1, &b.1)) {
+                first(&group[0].1);
+                distinct.push(group[0].0);
+                rows.extend(group.iter().map(|(_, mark)| at(mark)));
+                ends.push(rows.len());
+            }
+        });
+        Self { rows, ends, hashes: distinct }
+    }
+}
+
+fn lengths(chunks: &[Keys]) -> Vec<usize> {
+    chunks.iter().map(Keys::len).collect()
+}
+
+/// The rows of each group.
+fn each<'a>(rows: &'a [RowAt], ends: &'a [usize]) -> impl Iterator<Item = &'a [RowAt]> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(ends).map(|(start, &end)| &rows[start..end])
 }
 
 /// How many of `numbers` are at most 0, 1, … `below` − 1.
@@ -175,13 +229,24 @@ fn compare(chunks: &[Keys], a: RowAt, b: RowAt) -> std::cmp::Ordering {
     chunks[a.chunk as usize].cmp_bytes(a.row as usize, &chunks[b.chunk as usize], b.row as usize)
 }
 
-fn keys_at(chunks: &[Keys], rows: &[Pick], hashes: Vec<u64>) -> Result<Keys> {
+/// The keys at `rows`, some at a time: where they lie stays in cache, and takes no fresh memory.
+fn keys_at(chunks: &[Keys], rows: impl Iterator<Item = Pick>, hashes: Vec<u64>) -> Result<Keys> {
+    const AT_ONCE: usize = 1 << 12;
     let Some(any) = chunks.first() else { return keys_of(&[], 0) };
-    let columns = (0..any.columns().len()).map(|column| {
-        let parts: Vec<&dyn Array> = chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
-        gather(parts[0].data_type(), &parts, rows)
-    });
-    any.rebuilt(columns.collect::<Result<_>>()?, hashes)
+    let column = |column: usize| chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
+    let sources: Vec<Vec<&dyn Array>> = (0..any.columns().len()).map(column).collect();
+    let columns = sources.iter().map(|sources| Gathering::new(sources[0].data_type(), sources, hashes.len()));
+    let mut columns: Vec<Gathering<'_>> = columns.collect();
+    let (mut rows, mut some) = (rows.fuse(), Vec::with_capacity(AT_ONCE));
+    loop {
+        some.clear();
+        some.extend(rows.by_ref().take(AT_ONCE));
+        if some.is_empty() {
+            break;
+        }
+        columns.iter_mut().try_for_each(|column| column.add(&some))?;
+    }
+    any.rebuilt(columns.into_iter().map(Gathering::finish).collect::<Result<_>>()?, hashes)
 }
 
 /// The places of `keys` that are not `excluded`; both are sorted.

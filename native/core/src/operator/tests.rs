@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 
@@ -38,14 +39,71 @@ fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(groups.len(), expected.len());
     prop_assert!((1..groups.len()).all(|row| groups.keys.cmp_at(row - 1, &groups.keys, row).is_lt()));
+    check_rows(&groups, |group| expected[&key_at(&groups.keys, group)].clone())
+}
+
+/// The rows of each group are those `expected`, and there are no others.
+fn check_rows(groups: &Groups, expected: impl Fn(usize) -> Vec<RowAt>) -> Result<(), TestCaseError> {
     let (rows, ends) = groups.rows();
     let mut start = 0;
     for (group, &end) in ends.iter().enumerate() {
-        prop_assert_eq!(&rows[start..end], expected[&key_at(&groups.keys, group)].as_slice());
+        prop_assert_eq!(rows[start..end].to_vec(), expected(group));
         start = end;
     }
     prop_assert_eq!(start, rows.len());
     Ok(())
+}
+
+/// The same for keys of one text, some of which lie under a null or outside of a slice.
+fn check_texts(chunks: &[Vec<Option<Vec<u8>>>], is_binary: bool) -> Result<(), TestCaseError> {
+    let column = |rows: &[Option<Vec<u8>>]| -> ArrayRef {
+        let hidden = || std::iter::once(Some(b"not a key, and long".to_vec()));
+        let nulls = rows.iter().map(|row| Some(row.clone().unwrap_or_else(|| b"under a null".to_vec())));
+        let column: BinaryArray = hidden().chain(nulls).collect();
+        let valid = [true].into_iter().chain(rows.iter().map(Option::is_some)).collect::<Vec<_>>();
+        let nulls = rows.iter().any(Option::is_none).then(|| NullBuffer::from(valid));
+        let column = BinaryArray::new(column.offsets().clone(), column.values().clone(), nulls);
+        let column: ArrayRef =
+            if is_binary { Arc::new(column) } else { Arc::new(StringArray::try_from_binary(column).unwrap()) };
+        column.slice(1, rows.len())
+    };
+    let text = |column: &ArrayRef, row: usize| {
+        let text = if is_binary {
+            column.as_binary::<i32>().value(row)
+        } else {
+            column.as_string::<i32>().value(row).as_bytes()
+        };
+        column.is_valid(row).then(|| text.to_vec())
+    };
+    let keys: Vec<Keys> = chunks.iter().map(|rows| Keys::new(&[column(rows)]).unwrap()).collect();
+    let groups = Groups::new(&keys).unwrap();
+    let mut expected: BTreeMap<(u64, Option<Vec<u8>>), Vec<RowAt>> = BTreeMap::new();
+    for ((chunk, rows), keys) in (0u32..).zip(chunks).zip(&keys) {
+        for (row, key) in (0u32..).zip(rows) {
+            expected.entry((keys.hash(row as usize), key.clone())).or_default().push(RowAt { chunk, row });
+        }
+    }
+    let found = (0..groups.len()).map(|row| (groups.keys.hash(row), text(&groups.keys.columns()[0], row)));
+    prop_assert_eq!(found.collect::<Vec<_>>(), expected.keys().cloned().collect::<Vec<_>>());
+    prop_assert_eq!(groups.keys.columns()[0].data_type(), keys[0].columns()[0].data_type());
+    prop_assert_eq!(groups.keys.columns()[0].null_count(), expected.keys().filter(|(_, key)| key.is_none()).count());
+    let expected: Vec<Vec<RowAt>> = expected.into_values().collect();
+    check_rows(&groups, |group| expected[group].clone())?;
+    for (rows, group) in expected.iter().zip(0u32..) {
+        prop_assert!(rows.iter().all(|at| groups.numbers()[at.chunk as usize][at.row as usize] == group));
+    }
+    Ok(())
+}
+
+/// Texts of nothing to 20 bytes, most of at most 16, which differ little: zeros are bytes like others.
+fn some_texts(rows: usize) -> impl Strategy<Value = Vec<Option<Vec<u8>>>> {
+    let lengths = prop::sample::select(vec![0usize, 1, 2, 7, 8, 9, 15, 16]);
+    let text = (lengths, 0usize..16, prop::sample::select(vec![0u8, 1, b'a', 0x7f])).prop_map(|(length, at, byte)| {
+        let mut text = vec![0; length];
+        text.iter_mut().skip(at).take(1).for_each(|cell| *cell = byte);
+        text
+    });
+    prop::collection::vec(prop::option::weighted(0.95, text), 0..rows)
 }
 
 fn a_chunk(rows: usize) -> impl Strategy<Value = Vec<Key>> {
@@ -64,6 +122,32 @@ proptest! {
         mask in prop::sample::select(vec![0, 1, 3 << 62]),
     ) {
         with_masked_hashes(mask, || check(&chunks))?;
+    }
+}
+
+proptest! {
+    #[test]
+    fn texts_are_grouped_whatever_their_lengths(
+        chunks in prop::collection::vec(some_texts(300), 1..4), longer in prop::option::of(16usize..20),
+        is_binary: bool, mask in prop::sample::select(vec![u64::MAX, 0xff << 56, 3, 0]),
+    ) {
+        let mut chunks = chunks;
+        chunks[0].extend(longer.into_iter().flat_map(|zeros| [1, 2].map(|last| Some([vec![0; zeros], vec![last]].concat()))));
+        with_masked_hashes(mask, || check_texts(&chunks, is_binary))?;
+    }
+}
+
+#[test]
+fn many_texts_are_grouped_whatever_their_hashes() {
+    let rows: Vec<Option<Vec<u8>>> = (0..60_000u32)
+        .map(|row| {
+            (row % 1009 > 0)
+                .then(|| format!("{:0>width$}", row * 7919 % 40_009, width = row as usize % 16).into_bytes())
+        })
+        .collect();
+    for mask in [u64::MAX, 0xfff << 52, 0xfff] {
+        let chunks = [rows[..25_000].to_vec(), Vec::new(), rows[25_000..].to_vec()];
+        with_masked_hashes(mask, || check_texts(&chunks, false)).unwrap();
     }
 }
 

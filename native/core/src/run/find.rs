@@ -76,13 +76,23 @@ impl SortedRun {
             // The reads do not wait for each other, so that all of these rows come from memory at once.
             let guesses = &guesses[..asked];
             std::hint::black_box(guesses.iter().fold(0, |seen, &guess| seen ^ hashes.get(guess).copied().unwrap_or(0)));
+            let (mut held, mut held_places, mut held_rows) = (0, [0; TOGETHER], [(0, 0); TOGETHER]);
             for (&guess, &place) in guesses.iter().zip(places) {
-                let i = some[place];
                 if guess != OUTSIDE
-                    && let Some(row) = self.find_near(guess, keys, i as usize)
+                    && let Some(row) = self.find_by_hash(guess, keys, some[place] as usize)
                 {
+                    (held_places[held], held_rows[held]) = (place, (some[place], row as u32));
+                    held += 1;
+                }
+            }
+            // Hashes nearly always tell keys apart by themselves. Where all are compared in one loop, the processor need not
+            // wait for one comparison before it begins the next.
+            let (places, rows) = (&held_places[..held], &held_rows[..held]);
+            let are_same = keys.are_same(&self.body.keys, rows);
+            for (&place, &(i, row)) in places.iter().zip(rows) {
+                if are_same || self.cmp_key(row as usize, keys, i as usize).is_eq() {
                     is_held[place] = true;
-                    visit(i, row);
+                    visit(i, row as usize);
                 }
             }
             for (&i, is_held) in some[..count].iter().zip(is_held) {
@@ -105,20 +115,28 @@ impl SortedRun {
 
     #[inline]
     fn find_near(&self, guess: usize, keys: &Keys, i: usize) -> Option<usize> {
+        let row = self.find_by_hash(guess, keys, i)?;
+        (self.body.keys.are_told_by_hash(keys) || self.cmp_key(row, keys, i).is_eq()).then_some(row)
+    }
+
+    /// The only row that key `i` may have: whether it is this key there, its bytes must tell.
+    #[inline]
+    fn find_by_hash(&self, guess: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (hashes, hash) = (self.body.keys.hashes(), keys.hash(i));
         let first = self.first_at_least(guess, hash);
         if hashes.get(first) != Some(&hash) || first >= self.end {
             return None;
         }
-        let row = if self.body.keys.are_told_by_hash(keys) { first } else { self.find_in_tie(first, keys, i)? };
+        let is_only = self.body.keys.are_told_by_hash(keys) || hashes.get(first + 1) != Some(&hash);
+        let row = if is_only { first } else { self.find_in_tie(first, keys, i)? };
         (row >= self.start && row < self.end).then_some(row)
     }
 
-    /// The row of key `i` among those with its hash, of which `first` is the first.
+    /// The row that key `i` may have among those with its hash, of which `first` is the first.
     fn find_in_tie(&self, first: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (from, to) = self.tie(first, keys.hash(i));
-        let row = if to - from == 1 { from } else { self.first_not_less(from, to, keys, i) };
-        (row < to && self.cmp_key(row, keys, i).is_eq()).then_some(row)
+        let row = self.first_not_less(from, to, keys, i);
+        (row < to).then_some(row)
     }
 
     /// The rows with `hash`, of which `first` is the first, if there are any.

@@ -62,8 +62,7 @@ impl Groups {
         let Some(found) = few_hashes(&hashes) else { return Ok(None) };
         let firsts = found.firsts.iter().map(|&(part, row)| Pick { source: part, row });
         let keys = keys_at(chunks, firsts, found.hashes)?;
-        let lengths = hashes.iter().map(|hashes| hashes.len()).collect();
-        Ok(Some(Self { keys, lengths, numbers: found.numbers.into(), rows: OnceLock::new() }))
+        Ok(Some(Self { keys, lengths: lengths(chunks), numbers: found.numbers.into(), rows: OnceLock::new() }))
     }
 
     /// The groups of rows in the order of their hashes, in which `arrange` has put rows of one hash: neighbours among

@@ -62,6 +62,7 @@ pub(crate) fn gather(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick
 pub(crate) struct Gathering<'a> {
     data_type: DataType,
     sources: &'a [&'a dyn Array],
+    /// The sources, where cells are collected one by one.
     data: Vec<ArrayData>,
     rows: usize,
     /// Which cells are not null, where any is.
@@ -126,8 +127,8 @@ impl<'a> Gathering<'a> {
             }
             Cells::Other(all) => all.extend_from_slice(picks),
         }
-        let is_by_ourselves = !matches!(self.cells, Cells::Nothing | Cells::Other(_));
-        if is_by_ourselves && (self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0)) {
+        let has_nulls = self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0);
+        if !data.is_empty() && has_nulls {
             let valid = self.valid.get_or_insert_with(|| {
                 let mut valid = BooleanBufferBuilder::new(self.rows + picks.len());
                 valid.append_n(self.rows, true);

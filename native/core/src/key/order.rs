@@ -1,7 +1,9 @@
 //! Sorting rows by key. Hashes are uniform: their leading bits deal the rows into piles that stay in the processor's
 //! cache, the next bits deal each pile into slots of a row or two, and what is left is next to nothing.
 
+use std::any::Any;
 use std::cmp::Ordering;
+use std::sync::Mutex;
 
 use super::Keys;
 
@@ -13,6 +15,12 @@ const MAX_PILE_BITS: u32 = 10;
 const FEW_ROWS: usize = 32;
 /// More slots than this would not stay in cache beside their rows.
 const MAX_SLOT_BITS: u32 = 13;
+
+/// The process keeps one buffer for the next rows if it is no larger: new memory costs more than to sort what it holds.
+const MOST_KEPT_BYTES: usize = 32 << 20;
+
+/// The pairs that were sorted last; what they are does not matter. Whoever finds it locked, or in use, takes new memory.
+static KEPT: Mutex<Option<Box<dyn Any + Send>>> = Mutex::new(None);
 
 /// The row numbers in the order of their keys; rows of one key keep the order they had.
 pub(super) fn order(keys: &Keys) -> Vec<u32> {
@@ -37,7 +45,7 @@ pub(crate) fn sort_ties<M>(pairs: &mut [(u64, M)], compare: impl Fn(&M, &M) -> O
 
 /// Calls `visit` with (hash, `mark(part, row)`) of all rows of `parts` in the order of their hashes, many at a time while
 /// they lie in the processor's cache; rows with one hash come at once and keep the order they have.
-pub(crate) fn by_hash<M: Copy + Default>(
+pub(crate) fn by_hash<M: Copy + Default + Send + 'static>(
     parts: &[&[u64]],
     mark: impl Fn(u32, u32) -> M,
     mut visit: impl FnMut(&mut [(u64, M)]),
@@ -58,7 +66,9 @@ pub(crate) fn by_hash<M: Copy + Default>(
     }
     let mut digits = Digits::of(hashes());
     let piles = digits.next((rows / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS));
-    let mut pairs = vec![(0, M::default()); rows];
+    let kept = KEPT.try_lock().ok().and_then(|mut kept| kept.take());
+    let mut pairs: Vec<(u64, M)> = kept.and_then(|kept| kept.downcast().ok()).map_or_else(Vec::new, |kept| *kept);
+    pairs.resize(rows, (0, M::default()));
     let mut ends = Vec::new();
     deal(&piles, hashes(), marked(), &mut pairs, &mut ends);
     let (mut spare, mut slot_ends, mut start) = (Vec::new(), Vec::new(), 0);
@@ -66,6 +76,11 @@ pub(crate) fn by_hash<M: Copy + Default>(
         sort_pile(&mut pairs[start..end], digits, &mut spare, &mut slot_ends);
         visit(&mut pairs[start..end]);
         start = end;
+    }
+    if pairs.capacity() * size_of::<(u64, M)>() <= MOST_KEPT_BYTES
+        && let Ok(mut kept) = KEPT.try_lock()
+    {
+        *kept = Some(Box::new(pairs));
     }
 }
 

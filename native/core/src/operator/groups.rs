@@ -175,7 +175,7 @@ struct Sorted {
 
 impl Sorted {
     /// The rows of `chunks` as `mark` makes them and `at` tells them; `first` is called with the first one of each key.
-    fn new<M: Copy + Default>(
+    fn new<M: Copy + Default + Send + 'static>(
         chunks: &[Keys],
         mark: impl Fn(u32, u32) -> M,
         at: impl Fn(&M) -> RowAt,

@@ -235,7 +235,7 @@ fn keys_at(chunks: &[Keys], rows: impl Iterator<Item = Pick>, hashes: Vec<u64>) 
     let column = |column: usize| chunks.iter().map(|keys| keys.columns()[column].as_ref()).collect();
     let sources: Vec<Vec<&dyn Array>> = (0..any.columns().len()).map(column).collect();
     let columns = sources.iter().map(|sources| Gathering::new(sources[0].data_type(), sources, hashes.len()));
-    let mut columns: Vec<Gathering<'_>> = columns.collect();
+    let mut columns: Vec<Gathering<'_>> = columns.collect::<Result<_>>()?;
     let (mut rows, mut some) = (rows.fuse(), Vec::with_capacity(AT_ONCE));
     loop {
         some.clear();

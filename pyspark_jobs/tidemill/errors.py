@@ -26,6 +26,11 @@ def summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
+def _notes(error: BaseException) -> dict[str, Any]:
+    """What `add_note` wrote."""
+    return {"__notes__": error.__notes__} if hasattr(error, "__notes__") else {}
+
+
 class TidemillError(Exception):
     """Root of the five kinds. `hint`, where given, becomes the last line of the message."""
 
@@ -35,7 +40,7 @@ class TidemillError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.message, self.hint), self.__dict__)  # `add_note` writes there
+        return (type(self), (self.message, self.hint), _notes(self))
 
     @property
     def first_line(self) -> str:
@@ -100,7 +105,7 @@ def _of_both(kind: Any, spark: Any) -> Any:
 
     def reduced(error: Any) -> tuple[Any, ...]:
         given = (error.message, error.hint) if isinstance(error, TidemillError) else error.args
-        return (raised_by_state, (kind, spark.__name__, *given), error.__dict__)
+        return (raised_by_state, (kind, spark.__name__, *given), _notes(error))
 
     bases = (spark,) if issubclass(spark, kind) else (kind, spark)
     methods = {"__init__": made, "__str__": BaseException.__str__, "__reduce__": reduced}

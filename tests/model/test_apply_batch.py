@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
+from tidemill.errors import InvalidInput
+from tidemill.operators.apply_batch import ApplyBatch
 from tidemill.testing import Tester
 
 TOTALS = "k string, total long"
@@ -24,9 +26,10 @@ def totals(rows, state, context):
     return made.filter(pc.not_equal(made["total"], 0)), made
 
 
-def pipeline(step=totals, key=("k",), schema="k string, v long", state="total long", output=TOTALS):
+def pipeline(step=totals, key=("k",), schema="k string, v long", state="total long", output=TOTALS, **options):
     p = tm.Pipeline("totals")
-    p.read(tm.Rows(schema)).groupBy(*key).apply_batch(step, stateSchema=state, outputSchema=output, name="totals")
+    rows = p.read(tm.Rows(schema)).groupBy(*key)
+    rows.apply_batch(step, stateSchema=state, outputSchema=output, name="totals", **options)
     return p
 
 
@@ -163,3 +166,34 @@ def test_a_declaration_that_cannot_be():
     rows = tm.Pipeline("windows").read(tm.Rows("ts timestamp")).groupBy(tm.window("ts", "1 minute"))
     with pytest.raises(tm.InvalidInput, match="cannot be grouped by windows"):
         rows.apply_batch(totals, "long", "ts timestamp")
+
+
+class Refusing:
+    """A state map that takes no rows."""
+
+    def __init__(self, states):
+        self._states = states
+
+    def __getattr__(self, name):
+        return getattr(self._states, name)
+
+    def put_many(self, *_):
+        raise InvalidInput("there is no memory")
+
+
+def test_what_the_engine_refuses_is_no_failure_of_a_call(monkeypatch):
+    """It ends the batch: halved and tried again, the call would see states that are half replaced."""
+    opened = ApplyBatch.open
+
+    def refusing(self, maps):
+        opened(self, maps)
+        self._map = Refusing(self._map)
+
+    t = Tester(pipeline(on_error="quarantine"))
+    t.batch([("a", 1)])
+    with monkeypatch.context() as patched:
+        patched.setattr(ApplyBatch, "open", refusing)
+        with pytest.raises(InvalidInput, match="there is no memory"):
+            t.batch([("a", -1), ("b", 1)])
+    again = t.batch([("c", 1)])  # first what was planned: the same rows
+    assert {key: row.total for key, row in again.state.items()} == {"b": 1}

@@ -162,5 +162,15 @@ def test_list_views_are_taken_with_their_nulls() -> None:
     states = tm.StateMap("bigint", pa.schema([("v", pa.list_(pa.int64()))]))
     for kind in (pa.list_view(pa.int64()), pa.large_list_view(pa.int64())):
         for values in ([[1, 2], None], [None, None], [[1], [2, 3]]):
-            states.put_many(pa.array([1, 2]), pa.table({"v": pa.array(values, kind)}), 1)
-            assert states.get_many(pa.array([1, 2])).column("v").to_pylist() == values
+            for column in (pa.array(values, kind), pa.array([[9], *values], kind).slice(1)):
+                states.put_many(pa.array([1, 2]), pa.table({"v": column}), 1)
+                assert states.get_many(pa.array([1, 2])).column("v").to_pylist() == values
+    deep = pa.array([[[1], None], [[]]], pa.list_view(pa.list_view(pa.int64())))
+    of_lists = pa.schema([("v", pa.list_(pa.list_(pa.int64())))])
+    assert conform(pa.table({"v": deep}), of_lists, "rows").column("v").to_pylist() == [[[1], None], [[]]]
+    nanoseconds = pa.array([[1_500]], pa.list_view(pa.timestamp("ns")))
+    with pytest.raises(InvalidInput, match="would lose data"):
+        conform(pa.table({"v": nanoseconds}), pa.schema([("v", pa.list_(pa.timestamp("us")))]), "rows")
+    within = pa.array([{"l": [1]}], pa.struct([("l", pa.list_view(pa.int64()))]))
+    with pytest.raises(InvalidInput, match="cast them to lists before"):
+        conform(pa.table({"v": within}), pa.schema([("v", pa.struct([("l", pa.list_(pa.int64()))]))]), "rows")

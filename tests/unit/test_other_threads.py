@@ -187,7 +187,7 @@ def test_others_never_wait_for_long_during(name: str, long_calls: dict[str, Call
 def test_others_wait_for_long_during_a_call_that_keeps_the_gil_for_a_part_of_it() -> None:
     def call() -> None:
         hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()
-        sum(range(20 * ROWS))
+        sum(range(200 * ROWS))
         hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()
 
     assert all(longest_wait(call) > FEW for _ in range(5))

@@ -10,11 +10,33 @@ use arrow_schema::DataType;
 use crate::error::{Error, Result};
 
 /// Most bytes of text or binary, or items of lists, in a column.
-pub(crate) const MOST: usize = i32::MAX as usize;
+const MOST: usize = i32::MAX as usize;
+
+#[cfg(test)]
+std::thread_local! {
+    static MOST_HERE: std::cell::Cell<usize> = const { std::cell::Cell::new(MOST) };
+}
+
+/// Columns made by `work` hold at most so much.
+#[cfg(test)]
+pub(crate) fn with_columns_of_at_most<T>(most: usize, work: impl FnOnce() -> T) -> T {
+    MOST_HERE.set(most);
+    let made = work();
+    MOST_HERE.set(MOST);
+    made
+}
+
+/// Most bytes of text or binary, or items of lists, in a column.
+pub(crate) fn most() -> usize {
+    #[cfg(test)]
+    return MOST_HERE.get();
+    #[cfg(not(test))]
+    MOST
+}
 
 /// `InvalidInput` unless a column can hold so many bytes of text or binary, or so many items of lists.
 pub fn check(total: usize) -> Result<()> {
-    check_at_most(total, MOST)
+    check_at_most(total, most())
 }
 
 /// `rows` times `value`; `InvalidInput` where there is no memory for so many, which a caller's columns of nothing may claim.

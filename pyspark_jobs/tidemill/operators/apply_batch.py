@@ -156,9 +156,14 @@ class ApplyBatch(Handle):
         """What a call for these keys gives; where it fails and may, what calls for half of them each give.
 
         What a key comes to does not depend on which keys come with it, so those that do not fail are as in one call.
+        What the engine refuses is no failure of a call, and ends the batch.
         """
+        found, values = self._map.get_many(keys.keys)
+        known = keys.keys.filter(found)
+        columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
+        state = pa.Table.from_arrays(columns, schema=self._state_schema)
         try:
-            return [self._one_call(rows, keys, pass_)]
+            states, kept, made = self._one_call(rows, state, keys, pass_)
         except InvalidInput as error:
             if self.operator.on_error == "fail":
                 raise
@@ -166,26 +171,27 @@ class ApplyBatch(Handle):
                 key = shown(cells_of(keys.keys, 0))
                 self._failed.append((keys.keys, f"{error.first_line} for key `{key}`"))
                 return [self.operator.output_schema.empty_table()]
+        else:
+            self._replace(known.filter(pc.invert(kept.holds(known))), states, pass_)
+            return [made]
         of_rows, half = self._one_batch(rows.select(self._key)), keys.keys.num_rows // 2
-        made = []
+        parts = []
         for part in (keys.keys.slice(0, half), keys.keys.slice(half)):
             own = KeySet(pa.Table.from_batches([part]))
-            made += self._applied(rows.filter(own.holds(of_rows)), own, pass_)
-        return made
+            parts += self._applied(rows.filter(own.holds(of_rows)), own, pass_)
+        return parts
 
-    def _one_call(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> pa.Table:
-        found, values = self._map.get_many(keys.keys)
-        known = keys.keys.filter(found)
-        columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
-        state = pa.Table.from_arrays(columns, schema=self._state_schema)
+    def _one_call(
+        self, rows: pa.Table, state: pa.Table, keys: KeySet, pass_: _native.Pass
+    ) -> tuple[pa.RecordBatch, KeySet, pa.Table]:
+        """States, whose keys they are, and output."""
         after, output = self._call(rows, state, BatchContext(pass_.batch_time_ms, pass_.watermark_ms))
         states, kept = self._checked(after, keys)
         made = self.operator.output_schema.empty_table()
         if output is not None:
             made = matching(output, self.operator.output_schema, f"{self._what} returned as output")
             self._check_keys(self._one_batch(made.select(self._key)), keys, "output")
-        self._replace(known.filter(pc.invert(kept.holds(known))), states, pass_)
-        return made
+        return states, kept, made
 
     def _one_batch(self, rows: pa.Table) -> pa.RecordBatch:
         return one_batch(rows, f"operator `{self.operator.name}`")

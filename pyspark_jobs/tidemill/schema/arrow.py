@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
@@ -176,6 +177,21 @@ def has_map(kind: pa.DataType) -> bool:
     return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
+def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Lists for list views, which PyArrow (26) casts to lists without offsets where they have nulls."""
+    if not _has_list_view(column.type):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if not (pt.is_list_view(column.type) or pt.is_large_list_view(column.type)):
+        raise TypeError("list views within other types are not taken: cast them to lists before")
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    ends = pc.cumulative_sum(lengths.cast(pa.int64()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    values = _without_list_views(column.flatten())
+    return pa.LargeListArray.from_arrays(offsets, values, mask=column.is_null())
+
+
 def _has_list_view(kind: pa.DataType) -> bool:
     found = pt.is_list_view(kind) or pt.is_large_list_view(kind)
     return found or any(_has_list_view(kind.field(place).type) for place in range(kind.num_fields))
@@ -194,9 +210,7 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.
     if column.type == field.type and _exactly(column.type, field.type):
         return column
     try:
-        if _has_list_view(column.type):  # PyArrow (26) casts those with nulls to lists without offsets
-            return pa.array(column.to_pylist(), field.type)
-        return column.cast(field.type)
+        return _without_list_views(column).cast(field.type)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InvalidInput(
             f"{what}: column `{field.name}` is {type_ddl(column.type)}, expected {type_ddl(field.type)}: {error}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState, StoreUnavailable
+from ..store.local import sync_folder
 from .columns import SYSTEM_COLUMNS
 
 KEY, STATE = "key", "state"
@@ -52,20 +53,11 @@ def write_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         hidden.replace(path)
-        _flush(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         with suppress(OSError):
             hidden.unlink()
         raise StoreUnavailable(f"write a state map: {path}: {error}") from error
-
-
-def _flush(folder: Path) -> None:
-    """What was renamed in it is there after a loss of power, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def no_segment(path: Path, error: Exception) -> CorruptState:

@@ -87,7 +87,7 @@ def persist(
     kept = [segment for number, of_object in enumerate(still) if number not in merged for segment in of_object]
     runs = [*(shown[number].run for number in merged), delta]
     parts = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
-    for number, (lo, hi, run) in enumerate(parts):
+    for number, (lo, hi, run) in enumerate(part for part in parts if len(part[2])):
         kept += store_run(store, cache, run, version, part_of(name, number), lo, hi)
     return kept
 

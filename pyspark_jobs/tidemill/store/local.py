@@ -91,7 +91,7 @@ class LocalStore:
                     raise
                 # A network file system may have linked and lost the answer: then our file has two names.
                 ours = os.stat(temporary).st_nlink > 1
-                _sync_folder(os.path.dirname(path))  # the winner may not have come to this yet
+                sync_folder(os.path.dirname(path))  # the winner may not have come to this yet
                 return ours
 
     def copy(self, source: str, target: str) -> None:
@@ -186,7 +186,7 @@ def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
         _make_folder(folder)
         act()
     if sync:
-        _sync_folder(folder)
+        sync_folder(folder)
         _sync_above(folder)
 
 
@@ -196,7 +196,7 @@ def _sync_above(folder: str) -> None:
         _DURABLE.add(folder)
         folder = os.path.dirname(folder)
         with contextlib.suppress(PermissionError):  # a folder of the system's, there before us
-            _sync_folder(folder)
+            sync_folder(folder)
 
 
 def _make_folder(folder: str) -> None:
@@ -210,11 +210,12 @@ def _make_folder(folder: str) -> None:
     except FileExistsError:
         if not os.path.isdir(folder):
             raise
-    _sync_folder(above)
+    sync_folder(above)
     _DURABLE.add(folder)
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """What was renamed or linked in it is there after a loss of power, where its file system knows that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

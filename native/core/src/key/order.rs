@@ -68,6 +68,9 @@ pub(crate) fn by_hash<M: Copy + Default + Send + 'static>(
     let piles = digits.next((rows / PILE_ROWS).next_power_of_two().trailing_zeros().min(MAX_PILE_BITS));
     let kept = KEPT.try_lock().ok().and_then(|mut kept| kept.take());
     let mut pairs: Vec<(u64, M)> = kept.and_then(|kept| kept.downcast().ok()).map_or_else(Vec::new, |kept| *kept);
+    if pairs.capacity() < rows {
+        pairs = Vec::with_capacity(rows);
+    }
     pairs.resize(rows, (0, M::default()));
     let mut ends = Vec::new();
     deal(&piles, hashes(), marked(), &mut pairs, &mut ends);

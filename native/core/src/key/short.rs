@@ -13,7 +13,7 @@ use arrow_schema::DataType;
 use super::Keys;
 use super::cells::Texts;
 use crate::error::Result;
-use crate::offsets;
+use crate::{memory, offsets};
 
 /// Bytes of the longest text that is carried along.
 const MOST_BYTES: usize = 16;
@@ -92,10 +92,11 @@ impl<'a> ShortTexts<'a> {
     }
 
     /// A column of no texts yet, with room for those of `rows` rows.
-    pub(crate) fn column(&self, rows: usize) -> ShortColumn<'a> {
-        let mut ends = Vec::with_capacity(rows + 1);
+    pub(crate) fn column(&self, rows: usize) -> Result<ShortColumn<'a>> {
+        let mut ends = memory::with_room("group texts", rows + 1)?;
         ends.push(0);
-        ShortColumn { data_type: self.data_type, ends, bytes: vec![0; self.total + MOST_BYTES], null_row: None }
+        let bytes = offsets::filled(0, self.total + MOST_BYTES)?;
+        Ok(ShortColumn { data_type: self.data_type, ends, bytes, null_row: None })
     }
 }
 
@@ -149,7 +150,8 @@ impl ShortColumn<'_> {
     /// The column.
     pub(crate) fn finish(mut self) -> Result<ArrayRef> {
         self.bytes.truncate(self.end());
-        self.bytes.shrink_to_fit(); // a run keeps it
+        self.bytes.shrink_to_fit(); // a run keeps both
+        self.ends.shrink_to_fit();
         let rows = self.ends.len() - 1;
         let nulls = self.null_row.map(|row| {
             let mut valid = BooleanBufferBuilder::new(rows);

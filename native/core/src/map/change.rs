@@ -7,7 +7,8 @@ use super::{Changes, ROW_BYTES, StateMap, merge_count};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::memory;
-use crate::offsets::MOST;
+use crate::offsets::most;
+use crate::range::KeyRange;
 use crate::run::{self, SortedRun, Tombstones, Unsorted};
 
 impl StateMap {
@@ -76,10 +77,14 @@ impl StateMap {
     ) -> Result<Vec<SortedRun>> {
         runs.push(newest);
         let rows: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
-        let first = runs.len() - merge_count(&rows);
-        let merged = runs.split_off(first_that_fits(&runs, first, MOST));
-        let tombstones = if runs.is_empty() { of_all } else { Tombstones::Keep };
-        runs.push(run::merge(&merged, self.range, tombstones)?);
+        for first in runs.len() - merge_count(&rows)..runs.len() {
+            let tombstones = if first == 0 { of_all } else { Tombstones::Keep };
+            if let Some(merged) = merged_if_it_fits(&runs[first..], self.range, tombstones)? {
+                runs.truncate(first);
+                runs.push(merged);
+                break;
+            }
+        }
         Ok(runs)
     }
 
@@ -125,9 +130,17 @@ impl StateMap {
     }
 }
 
-/// From which of `runs` on, at least `first`, one run holds them all; the last at least, which is one already.
-pub(super) fn first_that_fits(runs: &[SortedRun], first: usize, most: usize) -> usize {
-    (first..runs.len() - 1).find(|&from| run::fit(&runs[from..], most)).unwrap_or(runs.len() - 1)
+/// `runs` merged; `None` where several do not fit into one.
+pub(super) fn merged_if_it_fits(
+    runs: &[SortedRun],
+    range: KeyRange,
+    tombstones: Tombstones,
+) -> Result<Option<SortedRun>> {
+    // What newer rows hide does not count, so that is known only when they are merged.
+    match run::merge(runs, range, tombstones) {
+        Err(_) if runs.len() > 1 && !run::fit(runs, most()) => Ok(None),
+        merged => merged.map(Some),
+    }
 }
 
 /// What the work on changes of these keys takes, but for the columns that are collected.

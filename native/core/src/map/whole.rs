@@ -2,10 +2,10 @@
 
 use arrow_array::new_empty_array;
 
+use super::change::merged_if_it_fits;
 use super::{Rows, StateMap};
 use crate::error::Result;
 use crate::key::Keys;
-use crate::offsets::MOST;
 use crate::range::KeyRange;
 use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
 
@@ -79,8 +79,8 @@ impl StateMap {
 
 /// The changes of a version as one run; as they are where no run holds them all.
 fn joined(changes: &[SortedRun], range: KeyRange) -> Result<Vec<SortedRun>> {
-    if changes.len() < 2 || !run::fit(changes, MOST) {
-        return Ok(changes.to_vec());
+    match changes {
+        [] => Ok(Vec::new()),
+        _ => Ok(merged_if_it_fits(changes, range, Tombstones::Keep)?.map_or_else(|| changes.to_vec(), |one| vec![one])),
     }
-    Ok(vec![run::merge(changes, range, Tombstones::Keep)?])
 }

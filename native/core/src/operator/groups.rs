@@ -91,7 +91,7 @@ impl Groups {
                 sort_ties(pairs, Short::compare);
             }
         };
-        let mut column = texts.column(lengths(chunks).iter().sum());
+        let mut column = texts.column(lengths(chunks).iter().sum())?;
         let mark = |chunk, row| texts.row(chunk, row);
         let found = Sorted::new(chunks, mark, at, arrange, Short::is_same, |first| column.add(first));
         let keys = chunks[0].rebuilt(vec![column.finish()?], found.hashes)?;
@@ -196,6 +196,7 @@ impl Sorted {
                 ends.push(rows.len());
             }
         });
+        distinct.shrink_to_fit(); // a run keeps them
         Self { rows, ends, hashes: distinct }
     }
 }

@@ -11,12 +11,12 @@ use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
 use self::world::{Change, changes, keys_of, map_schema};
-use super::change::first_that_fits;
 use super::{Changes, StateMap, merge_count};
 use crate::error::Error;
 use crate::key::Keys;
+use crate::offsets::with_columns_of_at_most;
 use crate::range::KeyRange;
-use crate::run::{SortedRun, Tombstones, fit, merge};
+use crate::run::{Tombstones, fit, merge};
 use crate::schema::MapSchema;
 
 fn empty() -> StateMap {
@@ -144,15 +144,26 @@ fn many_versions_are_few_runs_and_are_counted_one_by_one() {
 }
 
 #[test]
-fn runs_that_no_run_holds_together_are_left_out_of_a_merge() {
-    let runs = [2, 3, 4, 7].map(|key| with(&[put(key, 1, None)]).base().unwrap());
-    let least = |runs: &[SortedRun]| (0..).find(|&most| fit(runs, most)).unwrap();
-    let (all, last_two) = (least(&runs), least(&runs[2..]));
-    assert!(0 < last_two && last_two < least(&runs[1..]), "{last_two}");
-    assert_eq!(first_that_fits(&runs, 0, all), 0);
-    assert_eq!(first_that_fits(&runs, 1, all), 1);
-    assert_eq!(first_that_fits(&runs, 0, last_two), 2);
-    assert_eq!(first_that_fits(&runs, 3, 0), 3);
+fn versions_go_on_where_no_run_holds_all_texts_and_hidden_rows_do_not_count() {
+    let texts = |number: usize| -> Vec<Change> {
+        (number * 5 + 2..number * 5 + 5).map(|key| put(key, number as i64 % 2, None)).collect()
+    };
+    let two = with(&[texts(0), texts(1)].concat()).base().unwrap();
+    let most = (1..).find(|&most| fit(std::slice::from_ref(&two), most)).unwrap();
+    with_columns_of_at_most(most, || {
+        let (mut apart, mut rewritten) = (empty(), empty());
+        for number in 0..14 {
+            apart.change(&changes(&texts(number))).unwrap();
+            apart = apart.next_version().unwrap();
+            assert_eq!(apart.len(), 3 * (number + 1));
+            rewritten.change(&changes(&texts(number % 2))).unwrap();
+            rewritten = rewritten.next_version().unwrap();
+            assert!(rewritten.runs().len() <= 8, "{}", rewritten.runs().len());
+        }
+        assert!(apart.runs().len() > 5);
+        assert_eq!(rewritten.len(), 6);
+        assert!(apart.base().is_err());
+    });
 }
 
 /// Armed rows of whole-number keys, key by key.

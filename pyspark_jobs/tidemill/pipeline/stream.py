@@ -171,8 +171,9 @@ class Stream:
         return GroupedStream(attach)
 
     def _given(self, key: Any) -> Any:
-        """A column of windows, where `key` names one."""
+        """A column of windows, where `key` names one. Operators make them: in the rows of a source it is a struct."""
         known = isinstance(key, str) and key in self.schema.names
+        known = known and nearest_operator(self._node) is not None
         return GivenWindow(key) if known and is_window(self.schema.field(key).type) else key
 
     def _windows(self, window: Any, place: int) -> tuple[Windows, int]:

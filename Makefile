@@ -40,6 +40,8 @@ lint: build ## format check, ruff, mypy, arrows between rooms, clippy
 	$(PYTHON_BIN)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --release --quiet --locked --workspace --all-targets -- -D warnings
+	cargo clippy --release --quiet --locked --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target \
+		--all-targets -- -D warnings
 
 test: build ## the whole Python suite but for what `make check` adds (marked slow)
 	@$(PYTEST) -q -m "not slow" $(PARALLEL) $(ARGS)

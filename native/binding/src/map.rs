@@ -1,13 +1,13 @@
 //! `StateMap`: one key range of one version of a state map, and the changes made to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, TimestampMillisecondArray, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use tidemill_core::schema::{DEADLINE, UPDATED_AT, time_type};
 use tidemill_core::{Changes, Error, Found, KeyRange, Keys, MapSchema, Result, SortedRun, StateMap, offsets};
 
@@ -16,37 +16,103 @@ use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
 use crate::run::{PyRun, place_out};
 
+/// How long to wait before looking again whether another thread is done with a change.
+const A_MOMENT: Duration = Duration::from_micros(50);
+
 /// One key range of one version of a state map, and the changes made to it since it was opened.
+///
+/// INVARIANT: `held` is locked by who has the GIL alone, for no longer: long work is done on a fork, which then takes the
+/// map's place. So nobody waits for it long, and a process that was forked never finds it locked.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
 pub(crate) struct PyStateMap {
-    map: Mutex<StateMap>,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    map: StateMap,
+    /// The process one of whose threads is at work on what takes the map's place. Another one is its parent, whose threads
+    /// it does not have.
+    changed_by: Option<u32>,
 }
 
 impl PyStateMap {
     /// The Python object for `map`.
     pub(crate) fn wrap(map: StateMap) -> Self {
-        Self { map: Mutex::new(map) }
+        Self { held: Mutex::new(Held { map, changed_by: None }) }
     }
 
     /// A fork of the map that it holds.
-    pub(crate) fn fork(&self) -> StateMap {
-        self.lock().copy()
+    pub(crate) fn fork(&self, py: Python<'_>) -> StateMap {
+        self.with(py, StateMap::copy)
     }
 
-    /// Puts and removes rows. Called without the GIL: it may take long.
-    pub(crate) fn change(&self, changes: &Changes) -> Result<()> {
-        self.lock().change(changes)
+    /// What `look` sees in the map; it must be quick, and make no object of Python.
+    pub(crate) fn with<T>(&self, _py: Python<'_>, look: impl FnOnce(&StateMap) -> T) -> T {
+        look(&self.lock().map)
     }
 
-    /// The map, for who holds the GIL: another thread may need it to let go of the map (a foreign array's last owner
-    /// asks for it), so it is given back while this one waits.
-    pub(crate) fn lock_attached(&self, py: Python<'_>) -> MutexGuard<'_, StateMap> {
-        self.map.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    /// Changes the map, if `may` says so once nobody else does: `work` without the GIL, all of it or, where it fails,
+    /// nothing; `then` at the moment at which the change is there. `None` if it may not.
+    pub(crate) fn change_if<T: Send>(
+        &self,
+        py: Python<'_>,
+        may: impl FnOnce() -> bool,
+        work: impl FnOnce(&mut StateMap) -> Result<T> + Send,
+        then: impl FnOnce(),
+    ) -> PyResult<Option<T>> {
+        let turn = Turn::take(py, self)?;
+        if !may() {
+            return Ok(None);
+        }
+        let mut map = self.fork(py);
+        let made = py.detach(|| work(&mut map));
+        if made.is_ok() {
+            std::mem::swap(&mut self.lock().map, &mut map);
+            then();
+        }
+        drop(turn);
+        drop(map); // its last arrays may be foreign ones, whose owner may call this map
+        made.raise(py).map(Some)
     }
 
-    /// A change is applied whole or not at all, so a map whose writer panicked is still true.
-    fn lock(&self) -> MutexGuard<'_, StateMap> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Changes the map: `work` without the GIL, all of it or, where it fails, nothing.
+    pub(crate) fn change<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut StateMap) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let changed = self.change_if(py, || true, work, || ())?;
+        changed.ok_or_else(|| invalid(py, "a change of a state map was not made"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right of one thread to change the map, until it is dropped, with the GIL.
+struct Turn<'a>(&'a PyStateMap);
+
+impl<'a> Turn<'a> {
+    /// Waits until no other thread of this process has it; `KeyboardInterrupt` and what else a signal raises ends that.
+    fn take(py: Python<'_>, map: &'a PyStateMap) -> PyResult<Self> {
+        let process = std::process::id();
+        loop {
+            let mut held = map.lock();
+            if held.changed_by != Some(process) {
+                held.changed_by = Some(process);
+                return Ok(Self(map));
+            }
+            drop(held);
+            py.detach(|| std::thread::sleep(A_MOMENT));
+            py.check_signals()?;
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.lock().changed_by = None;
     }
 }
 
@@ -61,51 +127,50 @@ impl PyStateMap {
     }
 
     fn copy(&self, py: Python<'_>) -> Self {
-        Self::wrap(self.lock_attached(py).copy())
+        Self::wrap(self.fork(py))
     }
 
     fn next_version(&self, py: Python<'_>) -> PyResult<Self> {
-        Ok(Self::wrap(py.detach(|| self.fork().next_version()).raise(py)?))
+        let map = self.fork(py);
+        Ok(Self::wrap(py.detach(|| map.next_version()).raise(py)?))
     }
 
     fn base(&self, py: Python<'_>) -> PyResult<PyRun> {
-        Ok(PyRun { run: py.detach(|| self.fork().base()).raise(py)? })
+        let map = self.fork(py);
+        Ok(PyRun { run: py.detach(|| map.base()).raise(py)? })
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.lock().compact()).raise(py)
+        self.change(py, StateMap::compact)
     }
 
     fn runs(&self, py: Python<'_>) -> Vec<PyRun> {
-        self.lock_attached(py).runs().iter().map(|run| PyRun { run: run.clone() }).collect()
+        self.fork(py).runs().iter().map(|run| PyRun { run: run.clone() }).collect()
     }
 
     fn deltas(&self, py: Python<'_>) -> usize {
-        self.lock_attached(py).deltas()
+        self.with(py, StateMap::deltas)
     }
 
     fn updated_before<'py>(&self, py: Python<'py>, threshold_ms: i64) -> PyResult<Bound<'py, PyAny>> {
-        let rows = py.detach(|| {
-            let map = self.fork();
-            map.updated_before(threshold_ms)?.into_batch(map.schema())
-        });
+        let map = self.fork(py);
+        let rows = py.detach(|| map.updated_before(threshold_ms)?.into_batch(map.schema()));
         batch_out(py, &rows.raise(py)?)
     }
 
     fn scan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let rows = py.detach(|| {
-            let map = self.fork();
-            map.scan()?.into_batch(map.schema())
-        });
+        let map = self.fork(py);
+        let rows = py.detach(|| map.scan()?.into_batch(map.schema()));
         batch_out(py, &rows.raise(py)?)
     }
 
     fn count_parts(&self, py: Python<'_>, rows: usize) -> u64 {
-        self.lock_attached(py).count_parts(rows)
+        self.with(py, |map| map.count_parts(rows))
     }
 
     fn part(&self, py: Python<'_>, number: u64, count: u64) -> PyResult<Self> {
-        let part = py.detach(|| self.fork().part(number, count));
+        let map = self.fork(py);
+        let part = py.detach(|| map.part(number, count));
         part.map(Self::wrap).ok_or_else(|| invalid(py, &format!("a state map has no part {number} of {count}")))
     }
 
@@ -115,8 +180,8 @@ impl PyStateMap {
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let keys = batch_in(keys)?;
+        let map = self.fork(py);
         let answer = py.detach(|| {
-            let map = self.fork();
             let found = map.get(&map_keys(map.schema(), &keys)?)?;
             let flags = BooleanArray::from(found.found.clone());
             Ok((flags, found_batch(map.schema(), found)?))
@@ -136,8 +201,7 @@ impl PyStateMap {
     ) -> PyResult<()> {
         let (keys, values) = (batch_in(keys)?, batch_in(values)?);
         let deadlines = deadlines_ms.map(array_in).transpose()?;
-        py.detach(|| {
-            let mut map = self.lock();
+        self.change(py, |map| {
             let schema = Arc::clone(map.schema());
             check_names(&schema, values.schema_ref(), &[&schema.value])?;
             let mut changes = changes_of_keys(&schema, &keys, updated_ms)?;
@@ -147,13 +211,11 @@ impl PyStateMap {
             }
             map.change(&changes)
         })
-        .raise(py)
     }
 
     fn remove_many(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<()> {
         let keys = batch_in(keys)?;
-        py.detach(|| {
-            let mut map = self.lock();
+        self.change(py, |map| {
             let schema = Arc::clone(map.schema());
             let mut changes = changes_of_keys(&schema, &keys, 0)?;
             changes.values =
@@ -161,37 +223,36 @@ impl PyStateMap {
             changes.deleted.fill(true);
             map.change(&changes)
         })
-        .raise(py)
     }
 
     fn get_due<'py>(&self, py: Python<'py>, now_ms: i64) -> PyResult<Bound<'py, PyAny>> {
-        let rows = py.detach(|| {
-            let mut map = self.lock(); // which remembers how far rows are hidden
-            let (due, schema) = (map.due(now_ms), Arc::clone(map.schema()));
-            drop(map);
-            due?.into_batch(&schema)
-        });
-        batch_out(py, &rows.raise(py)?)
+        // A change: the map remembers how far rows are hidden.
+        let rows = self.change(py, |map| map.due(now_ms)?.into_batch(&Arc::clone(map.schema())))?;
+        batch_out(py, &rows)
     }
 
-    fn next_deadline(&self, py: Python<'_>) -> Option<i64> {
-        py.detach(|| self.lock().next_deadline())
+    fn next_deadline(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        self.change(py, |map| Ok(map.next_deadline()))
     }
 
-    fn due_places(&self, py: Python<'_>) -> Vec<(i64, u64)> {
-        py.detach(|| self.lock().due_places()).into_iter().map(place_out).collect()
+    fn due_places(&self, py: Python<'_>) -> PyResult<Vec<(i64, u64)>> {
+        let places = self.change(py, |map| Ok(map.due_places()))?;
+        Ok(places.into_iter().map(place_out).collect())
     }
 
     fn delta(&self, py: Python<'_>) -> PyResult<Option<PyRun>> {
-        Ok(py.detach(|| self.fork().delta()).raise(py)?.map(|run| PyRun { run }))
+        let map = self.fork(py);
+        Ok(py.detach(|| map.delta()).raise(py)?.map(|run| PyRun { run }))
     }
 
     fn live_change(&self, py: Python<'_>) -> i64 {
-        py.detach(|| self.fork().live_change())
+        let map = self.fork(py);
+        py.detach(|| map.live_change())
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.fork().len())
+        let map = self.fork(py);
+        py.detach(|| map.len())
     }
 }
 

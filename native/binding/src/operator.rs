@@ -176,7 +176,7 @@ impl PyOperator {
 
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
     fn open(&self, py: Python<'_>, maps: Vec<PyRef<'_, PyStateMap>>) -> PyResult<()> {
-        let maps = maps.iter().map(|map| map.lock_attached(py).copy()).collect();
+        let maps = maps.iter().map(|map| map.fork(py)).collect();
         self.task().raise(py)?.open(maps).raise(py)
     }
 

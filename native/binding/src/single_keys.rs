@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: nothing of Python runs while a lock is held: any object made may start the garbage collector, and with it
 //! a `__del__` that calls this map. Keys, states and columns are made before, shown and let go after; so are errors.
+//! INVARIANT: a lock is held by who has the GIL alone, so a process that was forked never finds it locked.
 //! INVARIANT: a seal that fails loses nothing: what waits is forgotten when the map has taken it.
 
 use std::collections::HashMap;
@@ -10,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ArrayRef;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use tidemill_core::{Changes, Keys, Result};
 
 use crate::codec::PyCodec;
@@ -130,7 +130,7 @@ impl PySingleKeys {
         if let Some(put) = waiting {
             return put.state.as_ref().map(|state| codec.state.show(py, state, &codec.zone)).transpose();
         }
-        let found = self.map.get().lock_attached(py).find_one(&keys);
+        let found = self.map.get().with(py, |map| map.find_one(&keys));
         let shown = |(columns, row): (Vec<ArrayRef>, usize)| {
             codec.state.decode(&codec.state.decoders(&columns), py, row, &codec.zone)
         };
@@ -143,7 +143,7 @@ impl PySingleKeys {
         if let Some(put) = waiting {
             return Ok(put.state.is_some());
         }
-        let found = self.map.get().lock_attached(py).find_one(&keys);
+        let found = self.map.get().with(py, |map| map.find_one(&keys));
         Ok(found.is_some())
     }
 
@@ -176,9 +176,8 @@ impl PySingleKeys {
 }
 
 impl PySingleKeys {
-    /// A thread that is sealing holds the lock without the GIL: who waits for it must not hold that either.
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, _py: Python<'_>) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keys(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<(Value, Keys)> {
@@ -199,7 +198,7 @@ impl PySingleKeys {
         if put.nbytes >= self.most_bytes {
             self.seal(py)?; // it never waits: what is refused would be refused for ever
             let changes = changes(py, self.codec.get(), &[Arc::new(put)])?;
-            return py.detach(|| self.map.get().change(&changes)).raise(py);
+            return self.map.get().change(py, |map| map.change(&changes));
         }
         let mut waiting = self.lock(py);
         let replaced = waiting.put(keys, put);
@@ -218,16 +217,13 @@ impl PySingleKeys {
                 return Ok(());
             }
             let changes = changes(py, self.codec.get(), &waits.puts)?;
-            let taken = py.detach(|| {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                if waiting.seals != waits.seals {
-                    return Ok(false);
-                }
-                self.map.get().change(&changes)?;
-                waiting.forget(&waits);
-                Ok(true)
-            });
-            if taken.raise(py)? {
+            let taken = self.map.get().change_if(
+                py,
+                || self.lock(py).seals == waits.seals,
+                |map| map.change(&changes),
+                || self.lock(py).forget(&waits),
+            )?;
+            if taken.is_some() {
                 return Ok(());
             }
         }

@@ -35,9 +35,9 @@ class StateMap:
 
     A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
     `should_compact` says so. A single-key call costs one to five microseconds for plain types; for many keys at
-    once use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map. A process that is
-    forked while another thread is in a call on it must not use the map: it may wait for ever for that thread, which it
-    does not have. Fork before there are threads, or start processes by `spawn`.
+    once use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map: a change waits for
+    another one that was begun, reads wait for nobody. A process that is forked while another thread is in a call on the
+    map goes on with the map as it was before that call.
 
     >>> import tidemill as tm
     >>> clicks = tm.StateMap("string", "bigint")

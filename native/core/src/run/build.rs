@@ -1,11 +1,12 @@
 //! Making a run: from rows in any order, or from columns that are sorted already.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMillisecondType;
 use arrow_array::{Array, ArrayRef, BooleanArray, TimestampMillisecondArray, new_null_array};
 use arrow_buffer::BooleanBuffer;
+use once_cell::race::OnceBox;
 
 use super::due::{DueOrder, DuePlace};
 use super::filter::Filter;
@@ -92,7 +93,7 @@ impl SortedRun {
             schema,
             keys,
             columns,
-            column_bytes: OnceLock::new(),
+            column_bytes: OnceBox::new(),
             updated_at,
             deadline,
             deadline_nulls,

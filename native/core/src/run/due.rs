@@ -6,10 +6,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrow_buffer::{NullBuffer, ScalarBuffer};
+use once_cell::race::OnceBox;
 
 use super::{Body, SortedRun};
 
@@ -43,12 +43,13 @@ impl DuePlace {
 pub(super) struct DueOrder {
     /// Rows looked at one by one, by all searches of any part.
     looks: AtomicU64,
-    rows: OnceLock<ScalarBuffer<u32>>,
+    /// By whoever is first: nobody waits, least of all a forked process for a thread that it does not have.
+    rows: OnceBox<ScalarBuffer<u32>>,
 }
 
 impl DueOrder {
     pub(super) fn of_rows(rows: ScalarBuffer<u32>) -> Self {
-        Self { looks: AtomicU64::new(0), rows: OnceLock::from(rows) }
+        Self { looks: AtomicU64::new(0), rows: OnceBox::with_value(Box::new(rows)) }
     }
 
     /// Bytes that it takes.
@@ -72,21 +73,23 @@ impl Body {
 
     /// The order of deadlines, made if need be.
     pub(super) fn due_order(&self) -> &ScalarBuffer<u32> {
-        self.due.rows.get_or_init(|| {
-            let (rows, all) = (self.deadline.len(), 0..self.deadline.len());
-            let armed = || all.clone().filter_map(|row| Some((self.deadline_of(row)?, row as u32)));
-            let count = rows - self.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
-            if count == 0 {
-                return Vec::new().into();
-            }
-            let (least, most) = armed().fold((i64::MAX, i64::MIN), |(a, b), (due, _)| (a.min(due), b.max(due)));
-            let after = |due: i64| due.wrapping_sub(least).cast_unsigned();
-            if u32::try_from(after(most)).is_ok() {
-                sorted(armed().map(|(due, row)| after(due) << u32::BITS | u64::from(row)), count, |pair| pair as u32)
-            } else {
-                sorted(armed(), count, |(_, row)| row)
-            }
-        })
+        self.due.rows.get_or_init(|| Box::new(self.by_deadline()))
+    }
+
+    fn by_deadline(&self) -> ScalarBuffer<u32> {
+        let (rows, all) = (self.deadline.len(), 0..self.deadline.len());
+        let armed = || all.clone().filter_map(|row| Some((self.deadline_of(row)?, row as u32)));
+        let count = rows - self.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
+        if count == 0 {
+            return Vec::new().into();
+        }
+        let (least, most) = armed().fold((i64::MAX, i64::MIN), |(a, b), (due, _)| (a.min(due), b.max(due)));
+        let after = |due: i64| due.wrapping_sub(least).cast_unsigned();
+        if u32::try_from(after(most)).is_ok() {
+            sorted(armed().map(|(due, row)| after(due) << u32::BITS | u64::from(row)), count, |pair| pair as u32)
+        } else {
+            sorted(armed(), count, |(_, row)| row)
+        }
     }
 
     /// Whether `row`, which has a deadline, lies before `place`.

@@ -3,8 +3,9 @@
 //! Made for a run that is asked for keys most of which it does not hold, as one above a base is, once it has been asked
 //! for so many that it pays. INVARIANT: a key that the run holds is never ruled out.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use once_cell::race::OnceBox;
 
 /// Bits a row, at least; up to twice as many. So one key of 16 to 32 that is not there is looked for in vain.
 const BITS: usize = 16;
@@ -15,7 +16,8 @@ const ROWS_A_KEY: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     asked: AtomicUsize,
-    prefixes: OnceLock<Prefixes>,
+    /// By whoever is first: nobody waits, least of all a forked process for a thread that it does not have.
+    prefixes: OnceBox<Prefixes>,
 }
 
 /// A bit for each value of the leading bits of hashes, counted from the least hash.
@@ -37,7 +39,7 @@ impl Filter {
                 return None;
             }
         }
-        Some(self.prefixes.get_or_init(|| Prefixes::new(hashes)))
+        Some(self.prefixes.get_or_init(|| Box::new(Prefixes::new(hashes))))
     }
 
     /// Bytes that it takes.

@@ -15,10 +15,11 @@ mod prefix;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use once_cell::race::OnceBox;
 
 use crate::error::Result;
 use crate::key::Keys;
@@ -55,7 +56,7 @@ struct Body {
     keys: Keys,
     columns: Vec<ArrayRef>,
     /// Bytes of the columns, once somebody has asked.
-    column_bytes: OnceLock<usize>,
+    column_bytes: OnceBox<usize>,
     updated_at: ScalarBuffer<i64>,
     deadline: ScalarBuffer<i64>,
     deadline_nulls: Option<NullBuffer>,
@@ -117,7 +118,7 @@ impl SortedRun {
         }
         // Of buffers that lie in one mapped file each would count as all of it.
         let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-        let columns = *self.body.column_bytes.get_or_init(|| self.body.columns.iter().map(bytes).sum());
+        let columns = *self.body.column_bytes.get_or_init(|| Box::new(self.body.columns.iter().map(bytes).sum()));
         let tables = self.body.prefixes.nbytes() + self.body.filter.nbytes() + self.body.due.nbytes();
         (columns + whole * size_of::<u64>() + tables) * self.len() / whole
     }

@@ -3,7 +3,7 @@
 //! They were measured by the authors of the algorithm (appendix of "HyperLogLog in Practice", 2013). `bias.csv` has for
 //! each precision the raw estimates in the order in which they were published, which is nearly by size.
 
-use std::sync::LazyLock;
+use once_cell::race::OnceBox;
 
 const FIRST: u32 = 4;
 /// So many neighbours of a raw estimate make its bias.
@@ -13,8 +13,14 @@ const THRESHOLDS: [f64; 15] = [
     350_000.0,
 ];
 
-/// (raw estimate, bias) by precision.
-static TABLES: LazyLock<Vec<Vec<(f64, f64)>>> = LazyLock::new(|| {
+/// (raw estimate, bias) by precision. By whoever is first: a forked process must wait for no thread that it does not have.
+static TABLES: OnceBox<Vec<Vec<(f64, f64)>>> = OnceBox::new();
+
+fn tables() -> &'static [Vec<(f64, f64)>] {
+    TABLES.get_or_init(|| Box::new(read_tables()))
+}
+
+fn read_tables() -> Vec<Vec<(f64, f64)>> {
     let mut tables = vec![Vec::new(); THRESHOLDS.len()];
     for line in include_str!("bias.csv").lines().skip(1) {
         let numbers: Vec<f64> = line.split(',').filter_map(|number| number.parse().ok()).collect();
@@ -24,7 +30,7 @@ static TABLES: LazyLock<Vec<Vec<(f64, f64)>>> = LazyLock::new(|| {
         }
     }
     tables
-});
+}
 
 /// The greatest linear count that is better than the corrected estimate.
 pub(super) fn threshold(precision: u32) -> f64 {
@@ -34,7 +40,7 @@ pub(super) fn threshold(precision: u32) -> f64 {
 /// By how much a raw estimate is too high: the mean of its nearest neighbours.
 #[expect(clippy::cast_precision_loss, reason = "six at most")]
 pub(super) fn of(raw: f64, precision: u32) -> f64 {
-    let table = &TABLES[(precision - FIRST) as usize];
+    let table = &tables()[(precision - FIRST) as usize];
     let distance = |at: usize| (raw - table[at].0).powi(2);
     let mut low = position(table, raw).saturating_sub(NEIGHBOURS - 1);
     let mut high = (low + NEIGHBOURS).min(table.len());
@@ -63,11 +69,11 @@ fn position(table: &[(f64, f64)], raw: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::TABLES;
+    use super::tables;
 
     #[test]
     fn all_lines_of_the_tables_are_read() {
-        let rows: Vec<usize> = TABLES.iter().map(Vec::len).collect();
+        let rows: Vec<usize> = tables().iter().map(Vec::len).collect();
         assert_eq!(rows, [79, 159, 200, 200, 200, 201, 200, 201, 201, 200, 201, 201, 200, 201, 200]);
     }
 }

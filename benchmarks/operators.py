@@ -1,6 +1,6 @@
 """Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
 
-    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N] [--warm 2]
+    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N] [--warm 2] [--batches 200]
 
 Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
 with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
@@ -22,7 +22,7 @@ from typing import Any
 import alone
 import duckdb
 import peer
-from events import KEYS, SCHEMA, machine, show, write_batch
+from events import KEYS, SCHEMA, machine, show, write_batch, write_each_key
 
 import tidemill as tm
 
@@ -285,6 +285,33 @@ def growth(spark: Any, runs: int) -> None:
     print(f"    a hundred times the state: {medians[1] / medians[0]:.2f}x", flush=True)
 
 
+def many_small(engine: str, spark: Any, keys: int, batches: int) -> None:
+    """Batches of 10,000 rows into a large state: those that merge runs beside those that do not."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        folder = Path(base) / "events"
+        folder.mkdir()
+        p = tm.Pipeline("bench")
+        events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
+        events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
+        repository = tm.open(p, root=f"{base}/root")
+        repository.init()
+        write_each_key(folder, 0, keys)
+        repository.run(spark=spark, engine=engine)
+        seconds = []
+        for number in range(1, 1 + WARM + batches):
+            write_batch(folder, number, 10_000, keys)
+            started = time.perf_counter()
+            repository.run(spark=spark, engine=engine)
+            seconds.append(time.perf_counter() - started)
+        seconds = seconds[WARM:]
+        assert repository.state("op").num_rows == keys
+        what = "ours, Spark" if engine == "spark" else "ours, local"
+        show(f"agg, 10,000 rows into {keys:,} keys, {batches} batches: {what}", seconds, 10_000)
+        slowest = ", ".join(f"{one * 1000:.0f}" for one in sorted(seconds)[-5:])
+        ratio = max(seconds) / statistics.median(seconds)
+        print(f"    slowest against median: {ratio:.2f}x (the five slowest: {slowest} ms)", flush=True)
+
+
 def main() -> None:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -293,6 +320,7 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--peer-rows", type=int, help="rows of the peer's batches")
     parser.add_argument("--warm", type=int, default=WARM, help="batches of each run that are not counted")
+    parser.add_argument("--batches", type=int, default=200, help="batches of `many small`")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs} batches")
     from tidemill.engines.session import start
@@ -303,6 +331,9 @@ def main() -> None:
             compare(comparison, spark, given.runs, given.warm, not given.no_peer, given.peer_rows)
     if not given.only or "growth" in given.only:
         growth(spark, given.runs)
+    if not given.only or "many small" in given.only:
+        many_small("spark", spark, 100 * KEYS, given.batches)
+        many_small("local", None, 100 * KEYS, given.batches)
     spark.stop()
 
 

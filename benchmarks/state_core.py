@@ -184,6 +184,11 @@ def sparse(lab: Lab) -> None:
         show_steps(large, lab.runs)
         show_plain(lab.small, answers[2], middle(of_large))
         lab.at_most("small batch", "a hundredth of the keys", middle(of_large) / middle(of_little), "times", 4)
+    with lab.ours("updates", lab.keys, lab.small) as large:
+        # As a pipeline has them: no hash map of a gigabyte and no plain loops have their turns in this process.
+        (nanoseconds,) = in_turn(lab.runs, (large, "ours"))
+        ms = [one / 1e6 for one in nanoseconds]
+        lab.at_most("small batches, one after the other", "", middle(ms), "ms", 1.5, ms)
 
 
 def depth(lab: Lab) -> None:

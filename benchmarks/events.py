@@ -38,7 +38,9 @@ def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS) -> None:
 def write_each_key(folder: Path, number: int, keys: int) -> None:
     """One Parquet file in which each of the keys of `write_batch` is once."""
     names = pa.array([f"user-{key}" for key in range(keys)])
-    times = pa.array(np.full(keys, 1_700_000_000_000_000 + number * BATCH_SECONDS * 1_000_000), pa.timestamp("us", "UTC"))
+    times = pa.array(
+        np.full(keys, 1_700_000_000_000_000 + number * BATCH_SECONDS * 1_000_000), pa.timestamp("us", "UTC")
+    )
     hidden = folder / f"_{number:05d}.parquet"
     pq.write_table(pa.table({"key": names, "ts": times, "value": np.zeros(keys)}), hidden)
     hidden.rename(folder / f"{number:05d}.parquet")

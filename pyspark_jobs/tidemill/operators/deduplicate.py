@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import has_map, type_ddl
+from ..schema import has_within, type_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, key_schema
 
@@ -32,7 +33,7 @@ class DeduplicateOperator(Declared):
         """Checks key and watermark: `InvalidInput` for maps, where a watermark is missing, or keeps late rows."""
         method = "dropDuplicatesWithinWatermark" if self.within_watermark else "dropDuplicates"
         for field in key_schema(given):
-            if has_map(field.type):
+            if has_within(field.type, pt.is_map):
                 raise InvalidInput(
                     f"operator `{self.name}`: {method} cannot compare the column `{field.name}`, which is "
                     f"{type_ddl(field.type)}: Spark drops no duplicates by maps",

@@ -6,7 +6,7 @@ none, list, map and struct of these. INVARIANT: data is never cast with loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -167,23 +167,18 @@ def _too_much(rows: int, what: str) -> InvalidInput:
     )
 
 
-def has_decimal(kind: pa.DataType) -> bool:
-    """Whether a type is a decimal or has one in it."""
-    return pt.is_decimal(kind) or any(has_decimal(kind.field(place).type) for place in range(kind.num_fields))
-
-
-def has_map(kind: pa.DataType) -> bool:
-    """Whether a type is a map or has one in it."""
-    return pt.is_map(kind) or any(has_map(kind.field(place).type) for place in range(kind.num_fields))
+def has_within(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type, or one within it, is `wanted`."""
+    return wanted(kind) or any(has_within(kind.field(place).type, wanted) for place in range(kind.num_fields))
 
 
 def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Lists for list views, which PyArrow (26) casts to lists without offsets where they have nulls."""
-    if not _has_list_view(column.type):
+    if not has_within(column.type, _is_list_view):
         return column
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if not (pt.is_list_view(column.type) or pt.is_large_list_view(column.type)):
+    if not _is_list_view(column.type):
         raise TypeError("list views within other types are not taken: cast them to lists before")
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int64()))
@@ -192,9 +187,8 @@ def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chu
     return pa.LargeListArray.from_arrays(offsets, values, mask=column.is_null())
 
 
-def _has_list_view(kind: pa.DataType) -> bool:
-    found = pt.is_list_view(kind) or pt.is_large_list_view(kind)
-    return found or any(_has_list_view(kind.field(place).type) for place in range(kind.num_fields))
+def _is_list_view(kind: pa.DataType) -> bool:
+    return bool(pt.is_list_view(kind) or pt.is_large_list_view(kind))
 
 
 def listed(names: Iterable[str]) -> str:

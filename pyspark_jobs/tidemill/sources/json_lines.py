@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..schema import quoted
-from ..schema.arrow import conform
+from ..schema.arrow import conform, has_within
 from . import duck
 from .contract import ROW
 from .convert import MARK, Column, Conversion, Formats, json_columns, json_structure
@@ -58,7 +58,7 @@ class _Piece:
     def __init__(
         self, data: bytes, row: int, schema: pa.Schema, options: JsonOptions, time_zone: str, what: str
     ) -> None:
-        marked = any(_has_decimal(f.type) for f in schema) and _LONG_NUMBER.search(data) is not None
+        marked = any(has_within(f.type, _is_long_decimal) for f in schema) and _LONG_NUMBER.search(data) is not None
         self._data, self._row, self._schema, self._what = data, row, schema, what
         self._formats = replace(options.formats, marked=marked)
         self._multi_line = options.multi_line
@@ -148,10 +148,8 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _has_decimal(kind: pa.DataType) -> bool:
+def _is_long_decimal(kind: pa.DataType) -> bool:
     """Whether a value of this type may have more digits than a double."""
-    if pt.is_nested(kind):
-        return any(_has_decimal(kind.field(i).type) for i in range(kind.num_fields))
     return bool(pt.is_decimal(kind) and kind.precision > 15)
 
 

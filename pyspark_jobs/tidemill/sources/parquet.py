@@ -17,7 +17,7 @@ import pyarrow.types as pt
 from ..errors import InvalidInput
 from ..protocol.records import Split
 from ..schema import normalise, type_ddl
-from ..schema.arrow import conform, has_decimal, listed
+from ..schema.arrow import conform, has_within, listed
 from .ahead import ahead
 from .contract import ROW
 from .delimited import Decoded, sequence
@@ -79,7 +79,7 @@ def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterat
     what = f"read file `{split.path}` of source `{split.source}`"
     groups = _groups(parquet.metadata, split.row_groups)
     row = split.first_row
-    decimals = [field.name for field in schema if has_decimal(field.type)]
+    decimals = [field.name for field in schema if has_within(field.type, pt.is_decimal)]
     try:
         decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
         for batch in ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:

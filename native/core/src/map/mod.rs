@@ -60,8 +60,13 @@ impl StateMap {
                 odd.schema().describe()
             )));
         }
+        Ok(Self::of_runs(schema, runs, range))
+    }
+
+    /// The same of runs that have the columns of `schema`.
+    fn of_runs(schema: Arc<MapSchema>, runs: &[SortedRun], range: KeyRange) -> Self {
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
-        Ok(Self { schema, range, opened: runs.len(), versions: runs.len(), runs, compacted: None })
+        Self { schema, range, opened: runs.len(), versions: runs.len(), runs, compacted: None }
     }
 
     /// Its columns.

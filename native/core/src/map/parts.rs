@@ -29,7 +29,7 @@ impl StateMap {
         if from == behind {
             return None;
         }
-        Self::open(self.schema.clone(), &self.runs, range).ok()
+        Some(Self::of_runs(self.schema.clone(), &self.runs, range))
     }
 }
 

@@ -1,6 +1,7 @@
 """Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
 
-    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--peer-rows N] [--warm 2] [--batches 200]
+    python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--queries NAME …] [--peer-rows N] [--warm 2]
+        [--batches 200]
 
 Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
 with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
@@ -15,7 +16,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]
     return (*found, count if comparison.row_by_row else None)
 
 
-def compare(comparison: Comparison, spark: Any, runs: int, warm: int, with_peer: bool, asked: int | None) -> None:
+def compare(comparison: Comparison, spark: Any, runs: int, warm: int, asked: int | None) -> None:
     """Ours and the peer's in turn; the digests of one input must be equal. `asked`: other rows than the peer's."""
     peer_rows = asked or comparison.peer_rows
     found: dict[tuple[str, int], list[float]] = {}
@@ -237,7 +238,7 @@ def compare(comparison: Comparison, spark: Any, runs: int, warm: int, with_peer:
         for rows in sorted({comparison.rows, peer_rows}):
             note("ours, Spark", rows, ours(comparison, "spark", spark, rows, half, warm))
             note("ours, local", rows, ours(comparison, "local", None, rows, half, warm))
-        for query, store in comparison.peers if with_peer else ():
+        for query, store in comparison.peers:
             rows = peer_rows
             note(f"{query} ({store})", rows, theirs(comparison, query, store, rows, half, warm))
         if comparison.alone is not None:
@@ -256,6 +257,12 @@ def compare(comparison: Comparison, spark: Any, runs: int, warm: int, with_peer:
             if comparison.alone is not None:
                 most = CORES * rate["the user's code alone", rows] / of_peer
                 print(f"    the user's code alone, {CORES} cores, against {what}: {most:.1f}x at most", flush=True)
+
+
+def with_peers(comparison: Comparison, given: argparse.Namespace) -> Comparison:
+    """The comparison with those of its peers that were asked for."""
+    wanted = [] if given.no_peer else given.queries
+    return replace(comparison, peers=[one for one in comparison.peers if wanted is None or one[0] in wanted])
 
 
 def growth(spark: Any, runs: int) -> None:
@@ -318,6 +325,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--queries", nargs="*", help="which of the peer's queries, if not all: transform …")
     parser.add_argument("--peer-rows", type=int, help="rows of the peer's batches")
     parser.add_argument("--warm", type=int, default=WARM, help="batches of each run that are not counted")
     parser.add_argument("--batches", type=int, default=200, help="batches of `many small`")
@@ -328,7 +336,7 @@ def main() -> None:
     spark = start({})
     for comparison in COMPARISONS:
         if not given.only or comparison.name in given.only:
-            compare(comparison, spark, given.runs, given.warm, not given.no_peer, given.peer_rows)
+            compare(with_peers(comparison, given), spark, given.runs, given.warm, given.peer_rows)
     if not given.only or "growth" in given.only:
         growth(spark, given.runs)
     if not given.only or "many small" in given.only:

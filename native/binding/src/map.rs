@@ -71,7 +71,7 @@ impl PyStateMap {
             then();
         }
         drop(turn);
-        drop(map); // its last arrays may be foreign ones, whose owner may call this map
+        py.detach(move || drop(map)); // which may take long, and ask for the GIL: the owner of a foreign array
         made.raise(py).map(Some)
     }
 

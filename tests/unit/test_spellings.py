@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ def of(attach: Callable[[tm.Stream], tm.Stream]) -> list[Any]:
     [
         (lambda s: s.dropDuplicates(subset=["k"]), [("a", 1), ("b", 2)]),
         (lambda s: s.dropDuplicates(["k"]), [("a", 1), ("b", 2)]),
+        (lambda s: s.dropDuplicates(["k", "k"]), [("a", 1), ("b", 2)]),
+        (lambda s: s.dropDuplicates(("n", "k", "n")), [("a", 1), ("b", 2)]),
         (lambda s: s.dropDuplicates(), [("a", 1), ("b", 2)]),
         (lambda s: s.groupBy(["k", "n"]).agg(found=tm.count()), [("a", 1, 2), ("b", 2, 1)]),
         (lambda s: s.groupBy("k").agg(found=tm.count("*")), [("a", 2), ("b", 1)]),
@@ -69,7 +72,57 @@ def test_what_the_page_of_agg_gives_in_place_of_what_is_refused() -> None:
     outputs = Tester(p).batch([("a", "1.5"), ("a", "2.5"), ("b", None)]).outputs
     assert sorted(outputs["numbers"]) == [("a", 4.0, 2.0), ("b", None, None)]
     assert outputs["whole"] == [("all", 3)]
-    by_text = tm.Pipeline("texts").read(tm.Rows("k string, s string")).groupBy("k")
-    for function in (tm.sum, tm.mean, tm.stddev, tm.var):
-        with pytest.raises(tm.InvalidInput, match=r"of column `s`, needs a column of a number, found string"):
-            by_text.agg(x=function("s"))
+    for kind in ("string", "boolean", "timestamp"):
+        by_kind = tm.Pipeline("texts").read(tm.Rows(f"k string, s {kind}")).groupBy("k")
+        for function in (tm.sum, tm.mean, tm.stddev, tm.var):
+            with pytest.raises(tm.InvalidInput, match=f"of column `s`, needs a column of a number, found {kind}"):
+                by_kind.agg(x=function("s"))
+
+
+def test_sums_of_times_booleans_and_spans_by_way_of_numbers() -> None:
+    p = tm.Pipeline("numbers")
+    rows = p.read(tm.Rows("k string, began timestamp, ended timestamp, ok boolean"))
+    numbers = rows.sql(
+        "SELECT k, epoch_us(began) / 1e6 AS seconds, CAST(ok AS INT) AS ok, epoch_us(ended) - epoch_us(began) AS us "
+        "FROM rows"
+    )
+    numbers.groupBy("k").agg(seconds=tm.sum("seconds"), middle=tm.mean("seconds"), ok=tm.sum("ok"), us=tm.sum("us"))
+    given = [
+        ("a", "1970-01-01T00:00:01.5", "1970-01-01T00:00:02", True),
+        ("a", "1970-01-01T00:00:02", "1970-01-01T00:00:03", None),
+    ]
+    assert Tester(p).batch(given).outputs == [("a", 3.5, 1.75, 1, 1_500_000)]
+    with pytest.raises(tm.InvalidInput, match="unknown type `interval`"):
+        tm.Rows("span interval day to second")
+
+
+@pytest.mark.parametrize("method", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
+def test_no_column_at_all_is_not_all_columns(method: str) -> None:
+    stream = tm.Pipeline("none").read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 hour")
+    with pytest.raises(tm.InvalidInput, match=rf"^{method}: found an empty list, expected the names of columns"):
+        getattr(stream, method)([])
+
+
+def test_a_name_comes_once_where_spark_takes_it_twice() -> None:
+    rows = tm.Pipeline("twice").read(tm.Rows("k string, n int"))
+    with pytest.raises(tm.InvalidInput, match="groupBy names a column twice: k, k"):
+        rows.groupBy("k", "k")
+    with pytest.raises(tm.InvalidInput, match="select has column `k` twice"):
+        rows.select("k", "k")
+    with pytest.raises(tm.InvalidInput, match="the output column `k` is also a key column"):
+        rows.groupBy("k").agg(k=tm.count())
+    with pytest.raises(tm.InvalidInput, match="unknown column `x`"):
+        rows.drop("x")
+
+
+def test_windows_over_dates_and_texts_by_way_of_a_time() -> None:
+    p = tm.Pipeline("days", timeZone="Europe/Berlin")
+    rows = p.read(tm.Rows("day date, text string"))
+    for column in rows.schema.names:
+        with pytest.raises(tm.InvalidInput, match=f"tm.window: column `{column}` is .*, expected a timestamp"):
+            rows.groupBy(tm.window(column, "1 hour"))
+        times = rows.sql(f"SELECT CAST({column} AS timestamptz) AS ts FROM rows")
+        times.groupBy(tm.window("ts", "1 hour")).agg(n=tm.count(), name=column)
+    outputs = Tester(p).batch([(date(2024, 1, 5), "2024-01-05 00:00:00")]).outputs
+    for found in (outputs["day"], outputs["text"]):  # midnight in Berlin
+        assert [window["start"] for window, _ in found] == [datetime(2024, 1, 4, 23, tzinfo=UTC)]

@@ -191,7 +191,8 @@ class Stream:
         return window, place
 
     def dropDuplicates(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
-        """The first row of each combination of `subset`; without it, of all columns. See `GroupedStream`."""
+        """The first row of each combination of `subset`; without it, of all columns. Spark: the same, and `distinct()`.
+        See `GroupedStream`."""
         return self.groupBy(*_names("dropDuplicates", subset, self.schema)).dropDuplicates(name=name)
 
     def dropDuplicatesWithinWatermark(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
@@ -253,7 +254,15 @@ class Stream:
 def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> Sequence[str]:
     if isinstance(columns, str):
         raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}", hint=f"{method}([{columns!r}])")
-    return columns or schema.names
+    if columns is None:
+        return schema.names
+    chosen = list(dict.fromkeys(columns))
+    if not chosen:
+        raise InvalidInput(
+            f"{method}: found an empty list, expected the names of columns",
+            hint=f"{method}() takes all columns",
+        )
+    return chosen
 
 
 def _source_of(node: Node) -> str:

@@ -28,10 +28,9 @@ public final class Groups {
   public static Dataset<?> flatMapFrom(Dataset<Row> rows, Dataset<Row> initial, String timeout) {
     FlatMapGroupsWithStateFunction<String, Row, Long, String> each =
         (key, group, state) -> run(key, group, state).iterator();
-    KeyValueGroupedDataset<String, Long> states =
-        keyed(initial).mapValues((MapFunction<Row, Long>) row -> row.getLong(1), Encoders.LONG());
     return keyed(rows)
-        .flatMapGroupsWithState(each, OutputMode.Update(), Encoders.LONG(), Encoders.STRING(), of(timeout), states)
+        .flatMapGroupsWithState(
+            each, OutputMode.Update(), Encoders.LONG(), Encoders.STRING(), of(timeout), states(initial))
         .toDF();
   }
 
@@ -39,6 +38,18 @@ public final class Groups {
     MapGroupsWithStateFunction<String, Row, Long, String> once =
         (key, group, state) -> String.join(" ", run(key, group, state));
     return keyed(rows).mapGroupsWithState(once, Encoders.LONG(), Encoders.STRING(), of(timeout)).toDF();
+  }
+
+  public static Dataset<?> mapFrom(Dataset<Row> rows, Dataset<Row> initial, String timeout) {
+    MapGroupsWithStateFunction<String, Row, Long, String> once =
+        (key, group, state) -> String.join(" ", run(key, group, state));
+    return keyed(rows)
+        .mapGroupsWithState(once, Encoders.LONG(), Encoders.STRING(), of(timeout), states(initial))
+        .toDF();
+  }
+
+  private static KeyValueGroupedDataset<String, Long> states(Dataset<Row> initial) {
+    return keyed(initial).mapValues((MapFunction<Row, Long>) row -> row.getLong(1), Encoders.LONG());
   }
 
   private static KeyValueGroupedDataset<String, Row> keyed(Dataset<Row> rows) {

@@ -84,8 +84,18 @@ def _cases(name: str, few: Batches, many: Batches | None = None) -> list[Case]:
     ]
 
 
+GROUPED = Case(
+    "deduplicate-within-grouped",
+    SCHEMA,
+    at_random(4, MANY, 40),
+    lambda df: df.withWatermark("ts", DELAY).dropDuplicatesWithinWatermark(["user", "x"]),
+    lambda s: s.withWatermark("ts", DELAY).groupBy("user", "x").dropDuplicatesWithinWatermark(),
+)
+"""Grouped, as only Tidemill can say it."""
+
 CASES = [
     *_cases("boundaries", BOUNDARIES),
+    GROUPED,
     *(
         case
         for seed in (1, 2, 3)

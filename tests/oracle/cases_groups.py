@@ -180,7 +180,7 @@ FROM_SEED: Batches = [
 ]
 
 
-def _seeded_case() -> Case:
+def _seeded_case(kind: str) -> Case:
     """Keys that have a state before the first batch."""
 
     def spark(df: Any) -> Any:
@@ -188,14 +188,18 @@ def _seeded_case() -> Case:
 
         session = df.sparkSession
         states = session.createDataFrame(SEEDED, "k string, state bigint")
-        return DataFrame(groups.compiled(session).flatMapFrom(df._jdf, states._jdf, PROCESSING), session)
+        functions = groups.compiled(session)
+        made = functions.mapFrom if kind == "map" else functions.flatMapFrom
+        return DataFrame(made(df._jdf, states._jdf, PROCESSING), session)
 
     def tidemill(stream: Any) -> Any:
         grouped = stream.groupBy("k")
+        if kind == "map":
+            return grouped.mapGroupsWithState(groups.once, "string", "bigint", PROCESSING, SEEDED)
         return grouped.flatMapGroupsWithState(groups.each, "string", "bigint", "update", PROCESSING, SEEDED)
 
     times_ms = [1000, 2500, 3000, 4000, 4001, 9000]
-    name = "groups-flat-map-initial"
+    name = f"groups-{kind}-initial"
     return Case(name, groups.SCHEMA, FROM_SEED, spark, tidemill, "update", times_ms=times_ms, triggers="one")
 
 
@@ -229,7 +233,8 @@ def _typed_case() -> Case:
 
 CASES = [
     _typed_case(),
-    _seeded_case(),
+    _seeded_case("flat-map"),
+    _seeded_case("map"),
     *_cases("map", ("update", "update", "update")),
     *_cases("flat-map", ("update", "append", "append")),
     _case("late-update", "flat-map", "update", EVENT, LATE),

@@ -76,14 +76,3 @@ def test_state_made_under_another_end_is_not_read_on(tmp_path: Any) -> None:
     tm.open(by_time(), root=root).init()
     with pytest.raises(InvalidInput, match=r"`keys end` = forgotten at ts, this code declares emitted at ts"):
         tm.open(by_time(mode="append"), root=root).run(engine="local")
-
-
-def test_a_struct_of_start_and_end_in_the_rows_of_a_source_is_no_window() -> None:
-    """As in Spark, where only windows that an operator made are windows: no row is late, null is a key."""
-    p = tm.Pipeline("p")
-    spans = p.read(tm.Rows("span struct<start: timestamp, end: timestamp>, ts timestamp")).withWatermark("ts", "0 s")
-    spans.groupBy("span").agg(n=tm.count(), name="counted")
-    hour = {"start": at(0), "end": at(3600)}
-    batch = Tester(p).batch([(hour, at(9)), (None, at(9)), ({"start": None, "end": None}, at(9)), (hour, at(9))])
-    assert (batch.metrics.late_rows, batch.metrics.applied_rows) == (0, 4)
-    assert sorted(count for _, count in batch.outputs) == [1, 1, 2]

@@ -171,6 +171,11 @@ class BoundAggregate(Defaults):
             return None
         return self._key_time or self._shown
 
+    @property
+    def windows(self) -> frozenset[str]:
+        """Those that rows are grouped by."""
+        return frozenset() if self.input.window is None else frozenset((self._shown,))
+
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         window = self.input.window

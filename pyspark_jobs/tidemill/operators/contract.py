@@ -44,6 +44,8 @@ class Input:
     """How far the watermark stays behind the greatest event time; 0 where there is none."""
     window: tuple[Windows, int] | None = None
     """The windows that rows are grouped by beside `key`, and where they stand among its columns."""
+    windows: frozenset[str] = frozenset()
+    """The columns that hold windows, as an operator before emitted them."""
 
 
 class Handle(Protocol):
@@ -134,6 +136,10 @@ class BoundOperator(Protocol):
         """The column of its output that is the event time of its input; None: its output has none."""
 
     @property
+    def windows(self) -> frozenset[str]:
+        """The columns of its output that hold windows."""
+
+    @property
     def reads(self) -> frozenset[str] | None:
         """The columns of its input that it looks at; others may be missing in what it is given. None: all."""
 
@@ -167,7 +173,7 @@ class BoundOperator(Protocol):
 
 class Defaults:
     """What a bound operator is unless it says otherwise: it looks at all columns, and has no deadlines, event time,
-    functions, frames or initial state."""
+    windows, functions, frames or initial state."""
 
     @property
     def clock(self) -> Clock | None:
@@ -178,6 +184,11 @@ class Defaults:
     def event_time(self) -> str | None:
         """None."""
         return None
+
+    @property
+    def windows(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
 
     @property
     def reads(self) -> frozenset[str] | None:

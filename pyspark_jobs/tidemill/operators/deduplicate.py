@@ -77,6 +77,11 @@ class BoundDeduplicate(Defaults):
         return self.input.event_time
 
     @property
+    def windows(self) -> frozenset[str]:
+        """Those of the input."""
+        return self.input.windows
+
+    @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → nothing; when the key is forgotten is its deadline."""
         return (MapColumns(SEEN, key_schema(self.input), pa.schema([]), pa.schema([])),)

@@ -91,6 +91,11 @@ class BoundSessions(Defaults):
         """The session."""
         return SESSION_COLUMNS[0]
 
+    @property
+    def windows(self) -> frozenset[str]:
+        """The session."""
+        return frozenset((SESSION_COLUMNS[0],))
+
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         return shapes(self.open(), len(self.input.key), sub_key=1)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-import pyarrow as pa
-
 from ..errors import InvalidInput
 from ..settings import duration_ms
 
@@ -44,15 +42,6 @@ class GivenWindow:
 
     def __str__(self) -> str:
         return f"those of {self.column}"
-
-
-def is_window(data_type: pa.DataType) -> bool:
-    """Whether a column is windows, as operators emit them: its time is the window's last microsecond."""
-    return (
-        pa.types.is_struct(data_type)
-        and [field.name for field in data_type] == ["start", "end"]
-        and all(pa.types.is_timestamp(field.type) for field in data_type)
-    )
 
 
 def window(

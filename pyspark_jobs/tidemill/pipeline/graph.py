@@ -51,9 +51,10 @@ class Graph:
                 time_zone=self.timeZone,
                 delay_ms=self.watermarks[event.watermark].delay_ms if event else 0,
                 window=window,
+                windows=node.windows,
             )
         )
         passed_on = dataclasses.replace(event, column=bound.event_time) if event and bound.event_time else None
-        keyed = Keyed(bound.output_schema, passed_on, parent=node, operator=bound)
+        keyed = Keyed(bound.output_schema, passed_on, windows=bound.windows, parent=node, operator=bound)
         self.operators[bound.name] = keyed
         return keyed

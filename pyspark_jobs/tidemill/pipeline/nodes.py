@@ -25,10 +25,15 @@ class EventTime:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One stream: what it is made from, its columns, and its event time where it still has that column."""
+    """One stream: what it is made from, its columns, and its event time where it still has that column.
+
+    `windows`: the columns that hold windows as an operator emitted them. Their type alone does not tell: a user's
+    function may make such a struct. Spark: `spark.timeWindow` in the metadata of the column.
+    """
 
     schema: pa.Schema
     event_time: EventTime | None
+    windows: frozenset[str] = field(kw_only=True, default=frozenset())
 
 
 @dataclass(frozen=True, eq=False)

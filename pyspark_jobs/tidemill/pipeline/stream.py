@@ -17,7 +17,7 @@ from ..errors import InvalidInput
 from ..names import check_name
 from ..operators.contract import Operator, Windows, column
 from ..operators.session_window import SESSION_COLUMNS, SessionWindow
-from ..operators.window import END, START, WINDOW, GivenWindow, Window, is_window
+from ..operators.window import END, START, WINDOW, GivenWindow, Window
 from ..settings import duration_ms, interval_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
@@ -112,6 +112,7 @@ class Stream:
         node = Watermark(
             self.schema,
             EventTime(key, name, late),  # type: ignore[arg-type]
+            windows=self._node.windows,
             parent=self._node,
             name=key,
             column=name,
@@ -171,10 +172,8 @@ class Stream:
         return GroupedStream(attach)
 
     def _given(self, key: Any) -> Any:
-        """A column of windows, where `key` names one. Operators make them: in the rows of a source it is a struct."""
-        known = isinstance(key, str) and key in self.schema.names
-        known = known and nearest_operator(self._node) is not None
-        return GivenWindow(key) if known and is_window(self.schema.field(key).type) else key
+        """A column of windows, where `key` names one."""
+        return GivenWindow(key) if isinstance(key, str) and key in self._node.windows else key
 
     def _windows(self, window: Any, place: int) -> tuple[Windows, int]:
         method, made = {
@@ -183,8 +182,9 @@ class Stream:
             SessionWindow: ("tm.session_window", SESSION_COLUMNS),
         }[type(window)]
         found = column(self.schema, window.column, method)
-        if not (pa.types.is_timestamp(found.type) or is_window(found.type)):
-            raise InvalidInput(f"{method}: column `{window.column}` is {found.type}, expected a timestamp")
+        if not (pa.types.is_timestamp(found.type) or window.column in self._node.windows):
+            expected = "expected a timestamp, or windows as .agg(…) emits them"
+            raise InvalidInput(f"{method}: column `{window.column}` is {found.type}, {expected}")
         for name in made:
             if name in self.schema.names and name != window.column:
                 raise InvalidInput(f"{method}: the stream has a column `{name}` already", hint="rename it with .sql")
@@ -244,18 +244,20 @@ class Stream:
         event_time = self._node.event_time
         if event_time is not None:
             found = step.carried(self.schema, schema, event_time.column)
-            event_time = None if found is None else dataclasses.replace(event_time, column=found)
-        return Stream(self._pipeline, Stateless(schema, event_time, parent=self._node, step=step))
+            event_time = dataclasses.replace(event_time, column=found[0]) if found else None
+        windows = frozenset(name for one in self._node.windows for name in step.carried(self.schema, schema, one))
+        node = Stateless(schema, event_time, windows=windows, parent=self._node, step=step)
+        return Stream(self._pipeline, node)
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"
 
 
-def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> Sequence[str]:
+def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
     if isinstance(columns, str):
         raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}", hint=f"{method}([{columns!r}])")
     if columns is None:
-        return schema.names
+        return list(schema.names)
     chosen = list(dict.fromkeys(columns))
     if not chosen:
         raise InvalidInput(

@@ -126,8 +126,9 @@ class Step(Protocol):
     def output(self, schema: pa.Schema) -> pa.Schema:
         """The columns that it makes of rows with `schema`; `InvalidInput` where it cannot."""
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:
-        """The name in `made`, its output, under which the column `name` of `given` leaves it as it came; None: none."""
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:
+        """The names in `made`, its output, under which the column `name` of `given` leaves it as it came, its own
+        first."""
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """What it makes of `rows`, hidden columns last as they came."""

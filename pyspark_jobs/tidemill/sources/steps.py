@@ -35,9 +35,9 @@ class _Plain:
         """No."""
         return False
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:  # noqa: ARG002
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:  # noqa: ARG002
         """Its own name, where there is such a column: nothing is known of what a user's function does."""
-        return name if name in made.names else None
+        return [name] if name in made.names else []
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class Sql(_Plain):
         except InvalidInput as error:
             raise sql.refused(self.text, error.message, error.hint) from error
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> str | None:
-        """The name under which the column leaves: that of an `AS`, or its own."""
-        return next((found for found in sql.carried(self.text, given.names, name) if found in made.names), None)
+    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:
+        """The names under which the column leaves: its own, and that of each `AS`."""
+        return [found for found in sql.carried(self.text, given.names, name) if found in made.names]
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """The statement over `rows`; times are in `time_zone`."""

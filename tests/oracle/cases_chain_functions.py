@@ -177,7 +177,6 @@ ARMED = ["u1,w", "u2", "g,x", "r", f"u5,t{ORIGIN_MS + 12_000}", f"t{ORIGIN_MS + 
 CASES = [
     case("processor-processor", at_random(1, [""]), processors, processors),
     case("duplicates-processor", at_random(2, [""]), duplicates_processors, duplicates_processors),
-    # Short, since it is made again on Spark.
     case(
         "window-processor", at_random(4, [""])[2:7], lambda df: summed(spark_windows(df)), lambda s: summed(windows(s))
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle import groups
+from tests.oracle import groups, track
 from tests.oracle.case import declared, difference, ours
 from tests.oracle.cases import CASES
 from tests.oracle.make import OUTPUTS, recorded
@@ -39,5 +39,7 @@ def test_without_a_java_compiler_it_is_said_what_to_install(monkeypatch: Any, tm
     session = SimpleNamespace(conf={"spark.driver.extraClassPath": str(tmp_path)})
     with pytest.raises(RuntimeError, match=r"Groups\.java: there is no `javac`.*apt-get install openjdk-17-jdk"):
         groups.compiled(session)
+    with pytest.raises(RuntimeError, match="apt-get install openjdk-17-jdk"):
+        groups.compiled(session, track.SOURCE)
     (home / "bin" / "javac").touch(0o755)
     assert groups.compiler() == str(home / "bin" / "javac")

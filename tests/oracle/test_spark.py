@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.oracle import groups, spark
+from tests.oracle import spark
+from tests.oracle.case import Case
 from tests.oracle.cases import CASES
 from tests.oracle.make import recorded
 
-AGAIN = [
-    "groups-pandas-old-timeout-idle",
-    "session-boundaries",
-    "deduplicate-within-boundaries",
-    "window-sliding-append-boundaries",
-    "aggregate-sum-few-keys",
-    "chain-window-processor",
-    "processor-frames-two-keys-initial-state",
-    "groups-flat-map-initial",
-    "union-windows-append",
-    "track-random-initial",
-]
-"""One of each operator in the cheapest case that has its rules: timeouts, timers, initial states, chains, unions."""
-COMPILED = ("groups-map-", "groups-flat-map-", "track-")
-"""Cases whose functions for Spark are written in Java."""
+AGAIN = {
+    "chain-duplicates-flat-map": 3,
+    "deduplicate-for-ever-boundaries": 2,
+    "deduplicate-within-boundaries": 4,
+    "distinct-sets-columns": 2,
+    "groups-map-initial": 3,
+    "groups-pandas-old-timeout-idle": 4,
+    "key-time-boundaries-append": 3,
+    "nested-sum-by-s": 3,
+    "processor-frames-processing-time": 5,
+    "processor-initial-state-before-any-row": 2,
+    "session-boundaries": 6,
+    "track-random-initial": 14,
+    "union-windows-append": 3,
+    "window-tumbling-update-boundaries": 4,
+    "zone-windows-of-a-day": 3,
+}
+"""Cases, and how many of their micro-batches: of each operator, and of each kind of rule (timeouts, timers, variables
+with a time to live, initial states, event times as keys, chains, unions, nested types, another time zone), as few as
+show it."""
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +42,16 @@ def session() -> Iterator[Any]:
     made.stop()
 
 
+def beginning(case: Case, count: int) -> Case:
+    """The first micro-batches of a case."""
+    return dataclasses.replace(case, batches=case.batches[:count], times_ms=case.batch_times_ms[:count])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_recorded_outputs_are_what_spark_gives(session: Any, name: str) -> None:
-    if name.startswith(COMPILED) and groups.compiler() is None:
-        pytest.skip(f"NOT COMPARED WITH SPARK: {name}: {groups.NO_COMPILER}")
-    assert spark.outcome(session, CASES[name]) == recorded(name)
+    """A part is written in Java: without a compiler these fail, and say what to install."""
+    expected = recorded(name)
+    expected.batches[AGAIN[name] :] = []
+    assert any(expected.batches)
+    assert spark.outcome(session, beginning(CASES[name], AGAIN[name])) == expected

@@ -224,6 +224,15 @@ def test_rows_are_taken_by_name_where_names_are_known_else_by_place(new: Any) ->
     assert stored(POINT, new) == {"x": 1, "y": "a"}
 
 
+@pytest.mark.parametrize("new", [Row(y="a", z=1), SparkRow(y="a", z=1), SparkRow("p", "x")("a", 1)], ids=repr)
+def test_a_row_that_has_a_field_at_another_place_beside_names_of_its_own_is_refused(new: Any) -> None:
+    with pytest.raises(
+        InvalidInput, match=rf"found a `Row` of the names \({', '.join(new.__fields__)}\), expected \(x"
+    ):
+        stored(POINT, new)
+    assert stored(POINT, SparkRow("x", "p")(1, "a")) == {"x": 1, "y": "a"}
+
+
 @pytest.mark.parametrize("new", [{"x": 1}, Row(x=1), Point(1)], ids=repr)
 def test_a_name_that_is_missing_is_null(new: Any) -> None:
     assert stored(POINT, new) == {"x": 1, "y": None}

@@ -119,15 +119,15 @@ impl Record {
         object: &Bound<'py, PyAny>,
         take: impl FnMut(&Field, Option<&Bound<'py, PyAny>>) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let py = object.py();
         let names = self.names.iter();
         if let Ok(tuple) = object.cast::<PyTuple>() {
-            if self.is_named_like(tuple)? {
-                let known = object.getattr(intern!(py, "__fields__"))?.extract::<Vec<String>>()?;
-                let place = |field: &Field| known.iter().position(|name| *name == field.name);
+            let given = self.given_names(tuple)?;
+            if self.are_known(&given) {
+                let place = |field: &Field| given.iter().position(|name| *name == field.name);
                 return self.each(self.fields.iter().map(|f| place(f).map(|at| tuple.get_item(at)).transpose()), take);
             }
             self.check_length(object, tuple.len())?;
+            self.check_places(object, &given)?;
             return self.each(tuple.iter().map(|item| Ok(Some(item))), take);
         }
         if let Ok(list) = object.cast::<PyList>() {
@@ -161,8 +161,8 @@ impl Record {
         Ok(())
     }
 
-    /// Whether the tuple has `__fields__` that are all known but not, one by one, those of this record.
-    fn is_named_like(&self, tuple: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    /// The names in `__fields__`, one for each item; none where it has none, or goes by place alone.
+    fn given_names(&self, tuple: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
         let py = tuple.py();
         let is_own = match &self.class {
             Class::Row(class) => tuple.get_type().is(class.bind(py)),
@@ -170,12 +170,29 @@ impl Record {
             Class::Dataclass { .. } | Class::Dict => false,
         };
         if is_own || tuple.is_exact_instance_of::<PyTuple>() {
-            return Ok(false);
+            return Ok(Vec::new());
         }
-        let Some(names) = tuple.getattr_opt(intern!(py, "__fields__"))? else { return Ok(false) };
-        let Ok(names) = names.extract::<Vec<String>>() else { return Ok(false) };
-        let known = |name: &String| self.fields.iter().any(|field| field.name == *name);
-        Ok(!names.is_empty() && names.len() == tuple.len() && names.iter().all(known))
+        let Some(names) = tuple.getattr_opt(intern!(py, "__fields__"))? else { return Ok(Vec::new()) };
+        let names = names.extract::<Vec<String>>().unwrap_or_default();
+        Ok(if names.len() == tuple.len() { names } else { Vec::new() })
+    }
+
+    /// Whether there are names, all of fields.
+    fn are_known(&self, given: &[String]) -> bool {
+        !given.is_empty() && given.iter().all(|name| self.fields.iter().any(|field| field.name == *name))
+    }
+
+    /// Of names that are not all known, the ones that are stand at their fields' places: what is taken by place does
+    /// not go to a field of another name.
+    fn check_places(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Result<(), Refused> {
+        let is_elsewhere = |(at, name): (usize, &String)| {
+            self.fields.iter().position(|field| field.name == *name).is_some_and(|place| place != at)
+        };
+        if !given.iter().enumerate().any(is_elsewhere) {
+            return Ok(());
+        }
+        let found = format!("a `{}` of the names ({})", type_name(object), given.join(", "));
+        Err(Refused::misfit_described(self.described(), found))
     }
 
     fn check_length(&self, object: &Bound<'_, PyAny>, found: usize) -> Result<(), Refused> {

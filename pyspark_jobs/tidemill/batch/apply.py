@@ -7,9 +7,10 @@ the attempt and the task's own try. CRASH: nothing it wrote counts until a commi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -30,6 +31,8 @@ from .put_aside import failed_rejects
 from .wire import Message
 from .work import Item
 
+T = TypeVar("T")
+
 
 def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
     """What one range of one level makes of what was sent to it."""
@@ -38,8 +41,11 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
         raise wire.raised(inbox.failures[0])
     inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
     task = _Range(batch, level, range_index, inbox)
-    for placed in batch.job.at_level(level):
-        task.operator(placed)
+    operators = batch.job.at_level(level)
+    for placed in operators:
+        task.operator(placed, is_last=placed is operators[-1])
+    if not operators:
+        task.encode()
     inbox.check_read(level)
     yield from task.finish()
 
@@ -51,6 +57,14 @@ class _Times:
 
     after: dict[str, int]
     moved: bool
+
+
+def both(aside: Callable[[], T], here: Callable[[], None]) -> T:
+    """What `aside` returns, which a thread runs while this one runs `here`. The thread does not outlive the call."""
+    with ThreadPoolExecutor(1, "tidemill-aside") as thread:
+        outcome = thread.submit(aside)
+        here()
+        return outcome.result()
 
 
 class _Range:
@@ -81,14 +95,15 @@ class _Range:
         has_due = self.times.moved or self.inbox.chunks(placed.operator.name, 1)
         return [data, self.batch.due_pass(placed, self.times.after)] if has_due else [data]
 
-    def operator(self, placed: Placed) -> None:
-        """Both passes of one operator; its maps are stored, its outputs sent on."""
+    def operator(self, placed: Placed, is_last: bool) -> None:
+        """Both passes of one operator; its maps are stored, its outputs sent on. After the last one's passes all rows
+        for sinks are known: they are encoded while its maps are stored."""
         started = time.perf_counter()
         handle = placed.operator.open()
         with closed_if_it_fails(handle):
-            self._operator(placed, handle, started)
+            self._operator(placed, handle, started, is_last)
 
-    def _operator(self, placed: Placed, handle: Handle, started: float) -> None:
+    def _operator(self, placed: Placed, handle: Handle, started: float, is_last: bool) -> None:
         operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
@@ -104,10 +119,15 @@ class _Range:
         applied = time.perf_counter()
         counters = handle.metrics()
         after = handle.finish()
-        self.state[operator.name] = {
-            one.name: self._persist(operator.name, one.name, before, changed)
-            for one, before, changed in zip(operator.maps, opened, after, strict=True)
-        }
+
+        def stored() -> dict[str, list[Segment]]:
+            return {
+                one.name: self._persist(operator.name, one.name, before, changed)
+                for one, before, changed in zip(operator.maps, opened, after, strict=True)
+            }
+
+        # What a sink encodes with may be a thread's own, so it is the maps that are given to another one.
+        self.state[operator.name] = both(stored, self.encode) if is_last else stored()
         self._deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
@@ -157,10 +177,14 @@ class _Range:
             timer = "batch" if operator.clock == "batch" else f"event/{operator.name}"
             self.deadlines[timer] = min(*found, self.deadlines.get(timer, found[0]))
 
-    def finish(self) -> Iterator[Item]:
-        """Output and quarantine files, the receipt, and, below the last level, what goes on."""
+    def encode(self) -> None:
+        """The rows for sinks as files: those of the operators, and those of keyless streams."""
         for message in self.inbox.keyless_outputs():
             self.out.to_output(self._output(message.head.subject), message.batch(), number=0)
+        self.out.encode()
+
+    def finish(self) -> Iterator[Item]:
+        """Output and quarantine files, the receipt, and, below the last level, what goes on."""
         outputs = self.out.write(self.store, self.stem)
         receipt = Receipt(
             level=self.level,

@@ -15,6 +15,7 @@ from .. import _native, names
 from ..operators.contract import Handle
 from ..pipeline.job import Output, Placed
 from ..protocol.records import OutputFile, digest
+from ..sinks.contract import Encoded
 from ..sinks.files import Parquet
 from ..store import Store
 from . import flow, wire
@@ -43,6 +44,7 @@ class Outbox:
         self._handles: dict[str, Handle] = {}
         self._late_rows: dict[str, int] = {}
         self._event_times: dict[str, tuple[int, int]] = {}
+        self._encoded: list[tuple[str, int, list[Encoded]]] = []
 
     def to_output(self, output: Output, rows: pa.RecordBatch, number: int | None = None) -> None:
         """Rows for a sink; `number` is the pass, where it is not the one at work."""
@@ -99,15 +101,20 @@ class Outbox:
             fields: dict[str, Any] = {"sent": sent, "event_times": seen, "late": self._late_rows}
             yield Item(target, wire.encode(Head(wire.HEADER, sender=self.sender, fields=fields)))
 
-    def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:
-        """Stores the rows of each sink in the sink's form; a file a pass and partition folder."""
-        written: dict[str, list[OutputFile]] = defaultdict(list)
-        for (name, number), batches in sorted(self._rows.items()):
-            table = pa.Table.from_batches(batches)
+    def encode(self) -> None:
+        """Brings the rows of each sink, all of them, to the sink's form; a file a pass and partition folder."""
+        for name, number in sorted(self._rows):
+            table = pa.Table.from_batches(self._rows.pop((name, number)))
             stamp = pa.repeat(pa.scalar(self.batch.plan.number, pa.int64()), table.num_rows)
             table = table.append_column(pa.field(BATCH_ID, pa.int64(), nullable=False), stamp)
             sink = self.batch.job.outputs[name].sink or _KEPT
-            for part, encoded in enumerate(sink.encode(table)):
+            self._encoded.append((name, number, sink.encode(table)))
+
+    def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:
+        """Stores what was encoded."""
+        written: dict[str, list[OutputFile]] = defaultdict(list)
+        for name, number, files in self._encoded:
+            for part, encoded in enumerate(files):
                 path = names.output(name, self.batch.plan.branch, stem, number, part, encoded.extension)
                 store.put(path, encoded.data)
                 written[name].append(

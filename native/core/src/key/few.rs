@@ -31,61 +31,101 @@ pub(crate) struct Few {
 }
 
 /// The hashes of `parts`; `None` where they are so many that rows are better sorted.
-#[expect(clippy::cast_possible_truncation, reason = "there are at most MOST_HASHES")]
 pub(crate) fn few_hashes(parts: &[&[u64]]) -> Option<Few> {
     let rows: usize = parts.iter().map(|hashes| hashes.len()).sum();
     if rows < LEAST_ROWS {
         return None;
     }
-    let most = (rows / ROWS_A_HASH).min(MOST_HASHES);
-    let first_part = rows / FIRST_PART;
-    let mut table = Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) };
-    let (mut firsts, mut numbers): (Vec<(u32, u32)>, Vec<Vec<u32>>) = (Vec::new(), Vec::with_capacity(parts.len()));
-    let mut passed = 0;
-    for (part, hashes) in (0u32..).zip(parts) {
+    let mut numbering = Numbering::new(rows);
+    if parts.iter().all(|hashes| numbering.add(hashes)) { numbering.few(parts) } else { None }
+}
+
+/// The hashes of parts that come one after the other.
+#[derive(Debug)]
+pub(crate) struct Numbering {
+    table: Table,
+    /// (part, row) of the first row of each hash, as they came.
+    firsts: Vec<(u32, u32)>,
+    /// For each part, for each row, the place of its hash in `firsts`.
+    numbers: Vec<Vec<u32>>,
+    rows: usize,
+    first_part: usize,
+    most: usize,
+}
+
+impl Numbering {
+    /// Nothing yet of about so many rows.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self {
+            table: Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) },
+            firsts: Vec::new(),
+            numbers: Vec::new(),
+            rows: 0,
+            first_part: rows / FIRST_PART,
+            most: (rows / ROWS_A_HASH).min(MOST_HASHES),
+        }
+    }
+
+    /// Adds a part; false where hashes are so many that rows are better sorted. Then it is of no use any more.
+    #[expect(clippy::cast_possible_truncation, reason = "parts of a split are numbered by u32")]
+    pub(crate) fn add(&mut self, hashes: &[u64]) -> bool {
+        let part = self.numbers.len() as u32;
         let mut of = Vec::with_capacity(hashes.len());
         for (start, some) in (0u32..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
-            table.touch(some);
+            self.table.touch(some);
             for (row, &hash) in (start..).zip(some) {
-                let number = table.number(hash)?;
-                if number as usize == firsts.len() {
-                    firsts.push((part, row));
+                let Some(number) = self.table.number(hash) else { return false };
+                if number as usize == self.firsts.len() {
+                    self.firsts.push((part, row));
                 }
                 of.push(number);
             }
-            let is_first = passed < first_part;
-            passed += some.len();
-            let are_many = firsts.len() > most || is_first && passed >= first_part && firsts.len() * 10 > passed * 9;
-            if are_many || !table.make_room() {
-                return None;
+            let is_first = self.rows < self.first_part;
+            self.rows += some.len();
+            let count = self.firsts.len();
+            let are_many = count > self.most || is_first && self.rows >= self.first_part && count * 10 > self.rows * 9;
+            if are_many || !self.table.make_room() {
+                return false;
             }
         }
-        numbers.push(of);
+        self.numbers.push(of);
+        true
     }
-    let mut found = Few { hashes: Vec::with_capacity(firsts.len()), firsts: Vec::with_capacity(firsts.len()), numbers };
-    let mut places: Vec<(u64, u32)> = table.hashes.iter().map(|&hash| (hash, 0)).collect();
-    let number = |_, number| number;
-    by_hash(&[&table.hashes], number, |pairs| {
-        for &mut (hash, number) in pairs {
-            places[number as usize].1 = found.hashes.len() as u32;
-            found.hashes.push(hash);
-            found.firsts.push(firsts[number as usize]);
+
+    /// What all parts have, which were added in this order; `None` where rows are better sorted.
+    #[expect(clippy::cast_possible_truncation, reason = "there are at most MOST_HASHES")]
+    pub(crate) fn few(self, parts: &[&[u64]]) -> Option<Few> {
+        let Self { table, firsts, numbers, rows, .. } = self;
+        let count = firsts.len();
+        if rows < LEAST_ROWS || count > rows / ROWS_A_HASH {
+            return None;
         }
-    });
-    for (of, hashes) in found.numbers.iter_mut().zip(parts) {
-        for (number, &hash) in of.iter_mut().zip(*hashes) {
-            match places.get(*number as usize) {
-                Some((numbered, place)) if *numbered == hash => *number = *place,
-                _ => return None, // a slot tells most bits of a hash, not all
+        let mut found = Few { hashes: Vec::with_capacity(count), firsts: Vec::with_capacity(count), numbers };
+        let mut places: Vec<(u64, u32)> = table.hashes.iter().map(|&hash| (hash, 0)).collect();
+        let number = |_, number| number;
+        by_hash(&[&table.hashes], number, |pairs| {
+            for &mut (hash, number) in pairs {
+                places[number as usize].1 = found.hashes.len() as u32;
+                found.hashes.push(hash);
+                found.firsts.push(firsts[number as usize]);
+            }
+        });
+        for (of, hashes) in found.numbers.iter_mut().zip(parts) {
+            for (number, &hash) in of.iter_mut().zip(*hashes) {
+                match places.get(*number as usize) {
+                    Some((numbered, place)) if *numbered == hash => *number = *place,
+                    _ => return None, // a slot tells most bits of a hash, not all
+                }
             }
         }
+        Some(found)
     }
-    Some(found)
 }
 
 /// Hashes by their low bits, numbered as they come; a slot that is taken sends a hash to the next one.
 ///
 /// Low bits are uniform where rows are those of a range of hashes, or sorted.
+#[derive(Debug)]
 struct Table {
     hashes: Vec<u64>,
     /// The leading bits of a hash, and its number.

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::run::{Pick, gather};
 use cells::Cells;
 
-pub(crate) use few::few_hashes;
+pub(crate) use few::{Few, Numbering, few_hashes};
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
 pub(crate) use order::{by_hash, sort_ties};

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
-use super::groups::Groups;
+use super::groups::Grouping;
 use super::partials::Aggregates;
 use crate::error::Result;
 use crate::key::Keys;
@@ -32,6 +32,8 @@ impl Default for Enough {
 pub(super) struct Combiner {
     enough: Enough,
     keys: Vec<Keys>,
+    /// By what `keys` are told apart; none where there are none.
+    grouping: Option<Grouping>,
     /// For each block, for each aggregate, what it folds.
     values: Vec<Vec<Option<ArrayRef>>>,
     rows: usize,
@@ -59,6 +61,7 @@ impl Combiner {
         let values = aggregates.values(operator, rows)?;
         self.rows += keys.len();
         self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(content_bytes).sum::<usize>();
+        self.grouping.get_or_insert_with(|| Grouping::new(self.enough.rows)).add(&keys);
         self.keys.push(keys);
         self.values.push(values);
         if self.rows >= self.enough.rows || self.bytes >= self.enough.bytes { self.take(aggregates) } else { Ok(None) }
@@ -67,11 +70,9 @@ impl Combiner {
     /// Key and partial columns of all rows kept back, in the order of the keys; `None` if there are none.
     pub(super) fn take(&mut self, aggregates: &Aggregates) -> Result<Option<Vec<ArrayRef>>> {
         let enough = self.enough;
-        let Self { keys, values, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
-        if keys.is_empty() {
-            return Ok(None);
-        }
-        let groups = Groups::new(&keys)?;
+        let Self { keys, values, grouping, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
+        let Some(grouping) = grouping else { return Ok(None) };
+        let groups = grouping.groups(&keys)?;
         let partials = aggregates.partials_of(groups.len(), &values, groups.numbers())?;
         Ok(Some([groups.keys.columns(), &partials].concat()))
     }

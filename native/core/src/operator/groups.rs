@@ -9,7 +9,7 @@ use arrow_array::Array;
 
 use super::columns::keys_of;
 use crate::error::Result;
-use crate::key::{Keys, Short, ShortTexts, by_hash, few_hashes, sort_ties};
+use crate::key::{Few, Keys, Numbering, Short, ShortTexts, by_hash, few_hashes, sort_ties};
 use crate::run::{Gathering, Pick};
 
 /// A row by its chunk and its number there.
@@ -36,13 +36,27 @@ pub struct Groups {
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
+        Self::told_by(chunks, few_hashes(&hashes(chunks)))
+    }
+
+    /// The groups of `few` hashes; `None`: they are not few.
+    fn told_by(chunks: &[Keys], few: Option<Few>) -> Result<Self> {
         // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
         // processor need not wait for one comparison before it begins the next.
-        let tabled = Self::tabled(chunks)?;
-        let has_collided = tabled.is_some();
-        if let Some(groups) = tabled.filter(|groups| groups.have_one_key_each(chunks)) {
-            return Ok(groups);
-        }
+        let Some(few) = few else { return Self::of_many(chunks, false) };
+        let groups = Self::of_few(chunks, few)?;
+        if groups.have_one_key_each(chunks) { Ok(groups) } else { Self::of_many(chunks, true) }
+    }
+
+    /// The groups of hashes that many rows have, as a table tells them.
+    fn of_few(chunks: &[Keys], found: Few) -> Result<Self> {
+        let firsts = found.firsts.iter().map(|&(part, row)| Pick { source: part, row });
+        let keys = keys_at(chunks, firsts, found.hashes)?;
+        Ok(Self { keys, lengths: lengths(chunks), numbers: found.numbers.into(), rows: OnceLock::new() })
+    }
+
+    /// The groups by sorting; `has_collided`: different keys are known to have one hash.
+    fn of_many(chunks: &[Keys], has_collided: bool) -> Result<Self> {
         if let Some(texts) = ShortTexts::of(chunks) {
             return Self::short(chunks, &texts);
         }
@@ -54,15 +68,6 @@ impl Groups {
         }
         let compare = |a: &RowAt, b: &RowAt| compare(chunks, *a, *b);
         Self::sorted(chunks, |pairs| sort_ties(pairs, compare), |a, b| compare(a, b).is_eq())
-    }
-
-    /// The groups of hashes that many rows have, by a table; `None` where few have.
-    fn tabled(chunks: &[Keys]) -> Result<Option<Self>> {
-        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
-        let Some(found) = few_hashes(&hashes) else { return Ok(None) };
-        let firsts = found.firsts.iter().map(|&(part, row)| Pick { source: part, row });
-        let keys = keys_at(chunks, firsts, found.hashes)?;
-        Ok(Some(Self { keys, lengths: lengths(chunks), numbers: found.numbers.into(), rows: OnceLock::new() }))
     }
 
     /// The groups of rows in the order of their hashes, in which `arrange` has put rows of one hash: neighbours among
@@ -166,6 +171,40 @@ impl Groups {
     }
 }
 
+/// Groups of chunks that come one after the other: what a table tells of their rows is found as they come, while the
+/// next ones are still being read.
+///
+/// INVARIANT: the groups are those of [`Groups::new`].
+#[derive(Debug)]
+pub(super) struct Grouping {
+    /// `None` where rows are better sorted, all at once.
+    numbering: Option<Numbering>,
+}
+
+impl Grouping {
+    /// Nothing yet of about so many rows.
+    pub(super) fn new(rows: usize) -> Self {
+        Self { numbering: Some(Numbering::new(rows)) }
+    }
+
+    /// The next chunk.
+    pub(super) fn add(&mut self, keys: &Keys) {
+        if !self.numbering.as_mut().is_some_and(|numbering| numbering.add(keys.hashes())) {
+            self.numbering = None;
+        }
+    }
+
+    /// The groups of all chunks.
+    pub(super) fn groups(self, chunks: &[Keys]) -> Result<Groups> {
+        let few = self.numbering.and_then(|numbering| numbering.few(&hashes(chunks)));
+        Groups::told_by(chunks, few)
+    }
+}
+
+fn hashes(chunks: &[Keys]) -> Vec<&[u64]> {
+    chunks.iter().map(Keys::hashes).collect()
+}
+
 /// Rows in the order of their keys, where the rows of each key end, and their hashes.
 struct Sorted {
     rows: Vec<RowAt>,
@@ -183,7 +222,7 @@ impl Sorted {
         is_same: impl Fn(&M, &M) -> bool,
         mut first: impl FnMut(&M),
     ) -> Self {
-        let hashes: Vec<&[u64]> = chunks.iter().map(Keys::hashes).collect();
+        let hashes = hashes(chunks);
         let all = lengths(chunks).iter().sum();
         let (mut rows, mut ends, mut distinct) =
             (Vec::with_capacity(all), Vec::with_capacity(all), Vec::with_capacity(all));

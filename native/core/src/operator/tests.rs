@@ -10,6 +10,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, Field, Schema};
 use proptest::prelude::*;
 
+use super::groups::Grouping;
 use super::{AggregateOperator, AggregateSpec, Call, Combine, Groups, Operator, Output, Pass, PassKind, RowAt};
 use crate::aggregate::Function;
 use crate::key::{Keys, with_masked_hashes};
@@ -27,8 +28,21 @@ fn key_at(keys: &Keys, row: usize) -> Key {
     (numbers.is_valid(row).then(|| numbers.value(row)), texts.is_valid(row).then(|| texts.value(row).to_owned()))
 }
 
+/// The groups of chunks that come one after the other, of about `rows` rows.
+fn one_after_the_other(chunks: &[Keys], rows: usize) -> Groups {
+    let mut grouping = Grouping::new(rows);
+    chunks.iter().for_each(|keys| grouping.add(keys));
+    grouping.groups(chunks).unwrap()
+}
+
 fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
-    let groups = Groups::new(&chunks.iter().map(|rows| keys(rows)).collect::<Vec<_>>()).unwrap();
+    let keys: Vec<Keys> = chunks.iter().map(|rows| keys(rows)).collect();
+    check_groups(&Groups::new(&keys).unwrap(), chunks)?;
+    // More rows than there are, or fewer.
+    [1 << 20, 1 << 10].iter().try_for_each(|&rows| check_groups(&one_after_the_other(&keys, rows), chunks))
+}
+
+fn check_groups(groups: &Groups, chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     let mut expected: BTreeMap<Key, Vec<RowAt>> = BTreeMap::new();
     for (chunk, rows) in (0u32..).zip(chunks) {
         for (row, key) in (0u32..).zip(rows) {
@@ -39,7 +53,7 @@ fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     }
     prop_assert_eq!(groups.len(), expected.len());
     prop_assert!((1..groups.len()).all(|row| groups.keys.cmp_at(row - 1, &groups.keys, row).is_lt()));
-    check_rows(&groups, |group| expected[&key_at(&groups.keys, group)].clone())
+    check_rows(groups, |group| expected[&key_at(&groups.keys, group)].clone())
 }
 
 /// The rows of each group are those `expected`, and there are no others.

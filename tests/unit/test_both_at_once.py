@@ -1,0 +1,93 @@
+"""Rows for sinks are encoded while maps are stored; what is written keeps its order, and errors of both are told."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tidemill.batch import apply
+from tidemill.errors import InvalidInput
+from tidemill.sinks.files import Parquet
+from tidemill.store import open_store
+from tidemill.store.fault import FaultStore
+
+NO_THREAD_LONGER = 10.0
+
+
+def run(folder: Path, root: str) -> Any:
+    """One batch of two operators, both with rows for sinks, and a stream without a key."""
+    (folder / "0.json").write_text("".join(f'{{"k": {n % 3}, "n": {n}}}\n' for n in range(9)))
+    p = tm.Pipeline("both")
+    rows = p.read(tm.Files(str(folder), format="json", schema="k int, n int"))
+    rows.groupBy("k").agg(n=tm.count(), name="first")
+    rows.groupBy("k").agg(s=tm.sum("n"), name="second")
+    rows.select("n").write(tm.Parquet(str(folder.parent / "out")), name="all")
+    repository = tm.open(p, root=root)
+    repository.init()
+    repository.run(engine="local")
+    return repository
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "in"
+    made.mkdir()
+    return made
+
+
+def test_one_is_done_while_the_other_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, encode = apply.persist, Parquet.encode
+    storing, encoding, seen = threading.Event(), threading.Event(), []
+
+    def persist(store: Any, cache: Any, before: Any, after: Any, version: int, name: str) -> Any:
+        if "second" in name:  # the last one: rows of others may still come before it
+            storing.set()
+            seen.append(encoding.wait(NO_THREAD_LONGER))
+        return stored(store, cache, before, after, version, name)
+
+    def encoded(sink: Parquet, rows: Any) -> Any:
+        encoding.set()
+        seen.append(storing.wait(NO_THREAD_LONGER))
+        return encode(sink, rows)
+
+    monkeypatch.setattr(apply, "persist", persist)
+    monkeypatch.setattr(Parquet, "encode", encoded)
+    repository = run(folder, "memory://" + uuid.uuid4().hex)
+    assert seen == [True] * 4
+    assert sorted(repository.outputs(0, "second").column("s").to_pylist()) == [9, 12, 15]
+    assert repository.outputs(0, "all").num_rows == 9
+
+
+def test_what_is_written_keeps_its_order(folder: Path) -> None:
+    orders = []
+    for _ in range(3):
+        store = FaultStore(open_store("memory://" + uuid.uuid4().hex))
+        run(folder, store.uri)
+        puts = [write.name.split("/") for write in store.writes if write.verb == "put"]
+        orders.append([next(part for part in name if part in ("first", "second", "all", "files")) for name in puts])
+    assert orders == [["first", "second", "all", "first", "second", "files"]] * 3
+
+
+@pytest.mark.parametrize("fails", ["storing", "encoding", "both"])
+def test_an_error_of_either_is_told_and_no_thread_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def broken(what: str) -> Any:
+        def fail(*_: Any) -> Any:
+            raise InvalidInput(f"{what} failed")
+
+        return fail
+
+    if fails != "encoding":
+        monkeypatch.setattr(apply, "persist", broken("storing"))
+    if fails != "storing":
+        monkeypatch.setattr(Parquet, "encode", broken("encoding"))
+    before = threading.active_count()
+    with pytest.raises(InvalidInput, match=r"^(storing|encoding) failed"):
+        run(folder, "memory://" + uuid.uuid4().hex)
+    assert threading.active_count() == before

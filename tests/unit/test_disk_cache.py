@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
@@ -20,7 +21,7 @@ from tidemill._native import MapSchema, Run, StateMap
 from tidemill.settings import Settings
 from tidemill.state import disk_cache
 from tidemill.state.cache import RunCache, process_cache
-from tidemill.state.disk_cache import DiskCache
+from tidemill.state.disk_cache import LOOKED_AT, DiskCache
 
 NOTHING = pa.schema([])
 SCHEMA = MapSchema("m", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("v", pa.string())]))
@@ -172,7 +173,7 @@ CHILD = """
 import resource, sys
 from tests.unit import test_disk_cache as t
 from tidemill.state import disk_cache
-from tidemill.state.disk_cache import DiskCache
+from tidemill.state.disk_cache import LOOKED_AT, DiskCache
 disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0
 cache, run = DiskCache(sys.argv[1], 1 << 30), t.run_of(200_000)
 if sys.argv[2] == "full":
@@ -213,7 +214,8 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(cache: DiskCache) ->
     (cache.folder / f"{'0' * 32}.tmp").write_bytes(b"left by a dead writer")
     run = run_of()
     cache._drop(KEY)
-    assert same(cache.put(KEY, run), run)
+    following = DiskCache(str(cache.folder), 1 << 30)
+    assert same(following.put(KEY, run), run)
     assert files(cache) == sorted(f"{name}.{kind}" for name in (KEY, OTHER) for kind in ("ok", "run"))
 
 
@@ -248,6 +250,35 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     assert [name for name in names if (cache.folder / f"{name}.run").exists()] == [names[1], names[2]]
     cache.limit_bytes = run.nbytes - 1
     assert cache.put(names[3], run) is run
+
+
+def test_the_folder_is_looked_at_now_and_then_and_holds_no_more_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, looked = run_of(10), []
+    evict = DiskCache._evict
+    monkeypatch.setattr(DiskCache, "_evict", lambda cache, kept: (looked.append(cache), evict(cache, kept)))
+    cache, other = (DiskCache(str(tmp_path / "cache"), 1 << 30) for _ in range(2))
+    names = (f"{number:032x}" for number in itertools.count())
+
+    def held() -> int:
+        return sum(path.stat().st_size for path in cache.folder.glob("*.run"))
+
+    for _ in range(10):
+        cache.put(next(names), run)
+    assert looked == [cache]
+    size = held() // 10
+    cache.limit_bytes = 4 * LOOKED_AT * size
+    for _ in range(8 * LOOKED_AT):
+        cache.put(next(names), run)
+        assert held() <= cache.limit_bytes
+    assert len(looked) <= 1 + 8 * LOOKED_AT // 4
+    assert held() >= cache.limit_bytes - 6 * size
+    for _ in range(2 * LOOKED_AT):  # another process with a limit of its own
+        other.put(next(names), run)
+    for _ in range(5):
+        cache.put(next(names), run)
+    assert held() <= cache.limit_bytes + size
 
 
 @pytest.mark.parametrize("what", ["open to others", "a file", "a link", "not to be made"])

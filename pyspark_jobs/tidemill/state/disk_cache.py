@@ -7,6 +7,7 @@ CRASH: a run is written under another name, under a lock that dies with its writ
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -15,7 +16,6 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from .._native import MapSchema, Run
@@ -29,12 +29,16 @@ SMALL_BYTES = 4 << 20
 """A smaller run is decoded as fast as it is found here."""
 OTHER_FORMAT = "it has another format"
 """How the engine ends what it says of a file that another release kept: nothing is wrong with it."""
+LOOKED_AT = 32
+"""What others write is not known before the folder is looked at, and that takes its time where many runs lie there: it
+is done each time that so large a part of the limit has been written, or the limit is passed."""
 _RUN = re.compile(r"[0-9a-f]{32}\.run")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")
 
 
 class DiskCache:
-    """Runs by checksum in a folder of the user's own, at most `limit_bytes` of them, least recently used out first.
+    """Runs by checksum in a folder of the user's own, at most `limit_bytes` of them, least recently used out first;
+    processes that write at the same time may pass that, each by a part of `LOOKED_AT`.
 
     An empty `folder` means `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`.
     """
@@ -43,6 +47,8 @@ class DiskCache:
         self.folder = Path(folder).expanduser() if folder else _default_folder()
         self.limit_bytes = limit_bytes
         self._told = False
+        self._seen_bytes: int | None = None
+        self._written_bytes = 0
 
     def get(self, checksum: str, schema: MapSchema) -> Run | None:
         """The run that is kept under a checksum; None where there is none, or none that is whole."""
@@ -74,14 +80,16 @@ class DiskCache:
             return run
         try:
             if not self._places(checksum)[0].exists() and self._has_room(run.nbytes):
-                self._write(checksum, run)
-                self._evict(checksum)
+                self._written_bytes += self._write(checksum, run)
+                if self._may_be_full():
+                    self._evict(checksum)
         except OSError as error:
             LOG.info("the cache on disk: %s is not kept: %s", checksum, error)
             return run
         return self.get(checksum, run.schema) or run
 
-    def _write(self, checksum: str, run: Run) -> None:
+    def _write(self, checksum: str, run: Run) -> int:
+        """Bytes of the file."""
         unfinished = self.folder / f"{uuid.uuid4().hex}.tmp"
         descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
@@ -89,6 +97,7 @@ class DiskCache:
             run.keep(descriptor, checksum)
             os.fchmod(descriptor, 0o400)  # who shortens a file that is mapped ends the processes that read it
             unfinished.rename(self._places(checksum)[0])
+            return os.fstat(descriptor).st_size
         finally:
             unfinished.unlink(missing_ok=True)
             os.close(descriptor)
@@ -97,27 +106,35 @@ class DiskCache:
         disk = os.statvfs(self.folder)
         return disk.f_bavail * disk.f_frsize >= needed + RESERVED_BYTES
 
+    def _may_be_full(self) -> bool:
+        """Whether the folder must be looked at: never so far, or not since much was written."""
+        seen, written = self._seen_bytes, self._written_bytes
+        return seen is None or written > self.limit_bytes // LOOKED_AT or seen + written > self.limit_bytes
+
     def _evict(self, kept: str) -> None:
-        """Deletes what was used longest ago, down to the limit, and what dead writers left. Foreign files stay."""
-        runs: list[tuple[float, int, str]] = []
+        """Where runs pass the limit, deletes what was used longest ago, and some more, so that the next ones find room.
+        Deletes what dead writers left. Foreign files stay."""
+        sizes: dict[str, int] = {}
         for entry in os.scandir(self.folder):
             if _UNFINISHED.fullmatch(entry.name):
                 _delete_unlocked(Path(entry.path))
             elif _RUN.fullmatch(entry.name):
-                checksum = entry.name.partition(".")[0]
-                try:
-                    used = self._places(checksum)[1].stat().st_mtime
-                except OSError:
-                    used = 0.0
-                try:
-                    runs.append((used, entry.stat(follow_symlinks=False).st_size, checksum))
-                except FileNotFoundError:  # another process was faster
-                    continue
-        total = sum(size for _, size, _ in runs)
-        for _, size, checksum in sorted(runs):
-            if total > self.limit_bytes and checksum != kept:
-                self._drop(checksum)
-                total -= size
+                with contextlib.suppress(FileNotFoundError):  # another process was faster
+                    sizes[entry.name.partition(".")[0]] = entry.stat(follow_symlinks=False).st_size
+        total = sum(sizes.values())
+        if total > self.limit_bytes:
+            for checksum in sorted(sizes, key=self._used):
+                if total > self.limit_bytes - self.limit_bytes // LOOKED_AT and checksum != kept:
+                    self._drop(checksum)
+                    total -= sizes[checksum]
+        self._seen_bytes, self._written_bytes = total, 0
+
+    def _used(self, checksum: str) -> float:
+        """When a run was last used; 0 where nobody knows."""
+        try:
+            return self._places(checksum)[1].stat().st_mtime
+        except OSError:
+            return 0.0
 
     def _drop(self, checksum: str) -> None:
         for place in self._places(checksum):
@@ -157,7 +174,7 @@ def _fault(folder: Path) -> str | None:
     return None
 
 
-@contextmanager
+@contextlib.contextmanager
 def _opened(run: Path) -> Iterator[int]:
     descriptor = os.open(run, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -14,6 +14,8 @@ pub const UPDATED_AT: &str = "updated_at";
 pub const DEADLINE: &str = "deadline";
 /// Whether the row is a tombstone.
 pub const DELETED: &str = "deleted";
+/// All of them.
+pub const TAKEN: [&str; 3] = [UPDATED_AT, DEADLINE, DELETED];
 
 /// The columns of a state map: (key, sub-key) → (value, `updated_at`, `deadline`).
 #[derive(Clone, Debug, PartialEq, Eq)]

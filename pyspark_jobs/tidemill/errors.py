@@ -112,6 +112,19 @@ def _of_both(kind: Any, spark: Any) -> Any:
     return type(kind.__name__, bases, {"__module__": kind.__module__, **methods})
 
 
+_MOST_SHOWN = 200
+"""Characters of a value in a message."""
+
+
+def repr_of(value: Any) -> str:
+    """The `repr` of what a user gave, for a message: its beginning where it is long, its type where it raises."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - it is the user's
+        return f"a {type(value).__name__} whose repr raises"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
 KINDS: dict[str, type[TidemillError]] = {
     kind.__name__: kind for kind in (InvalidInput, StoreUnavailable, Fenced, CorruptState, InternalError)
 }

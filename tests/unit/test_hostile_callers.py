@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import gc
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -128,6 +133,143 @@ def test_whole_arrays_of_other_libraries(states: tm.StateMap) -> None:
     with pytest.raises(InvalidInput):
         numbers.put_many(keys, names.head(1), 1)
     assert len(numbers) == 1
+
+
+def into_itself() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+def deep() -> list[Any]:
+    made: list[Any] = []
+    for _ in range(100_000):
+        made = [made]
+    return made
+
+
+class TakesAway(datetime.tzinfo):
+    """Empties a list while it is being looked at."""
+
+    def __init__(self, looked_at: list[Any]) -> None:
+        self.looked_at = looked_at
+
+    def utcoffset(self, _: datetime.datetime | None) -> datetime.timedelta:
+        if self.looked_at:
+            self.looked_at.clear()
+            gc.collect()
+        return datetime.timedelta(0)
+
+    def dst(self, _: datetime.datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime.datetime | None) -> str:
+        return "away"
+
+
+def times_that_go() -> list[Any]:
+    made: list[Any] = []
+    zone = TakesAway(made)
+    made.extend(datetime.datetime(2020, 1, 1 + day % 20, tzinfo=zone) for day in range(100_000))
+    return made
+
+
+class Index:
+    def __init__(self, looked_at: list[Any]) -> None:
+        self.looked_at = looked_at
+
+    def __index__(self) -> int:
+        self.looked_at.clear()
+        return 7
+
+
+def in_numpy() -> Any:
+    made = numpy.empty(1, dtype=object)
+    made[0] = into_itself()
+    return made
+
+
+@pytest.mark.parametrize(
+    "deadlines",
+    [
+        into_itself,
+        deep,
+        lambda: [into_itself()],
+        lambda: iter([into_itself()]),
+        in_numpy,
+        times_that_go,
+        lambda: pandas.Series([into_itself()]),
+        lambda: 5,
+        lambda: [True],
+        lambda: [10**5000],
+        lambda: [2**63],
+    ],
+)
+def test_deadlines_that_are_none(deadlines: Callable[[], Any]) -> None:
+    numbers = tm.StateMap("bigint", "bigint")
+    with pytest.raises(InvalidInput, match="deadlines_ms are"):
+        numbers.put_many(pa.array([1]), pa.array([1]), 0, deadlines())
+    assert len(numbers) == 0
+
+
+@pytest.mark.parametrize("given", [into_itself, deep, lambda: {"of itself": into_itself()}])
+def test_objects_of_pandas_that_have_no_end(given: Callable[[], Any]) -> None:
+    states = tm.StateMap("k array<string>", "v bigint")
+    for frame in (pandas.DataFrame({"k": [given()]}), pandas.Series([given()], name="k")):
+        with pytest.raises(InvalidInput, match="keys have a cell with more than 50 lists or dicts in each other"):
+            states.get_many(frame)
+
+
+def test_deadlines_of_every_kind_that_is_one() -> None:
+    going: list[Any] = []
+    going.append(Index(going))
+    for deadlines in (
+        [7],
+        iter([7]),
+        numpy.array([7]),
+        [numpy.int32(7)],
+        numpy.array([7], "datetime64[ms]"),
+        numpy.array([7], object),
+        pandas.Series([7]),
+        pandas.Series([7], dtype="Int64"),
+        pandas.Series([7], dtype=object),
+        polars.Series([7]),
+        pa.chunked_array([[7]]),
+        going,
+    ):
+        numbers = tm.StateMap("bigint", "bigint")
+        numbers.put_many(pa.array([1]), pa.array([1]), 0, deadlines)
+        assert [row[3] for row in numbers.get_due(7)] == [7], deadlines
+
+
+def test_rows_that_are_taken_away_while_they_are_looked_at() -> None:
+    rows = tm.Rows("k string, v array<timestamp>")
+    assert len(rows.table([("a", times_that_go())]).column("v")[0]) == 100_000
+    endless = into_itself()
+    with pytest.raises(InvalidInput, match="column `v` is array<timestamp>"):
+        rows.table([("a", endless)])
+
+
+def test_what_cannot_be_shown_is_refused_all_the_same(tmp_path: Path) -> None:
+    states = tm.StateMap("bigint", "bigint")
+
+    class Hidden:
+        __repr__ = raising
+
+    for wrong in (10**5000, deep(), Hidden()):
+        with pytest.raises(InvalidInput, match="updated_ms is a .* whose repr raises"):
+            states.put(1, 1, wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="threshold_ms is a .* whose repr raises"):
+            states.get_by_time(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="delta_chain_threshold is a int whose repr raises"):
+        tm.StateMap("bigint", "bigint", -(10**5000))
+    for path in (5, b"x.parquet", "x\0"):
+        with pytest.raises(InvalidInput, match="is no path"):
+            states.write_base(path)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="is no path"):
+            tm.StateMap.read(path)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="found the root None"):
+        tm.StateStore(None, "op", 0, key="bigint", state="bigint")  # type: ignore[arg-type]
 
 
 def test_capsules_that_are_none_or_are_used_up(states: tm.StateMap) -> None:

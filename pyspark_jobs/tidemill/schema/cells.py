@@ -22,14 +22,25 @@ def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) 
     `InvalidInput` for a value that does not fit; `what` says whose values they are.
     """
     try:
+        # What pyarrow converts is nobody else's: a `tzinfo` of the user's may take a list away under it.
+        values = [_own(value) for value in values]
         if pa.types.is_timestamp(field.type):
             values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
             if field.type.tz is not None:
                 values = [v.replace(tzinfo=zone) if isinstance(v, datetime) and v.tzinfo is None else v for v in values]
         return pa.array(values, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
         kind = type_ddl(field.type)
         raise InvalidInput(f"{what}: column `{field.name}` is {kind}: {error}") from error
+
+
+def _own(value: Any) -> Any:
+    """`value` with lists, tuples and dicts copied, at any depth."""
+    if isinstance(value, list):
+        return [_own(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _own(one) for key, one in value.items()}
+    return tuple(map(_own, value)) if type(value) is tuple else value
 
 
 def shown_cells(column: pa.Array) -> list[Any]:

@@ -5,11 +5,13 @@ INVARIANT: nothing of it reaches the engine unchecked, because the engine believ
 
 from __future__ import annotations
 
+from contextlib import suppress
+from operator import index
 from typing import Any
 
 import pyarrow as pa
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, repr_of
 from ..schema import checked, conform, normalise, one_batch
 
 
@@ -37,16 +39,16 @@ def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
     return one_batch(columns, f"StateMap: {what}")
 
 
+_DEEPEST = 50
+"""More than any type that a state map takes."""
 _TIMES_IN_MS = (pa.timestamp("ms"), pa.timestamp("ms", "UTC"))
 
 
 def deadlines_in(deadlines: Any) -> pa.Array:
     """Deadlines as int64: an array, or anything that is one row by row; `InvalidInput` for what is no whole ms."""
-    deadlines = _from_others(deadlines, "deadlines_ms")
     try:
-        if isinstance(deadlines, pa.ChunkedArray):
-            deadlines = deadlines.combine_chunks()
-        kind = deadlines.type if isinstance(deadlines, pa.Array) else pa.array(deadlines).type
+        deadlines = _deadlines(deadlines)
+        kind = deadlines.type
         inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if inexact or (pa.types.is_temporal(kind) and kind not in _TIMES_IN_MS):
             raise InvalidInput(f"StateMap.put_many: deadlines_ms are {kind}, expected whole ms since the epoch")
@@ -57,15 +59,57 @@ def deadlines_in(deadlines: Any) -> pa.Array:
         raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
 
 
+def _deadlines(given: Any) -> pa.Array:
+    # INVARIANT: pyarrow sees no object but numbers: it follows a list into itself, and code of the user's that it calls
+    # may take a list away under it. Either ends the process.
+    if str(getattr(given, "dtype", None)) != "object":
+        given = _from_others(given, "deadlines_ms")
+        if isinstance(given, pa.ChunkedArray):
+            given = given.combine_chunks()
+        if isinstance(given, pa.Array):
+            return given
+        if hasattr(given, "dtype"):  # numbers of NumPy and its like
+            return pa.array(given)
+    return pa.array([_deadline(number, cell) for number, cell in enumerate(given)], pa.int64())
+
+
+def _deadline(number: int, cell: Any) -> int | None:
+    if cell is None:
+        return None
+    if not isinstance(cell, bool):
+        with suppress(TypeError):
+            return index(cell)
+    raise InvalidInput(
+        f"StateMap.put_many: deadlines_ms are no whole ms: number {number} is {repr_of(cell)}, expected whole ms since "
+        "the epoch or None"
+    )
+
+
 def listed(schema: pa.Schema) -> str:
     """Names and types of columns, for a message."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _check_objects(columns: Any, what: str) -> None:
+    """`InvalidInput` where objects of pandas lie too deep within each other: pyarrow follows a list into itself."""
+    for _, column in columns.items() if hasattr(columns, "columns") else [("", columns)]:
+        if str(getattr(column, "dtype", None)) == "object" and any(_is_deeper(cell, _DEEPEST) for cell in column):
+            raise InvalidInput(f"StateMap: {what} have a cell with more than {_DEEPEST} lists or dicts in each other")
+
+
+def _is_deeper(cell: Any, levels: int) -> bool:
+    if not isinstance(cell, list | tuple | dict):
+        return False
+    within = cell.values() if isinstance(cell, dict) else cell
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in within)
 
 
 def _from_others(columns: Any, what: str) -> Any:
     """A pyarrow object for what others export by the PyCapsule interface."""
     if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
         return columns
+    if type(columns).__module__.partition(".")[0] == "pandas":
+        _check_objects(columns, what)
     ways: tuple[Any, ...] = ()
     if hasattr(columns, "__arrow_c_stream__"):
         ways = (pa.table, pa.chunked_array)

@@ -6,11 +6,12 @@ import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import CorruptState, StoreUnavailable
+from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
 from ..store.local import sync_folder
 from .columns import SYSTEM_COLUMNS
 
@@ -30,6 +31,17 @@ def columns_of(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[p
     key = pa.schema(fields[:width])
     state = pa.schema(fields[width : len(fields) - len(SYSTEM_COLUMNS)])
     return (key, _is_bare(key, KEY)), (state, _is_bare(state, STATE))
+
+
+def path_of(path: Any) -> Path:
+    """A path as a user gives it; `InvalidInput` for what is none."""
+    try:
+        found = os.fspath(path)
+    except TypeError:
+        found = None
+    if not isinstance(found, str) or "\0" in found:
+        raise InvalidInput(f"StateMap: {repr_of(path)} is no path, expected text or a pathlib.Path")
+    return Path(found)
 
 
 def read_file(path: Path) -> bytes:

@@ -7,8 +7,7 @@ Nothing is decided here about a row: keys, times and versions are the Rust engin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +15,11 @@ import pyarrow.compute as pc
 
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
-from ..errors import InvalidInput
+from ..errors import InvalidInput, repr_of
 from ..schema import is_unnamed, to_arrow
 from .iterating import rows_in_parts, sliced
 from .map_arrays import deadlines_in, listed, rows_in
-from .map_files import KEY, STATE, columns_of, no_segment, read_file, write_file
+from .map_files import KEY, STATE, columns_of, no_segment, path_of, read_file, write_file
 
 _HASHES = (0, 2**64 - 1)
 _BEYOND = 2**63
@@ -52,9 +51,13 @@ class StateMap:
 
     def __init__(self, key: Any, state: Any, delta_chain_threshold: int = 20) -> None:
         if isinstance(delta_chain_threshold, bool) or not isinstance(delta_chain_threshold, int):
-            raise InvalidInput(f"StateMap: delta_chain_threshold is {delta_chain_threshold!r}, expected a whole number")
+            raise InvalidInput(
+                f"StateMap: delta_chain_threshold is {repr_of(delta_chain_threshold)}, expected a whole number"
+            )
         if delta_chain_threshold < 1:
-            raise InvalidInput(f"StateMap: delta_chain_threshold is {delta_chain_threshold}, expected at least 1")
+            raise InvalidInput(
+                f"StateMap: delta_chain_threshold is {repr_of(delta_chain_threshold)}, expected at least 1"
+            )
         self._threshold = delta_chain_threshold
         self._key, self._state = to_arrow(key, unnamed=KEY), to_arrow(state, unnamed=STATE)
         self._schema = MapSchema("state map", self._key, pa.schema([]), self._state)
@@ -226,11 +229,12 @@ class StateMap:
         Changes that went into a base by `compact()` are among them.
         """
         delta = self._map.delta()
-        write_file(Path(path), (EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta).write())
+        changed = EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta
+        write_file(path_of(path), changed.write())
 
     def write_base(self, path: str | os.PathLike[str]) -> None:
         """Writes all of this version as a Parquet segment that needs no other."""
-        write_file(Path(path), self._map.base().write())
+        write_file(path_of(path), self._map.base().write())
 
     @classmethod
     def read(
@@ -251,11 +255,11 @@ class StateMap:
         `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas,
         and where there is no memory for what they hold.
         """
-        if isinstance(paths, str | os.PathLike):
+        if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
             paths = [paths]
         if not paths:
             raise InvalidInput("StateMap.read: found no paths, expected a base and its deltas")
-        read = [(Path(path), read_file(Path(path))) for path in paths]
+        read = [(path, read_file(path)) for path in map(path_of, paths)]
         first, data = read[0]
         in_file = columns_of(first, data)
         found = [schema.field(0).type if unnamed else schema for schema, unnamed in in_file]
@@ -303,5 +307,5 @@ def _ms(value: Any, what: str) -> int:
     if type(value) is int and -_BEYOND <= value < _BEYOND:
         return value
     if isinstance(value, bool) or not isinstance(value, int) or not -_BEYOND <= value < _BEYOND:
-        raise InvalidInput(f"StateMap: {what} is {value!r}, expected whole ms since the epoch")
+        raise InvalidInput(f"StateMap: {what} is {repr_of(value)}, expected whole ms since the epoch")
     return value

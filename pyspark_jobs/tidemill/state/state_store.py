@@ -16,7 +16,7 @@ import pyarrow as pa
 from .. import names
 from .._native import Codec, SingleKeys, StateMap
 from ..clock import now_ms
-from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
+from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable, repr_of
 from ..protocol import hint
 from ..protocol.codec import decode, encode
 from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
@@ -58,7 +58,7 @@ class StateStore:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition < 10**5:
-            raise InvalidInput(f"StateStore: the partition is {partition!r}, expected a number from 0 to 99999")
+            raise InvalidInput(f"StateStore: the partition is {repr_of(partition)}, expected a number from 0 to 99999")
         names.check_name(operator, "operator")
         columns = MapColumns("state", to_arrow(key, unnamed="key"), pa.schema([]), to_arrow(state, unnamed="state"))
         self._columns = columns
@@ -100,7 +100,7 @@ class StateStore:
         CRASH: the floor is entered first; what was not deleted then is deleted by the next call.
         """
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise InvalidInput(f"StateStore.maintain: keep is {keep!r}, expected at least 1")
+            raise InvalidInput(f"StateStore.maintain: keep is {repr_of(keep)}, expected at least 1")
         newest = self.latest
         known = store_head.floor(self._store)
         floor = max(known, newest - keep + 1)
@@ -116,7 +116,7 @@ class StateStore:
 
     def _open(self, version: int, read_only: bool) -> StateStoreVersion:
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= names.LAST_NUMBER:
-            raise InvalidInput(f"StateStore: version {version!r}, expected a number from 0")
+            raise InvalidInput(f"StateStore: version {repr_of(version)}, expected a number from 0")
         floor = store_head.floor(self._store)
         if version < floor:
             raise InvalidInput(f"StateStore: version {version} was let go; versions go from {floor} to {self.latest}")

@@ -27,6 +27,8 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     `options` are for S3, named as boto3 names them (`endpoint_url`, `region_name`, `addressing_style`, …); what is
     not given comes from AWS's usual chain. `InvalidInput` for a URI or an option that is not known.
     """
+    if not isinstance(uri, str | os.PathLike):
+        raise InvalidInput(f"open a store: found the root {uri!r}, expected a URI or a path")
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
         return _without(options, uri, _local(uri, _plain_path(uri)))

@@ -3,13 +3,15 @@
     .venv/bin/python benchmarks/tiers.py [--batches 10000]
 
 Keys are uniform, so of k keys, u updates change k · (1 − exp(−u/k)). Each size is printed twice: with the rule of
-`docs/decisions/0003-tiers.md`, for which the base is a run like the others, and with the base kept out of it.
+`docs/decisions/0003-tiers.md`, for which the base is a run like the others, and with the base kept out of it. Below
+them stands what merging in parts would cost, which that record decided against.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import statistics
 from dataclasses import dataclass, field
 
 from tidemill._native import merge_count
@@ -53,8 +55,67 @@ class Played:
         self.most_over_base = max(self.most_over_base, sum(self.rows(updates) for updates in self.updates))
 
 
+FAN_IN = 6
+CELLS = FAN_IN**3
+FIXED_MS, MS_A_ROW = 1.5, 80e-6
+"""What a batch of 10,000 rows takes in the core but for what it writes, and what a row costs that is merged and written
+(`state_core.py --only tiers`)."""
+
+
+@dataclass
+class InParts:
+    """Merging in parts: six runs of a level become one of the next, in one part of the hash space a batch.
+
+    Each level has a clock of its own: a part is merged once in as many batches as a run of the next level holds. Keys
+    do not repeat, and what is merged in a batch is one object with that batch's changes. The base is left alone.
+    """
+
+    batch: int
+    cells: list[list[list[int]]] = field(default_factory=lambda: [[] for _ in range(CELLS)])
+    """Of each part of the hash space, of each level, the batches whose objects show it, oldest first."""
+
+    def play(self, number: int) -> float:
+        """One batch more; the rows that it writes."""
+        written = float(self.batch)
+        for cell in self.cells:
+            if not cell:
+                cell.append([])
+            cell[0].append(number)
+        for level in range(len(max(self.cells, key=len))):
+            period = FAN_IN ** (level + 1)
+            turn = number % period
+            for cell in self.cells[turn * CELLS // period : (turn + 1) * CELLS // period]:
+                if len(cell) > level and len(cell[level]) >= FAN_IN:
+                    del cell[level][:FAN_IN]
+                    if len(cell) == level + 1:
+                        cell.append([])
+                    cell[level + 1].append(number)
+                    written += self.batch * period / CELLS
+        return written
+
+    def seen(self) -> tuple[int, float, int, int]:
+        """The deepest look-up, the mean one, objects that are live, and ranges of them that a commit lists."""
+        shown = [[number for level in cell for number in level] for cell in self.cells]
+        begins = sum(len(set(now) - set(before)) for before, now in zip([[], *shown], shown, strict=False))
+        depths = [1 + len(cell) for cell in shown]
+        return max(depths), sum(depths) / CELLS, len({one for cell in shown for one in cell}), begins
+
+
+def show_in_parts(batch: int, batches: int) -> None:
+    """What merging in parts would cost, over so many batches."""
+    played = InParts(batch)
+    written, seen = [], []
+    for number in range(batches):
+        written.append(played.play(number))
+        seen.append(played.seen())
+    times = [FIXED_MS + rows * MS_A_ROW for rows in written]
+    deepest, mean, objects, ranges = (max(one) for one in zip(*seen, strict=True))
+    cells = (batches, f"{sum(written) / batch / batches:.1f}", f"{max(times) / statistics.median(times):.2f}")
+    print(" ".join(f"{cell:>14}" for cell in (*cells, deepest, f"{mean:.1f}", objects, ranges)), flush=True)
+
+
 def main() -> None:
-    """Prints the table."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=10_000)
     given = parser.parse_args()
@@ -70,6 +131,11 @@ def main() -> None:
             cells = [f"{keys:,}", f"{batch:,}", base, f"{played.written / batch / given.batches:.1f}"]
             cells += [f"{rows / 1e6:.2f}" for rows in (played.most_written, played.most_over_base)]
             print(" ".join(f"{cell:>14}" for cell in [*cells, str(played.most_runs)]))
+    print("\nin parts, 10,000 rows a batch, the base not among what is merged; greatest values but for rows written")
+    columns = ("batches", "written a row", "slowest/median", "deepest", "mean depth", "live objects", "ranges")
+    print(" ".join(f"{column:>14}" for column in columns))
+    for batches in (200, 2000):
+        show_in_parts(10_000, batches)
 
 
 if __name__ == "__main__":

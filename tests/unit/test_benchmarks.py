@@ -22,7 +22,8 @@ def test_every_row_of_the_table_is_measured(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(program), *sizes, "--json", str(found)], check=True, cwd=tmp_path)
     figures = json.loads(found.read_text())["figures"]
     assert {figure["what"] for figure in figures} >= {
-        "random updates, u64 keys", "random updates, 16-byte keys", "small batch", "get, 20 versions deep", "fork",
+        "random updates, u64 keys", "random updates, 16-byte keys", "small batch", "small batches, one after the other",
+        "get, 20 versions deep", "fork",
         "due rows", "many small batches", "agg of ten rows a key", "delta of random u64 keys, int counter",
         "memory a key", "opened again, first get", "Python calls a record",
     }  # fmt: skip

@@ -169,11 +169,29 @@ def test_two_writers_at_once(cache: DiskCache) -> None:
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
 
 
+def test_what_threads_write_at_once_is_counted_whole(cache: DiskCache) -> None:
+    run = run_of(50_000)
+    cache.limit_bytes = 1 << 36
+    cache.put("f" * 32, run)  # the folder is looked at, and not again before a 32nd of the limit was written
+
+    def work(number: int) -> None:
+        for one in range(5):
+            cache.put(f"{number:016x}{one:016x}", run)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    size = sum(entry.stat().st_size for entry in cache.folder.iterdir() if entry.suffix == ".run")
+    assert (cache._seen_bytes or 0) + cache._written_bytes == size
+
+
 CHILD = """
 import resource, sys
 from tests.unit import test_disk_cache as t
 from tidemill.state import disk_cache
-from tidemill.state.disk_cache import LOOKED_AT, DiskCache
+from tidemill.state.disk_cache import DiskCache
 disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0
 cache, run = DiskCache(sys.argv[1], 1 << 30), t.run_of(200_000)
 if sys.argv[2] == "full":

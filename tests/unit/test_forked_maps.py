@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 
@@ -66,6 +67,9 @@ def in_child(work: Callable[[], None]) -> int:
         try:
             work()
             status = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(status)
     until = time.monotonic() + PATIENCE_S

@@ -201,6 +201,8 @@ def in_numpy() -> Any:
         lambda: pandas.Series([into_itself()]),
         lambda: 5,
         lambda: [True],
+        lambda: numpy.array([True]),
+        lambda: pa.array([True]),
         lambda: [10**5000],
         lambda: [2**63],
     ],
@@ -212,7 +214,7 @@ def test_deadlines_that_are_none(deadlines: Callable[[], Any]) -> None:
     assert len(numbers) == 0
 
 
-@pytest.mark.parametrize("given", [into_itself, deep, lambda: {"of itself": into_itself()}])
+@pytest.mark.parametrize("given", [into_itself, deep, lambda: {"of itself": into_itself()}, in_numpy])
 def test_objects_of_pandas_that_have_no_end(given: Callable[[], Any]) -> None:
     states = tm.StateMap("k array<string>", "v bigint")
     for frame in (pandas.DataFrame({"k": [given()]}), pandas.Series([given()], name="k")):

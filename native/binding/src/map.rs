@@ -16,13 +16,15 @@ use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
 use crate::run::{PyRun, place_out};
 
-/// How long to wait before looking again whether another thread is done with a change.
-const A_MOMENT: Duration = Duration::from_micros(50);
+/// How long to wait before looking the first time, and at most, whether another thread is done with a change.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 ///
 /// INVARIANT: `held` is locked by who has the GIL alone, for no longer: long work is done on a fork, which then takes the
 /// map's place. So nobody waits for it long, and a process that was forked never finds it locked.
+/// INVARIANT: no code of Python runs while a `Turn` is held: it could ask for another one. What was handed in is let go
+/// after it.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
 pub(crate) struct PyStateMap {
     held: Mutex<Held>,
@@ -97,6 +99,7 @@ impl<'a> Turn<'a> {
     /// Waits until no other thread of this process has it; `KeyboardInterrupt` and what else a signal raises ends that.
     fn take(py: Python<'_>, map: &'a PyStateMap) -> PyResult<Self> {
         let process = std::process::id();
+        let (mut pause, longest) = PAUSES;
         loop {
             let mut held = map.lock();
             if held.changed_by != Some(process) {
@@ -104,7 +107,8 @@ impl<'a> Turn<'a> {
                 return Ok(Self(map));
             }
             drop(held);
-            py.detach(|| std::thread::sleep(A_MOMENT));
+            py.detach(|| std::thread::sleep(pause));
+            pause = longest.min(pause * 2);
             py.check_signals()?;
         }
     }
@@ -206,8 +210,8 @@ impl PyStateMap {
             check_names(&schema, values.schema_ref(), &[&schema.value])?;
             let mut changes = changes_of_keys(&schema, &keys, updated_ms)?;
             changes.values = values.columns().to_vec();
-            if let Some(deadlines) = deadlines {
-                changes.deadline = deadlines_in(&deadlines)?;
+            if let Some(deadlines) = &deadlines {
+                changes.deadline = deadlines_in(deadlines)?;
             }
             map.change(&changes)
         })

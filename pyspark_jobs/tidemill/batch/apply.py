@@ -60,10 +60,16 @@ class _Times:
 
 
 def both(aside: Callable[[], T], here: Callable[[], None]) -> T:
-    """What `aside` returns, which a thread runs while this one runs `here`. The thread does not outlive the call."""
+    """What `aside` returns, which a thread runs while this one runs `here`. Where both fail, the error is that of
+    `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
     with ThreadPoolExecutor(1, "tidemill-aside") as thread:
         outcome = thread.submit(aside)
-        here()
+        try:
+            here()
+        except Exception as error:
+            if (failed := outcome.exception()) is not None:
+                raise failed from error
+            raise
         return outcome.result()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import _native, names
+from ..errors import InternalError
 from ..operators.contract import Handle
 from ..pipeline.job import Output, Placed
 from ..protocol.records import OutputFile, digest
@@ -112,6 +113,8 @@ class Outbox:
 
     def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:
         """Stores what was encoded."""
+        if self._rows:  # INVARIANT: no row for a sink is left behind
+            raise InternalError(f"store output files: rows of {sorted(self._rows)} were not encoded")
         written: dict[str, list[OutputFile]] = defaultdict(list)
         for name, number, files in self._encoded:
             for part, encoded in enumerate(files):

@@ -7,7 +7,7 @@ have added to the pipeline's graph.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -258,6 +258,8 @@ def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> lis
         raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}", hint=f"{method}([{columns!r}])")
     if columns is None:
         return list(schema.names)
+    if not isinstance(columns, Iterable) or not all(isinstance(column, str | Windows) for column in columns):
+        raise InvalidInput(f"{method}: expected a list of columns, found {columns!r}")
     chosen = list(dict.fromkeys(columns))
     if not chosen:
         raise InvalidInput(

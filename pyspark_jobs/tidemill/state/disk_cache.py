@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,7 @@ class DiskCache:
         self._told = False
         self._seen_bytes: int | None = None
         self._written_bytes = 0
+        self._counting = threading.Lock()
 
     def get(self, checksum: str, schema: MapSchema) -> Run | None:
         """The run that is kept under a checksum; None where there is none, or none that is whole."""
@@ -80,7 +82,9 @@ class DiskCache:
             return run
         try:
             if not self._places(checksum)[0].exists() and self._has_room(run.nbytes):
-                self._written_bytes += self._write(checksum, run)
+                size = self._write(checksum, run)
+                with self._counting:
+                    self._written_bytes += size
                 if self._may_be_full():
                     self._evict(checksum)
         except OSError as error:
@@ -127,7 +131,8 @@ class DiskCache:
                 if total > self.limit_bytes - self.limit_bytes // LOOKED_AT and checksum != kept:
                     self._drop(checksum)
                     total -= sizes[checksum]
-        self._seen_bytes, self._written_bytes = total, 0
+        with self._counting:
+            self._seen_bytes, self._written_bytes = total, 0
 
     def _used(self, checksum: str) -> float:
         """When a run was last used; 0 where nobody knows."""

@@ -49,7 +49,7 @@ def deadlines_in(deadlines: Any) -> pa.Array:
     try:
         deadlines = _deadlines(deadlines)
         kind = deadlines.type
-        inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
         if inexact or (pa.types.is_temporal(kind) and kind not in _TIMES_IN_MS):
             raise InvalidInput(f"StateMap.put_many: deadlines_ms are {kind}, expected whole ms since the epoch")
         return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
@@ -98,7 +98,7 @@ def _check_objects(columns: Any, what: str) -> None:
 
 
 def _is_deeper(cell: Any, levels: int) -> bool:
-    if not isinstance(cell, list | tuple | dict):
+    if not (isinstance(cell, list | tuple | dict) or str(getattr(cell, "dtype", None)) == "object"):
         return False
     within = cell.values() if isinstance(cell, dict) else cell
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in within)

@@ -33,10 +33,10 @@ class StateMap:
     Spark's: −0.0 is 0.0, one NaN, null is a key. What it hands out are values: to change one changes nothing here.
 
     A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
-    `should_compact` says so. A single-key call costs one to five microseconds for plain types; for many keys at
-    once use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map: a change waits for
-    another one that was begun, reads wait for nobody. A process that is forked while another thread is in a call on the
-    map goes on with the map as it was before that call.
+    `should_compact` says so. A single-key call costs one to five microseconds for plain types; for many keys at once
+    use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map: changes wait for one
+    another, `get` and `in` for nobody; other reads first seal what single-key puts left, which is a change. A process
+    that is forked while another thread is in a call on the map goes on with the map as it was before that call.
 
     >>> import tidemill as tm
     >>> clicks = tm.StateMap("string", "bigint")

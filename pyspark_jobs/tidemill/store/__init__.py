@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, repr_of
 from .contract import Entry, ObjectMissing, Store
 from .local import LocalStore
 from .memory import open_memory
@@ -28,7 +28,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     not given comes from AWS's usual chain. `InvalidInput` for a URI or an option that is not known.
     """
     if not isinstance(uri, str | os.PathLike):
-        raise InvalidInput(f"open a store: found the root {uri!r}, expected a URI or a path")
+        raise InvalidInput(f"open a store: found the root {repr_of(uri)}, expected a URI or a path")
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
         return _without(options, uri, _local(uri, _plain_path(uri)))

@@ -144,7 +144,7 @@ def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
     """A batch of random updates, its delta made."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("updates", keys, lab.batch, kind))
-        asked = [(ours, "ours"), (ours, "hashbrown"), (ours, "plain")]
+        asked = [(ours, "ours"), (ours, "hashbrown"), (ours, "plain"), (ours, "plain_rows")]
         if lab.classes is not None:
             asked.append((stack.enter_context(lab.jvm(keys, lab.batch, kind)), "update"))
         answers = answers_in_turn(lab.runs, *asked)
@@ -154,8 +154,10 @@ def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
         lab.at_least(what, "hashbrown with delta", middle(found[1]) / own, "times", 2.5)
         show_steps(ours, lab.runs)
         show_plain(lab.batch, answers[2], own)
+        print("    the same where the state lies row by row:")
+        show_plain(lab.batch, answers[3], own)
         if lab.classes is not None:
-            lab.at_least(what, "JVM StateMap", middle(found[3]) / own, "times", 40)
+            lab.at_least(what, "JVM StateMap", middle(found[4]) / own, "times", 40)
         if kind == "number":
             forks = [ours.ask("fork", number)["ns"] / 1000 for number in range(lab.runs)]
             clone = middle([ours.ask("clone", number)["ns"] for number in range(lab.runs)]) / 1000

@@ -19,6 +19,17 @@ pub(crate) struct Plain<K> {
     keys: Vec<K>,
     counts: ScalarBuffer<i64>,
     sums: ScalarBuffer<f64>,
+    /// The same row by row, once it was asked for: another layout, in which a key is one place.
+    rows: Vec<Row<K>>,
+}
+
+#[derive(Clone, Copy)]
+struct Row<K> {
+    _hash: u64,
+    key: K,
+    count: i64,
+    sum: f64,
+    _updated_at: i64,
 }
 
 /// What a batch changes, told beforehand: the places of its keys in the state, ascending, and where the rows of each end.
@@ -53,7 +64,44 @@ impl<K: Key> Plain<K> {
             keys: K::cells(batch.column(0)),
             counts: batch.column(1).as_primitive::<Int64Type>().values().clone(),
             sums: batch.column(2).as_primitive::<Float64Type>().values().clone(),
+            rows: Vec::new(),
         }
+    }
+
+    /// The same as `run` where the state and its delta lie row by row.
+    pub(crate) fn run_by_rows(&mut self, batch: &Batch) -> Answer {
+        if self.rows.is_empty() {
+            let cells = self.hashes.iter().zip(&self.keys).zip(self.counts.iter().zip(self.sums.iter()));
+            let row = |((&_hash, &key), (&count, &sum)): ((&u64, &K), (&i64, &f64))| Row {
+                _hash,
+                key,
+                count,
+                sum,
+                _updated_at: 0,
+            };
+            self.rows = cells.map(row).collect();
+        }
+        let told = self.told(batch);
+        let (sorting, order) = timed(|| keys_of(&batch.keys).order());
+        let (memory, delta) = timed(|| self.update_rows(batch, &order, &told));
+        let digest = delta
+            .iter()
+            .fold(0_u64, |digest, row| digest.wrapping_add(digest_of(row.key.digest(), row.count, row.sum)));
+        Answer::default().with("ns", sorting + memory).with("sorting", sorting).with("digest", digest)
+    }
+
+    fn update_rows(&self, batch: &Batch, order: &[u32], told: &Told) -> Vec<Row<K>> {
+        let amounts = batch.amounts.as_primitive::<Float64Type>().values();
+        let amounts: Vec<f64> = order.iter().map(|&row| amounts[row as usize]).collect();
+        let mut delta: Vec<Row<K>> = told.places.iter().map(|&place| self.rows[place as usize]).collect();
+        let mut start = 0;
+        for (row, &end) in delta.iter_mut().zip(&told.ends) {
+            row.count += i64::from(end - start);
+            amounts[start as usize..end as usize].iter().for_each(|amount| row.sum += amount);
+            row._updated_at = 1;
+            start = end;
+        }
+        delta
     }
 
     /// The nanoseconds of a batch of keys that are all there, those of them that its sorting took, and the digest of its

@@ -109,6 +109,10 @@ impl<K: Key> Scenario for Updates<K> {
                 let plain = self.plain.get_or_insert_with(|| Plain::new(&self.map));
                 plain.run(&world::batch::<K>(number, rows, keys))
             }
+            "plain_rows" => {
+                let plain = self.plain.get_or_insert_with(|| Plain::new(&self.map));
+                plain.run_by_rows(&world::batch::<K>(number, rows, keys))
+            }
             "fork" => {
                 const FORKS: u128 = 1000;
                 let (ns, _) =

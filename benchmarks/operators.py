@@ -265,18 +265,24 @@ def with_peers(comparison: Comparison, given: argparse.Namespace) -> Comparison:
     return replace(comparison, peers=[one for one in comparison.peers if wanted is None or one[0] in wanted])
 
 
+def of_totals(base: Path) -> tuple[Path, tm.Repository]:
+    """The folder of events, and a repository that counts and sums them by key."""
+    folder = base / "events"
+    folder.mkdir()
+    p = tm.Pipeline("bench")
+    events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
+    events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
+    repository = tm.open(p, root=f"{base}/root")
+    repository.init()
+    return folder, repository
+
+
 def growth(spark: Any, runs: int) -> None:
     """A batch of 10,000 rows over a state of 100 k keys, and over one of 10 M: cost follows the batch."""
     medians = []
     for keys in (KEYS, 100 * KEYS):
         with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
-            folder = Path(base) / "events"
-            folder.mkdir()
-            p = tm.Pipeline("bench")
-            events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
-            events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
-            repository = tm.open(p, root=f"{base}/root")
-            repository.init()
+            folder, repository = of_totals(Path(base))
             seconds = []
             for number in range(10):  # the state
                 write_batch(folder, number, keys // 4, keys)
@@ -295,13 +301,7 @@ def growth(spark: Any, runs: int) -> None:
 def many_small(engine: str, spark: Any, keys: int, batches: int) -> None:
     """Batches of 10,000 rows into a large state: those that merge runs beside those that do not."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
-        folder = Path(base) / "events"
-        folder.mkdir()
-        p = tm.Pipeline("bench")
-        events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
-        events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
-        repository = tm.open(p, root=f"{base}/root")
-        repository.init()
+        folder, repository = of_totals(Path(base))
         write_each_key(folder, 0, keys)
         repository.run(spark=spark, engine=engine)
         seconds = []

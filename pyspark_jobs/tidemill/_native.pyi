@@ -24,6 +24,10 @@ def key_hashes(columns: pa.RecordBatch) -> pa.UInt64Array:
 def text_hash(text: str) -> int:
     """The key hash of one string."""
 
+def names_apart(key: Sequence[str], sub_key: Sequence[str], value: Sequence[str]) -> list[list[str]]:
+    """The names of an operator's columns in its map (key, sub-key, value), each once: one that the map itself
+    (`updated_at`, `deadline`, `deleted`) or a column before it has is `key.…`, `sub_key.…` or `value.…` there."""
+
 def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -> list[pa.RecordBatch]:
     """`rows` split by key hash, one batch a range, in the order they had.
 

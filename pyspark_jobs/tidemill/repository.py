@@ -108,7 +108,7 @@ class Repository:
         `as_of`: the newest version at that batch time. `keys`: only these (scalars, or tuples for several columns).
         `where`: a DuckDB condition over the columns; times are in UTC, as the table shows them, whatever the pipeline's
         time zone. `variable`: of an operator with several, which one (default: the first; a processor's timers are
-        `timers`).
+        `timers`). A column whose name another has is called `key.…`, `value.…` or `sub_key.…`.
         """
         return read.state(self.context, operator, version, as_of, keys, where, columns, variable)
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from .driver.drain import Limits
 from .names import variable_name
+from .operators.contract import BoundOperator
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
@@ -28,7 +29,6 @@ from .state.columns import MapColumns
 from .verbs.open import open_context
 
 OUTPUT_COLUMNS = ("_batch_id",)
-EXISTS = "_exists"
 
 
 @dataclass(frozen=True)
@@ -138,18 +138,18 @@ class Tester:
 
     def _state(self, operator: str) -> dict[Any, Any]:
         placed = self.repository.context.job.operators[operator].operator
-        scalar = bool(getattr(placed, "state_unnamed", False))
         if len(placed.maps) == 1:
-            return self._rows_by_key(operator, placed.maps[0], scalar)
-        return {variable_name(one.name): self._rows_by_key(operator, one, scalar) for one in placed.maps}
+            return self._rows_by_key(placed, placed.maps[0])
+        return {variable_name(one.name): self._rows_by_key(placed, one) for one in placed.maps}
 
-    def _rows_by_key(self, operator: str, columns: MapColumns, scalar: bool) -> dict[Any, Any]:
+    def _rows_by_key(self, placed: BoundOperator, columns: MapColumns) -> dict[Any, Any]:
         """{key: value}, or {key: {sub-key: value}}, of one map."""
-        value = [column for column in columns.value.names if column != EXISTS]
-        make = row_type(value)
+        marker, scalar = getattr(placed, "marker", None), getattr(placed, "state_unnamed", False)
+        value = [column for column in columns.value.names if column != marker]
+        make = row_type(getattr(placed, "state", columns.value).names)
         found: dict[Any, Any] = {}
-        for row in self.repository.state(operator, variable=columns.name).to_pylist():
-            if row.get(EXISTS) is False:  # a timeout without a state
+        for row in self.repository.state(placed.name, variable=columns.name).to_pylist():
+            if row.get(marker) is False:  # a timeout without a state
                 continue
             shown = row[value[0]] if scalar else make(*(row[column] for column in value))
             if columns.sub_key.names:

@@ -98,8 +98,8 @@ def test_windows_are_keys_of_aggregates_alone() -> None:
     refused(lambda: hourly.groupBy("window", tm.window("window", "1 day")), "2 windows")
     refused(lambda: hourly.map_batches(lambda rows: rows, "k string"), "map_batches", "the number of tasks")
     refused(
-        lambda: hourly.groupBy("window").agg(window_end=tm.count(), outputMode="append", name="x"),
-        "two columns named `window_end`",
+        lambda: hourly.groupBy("window").agg(window=tm.count(), outputMode="append", name="x"),
+        "two columns named `window`",
     )
 
 

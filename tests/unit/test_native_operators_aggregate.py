@@ -220,10 +220,6 @@ def test_a_type_that_a_function_does_not_take_is_named(function: str, given: pa.
         ([("n", "sum", "y")], "names the column `y`"),
         ([("key", "count", None)], "two columns named `key`"),
         ([("n", "count", None), ("n", "sum", "x")], "two columns named `n`"),
-        (
-            [("deadline", "count", None), ("deadline.value", "sum", "x")],
-            "operator `totals` has two columns named `deadline.value`",
-        ),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(functions: list[tuple[str, str, str | None]], text: str) -> None:

@@ -326,36 +326,3 @@ def test_a_function_of_another_number_of_arguments_is_refused_with_the_three_for
         f"StateSpec.function: `<lambda>{inspect.signature(function)}` takes neither 4 nor 3 nor 2 arguments: "
         "expected `f(batchTime, key, value, state)`, `f(key, value, state)` or `f(value, state)`"
     )
-
-
-@pytest.mark.parametrize("tasks", [1, 3])
-def test_aggregates_may_be_called_like_the_columns_of_each_state(tasks: int) -> None:
-    named: Any = {"updated_at": tm.max("n"), "deadline": tm.first("n"), "deleted": tm.mean("n")}
-    p = tm.Pipeline("named")
-    rows = p.read(tm.Rows("k string, ts timestamp, n int")).withWatermark("ts", "0 seconds")
-    rows.groupBy("k").agg(**named, name="by-key")
-    rows.groupBy("k", tm.window("ts", "10 seconds")).agg(**named, outputMode="append", name="by-window")
-    rows.groupBy("k", tm.session_window("ts", "5 seconds")).agg(**named, name="by-session")
-    tester = Tester(p, tasks=tasks)
-    tester.batch([("a", "2020-01-01T00:00:00", 3), ("b", "2020-01-01T00:00:01", 7)])
-    tester.restart()
-    outputs = tester.batch([("a", "2020-01-01T00:00:02", 5), ("b", "2020-01-01T01:00:00", None)]).outputs
-    assert sorted(outputs["by-key"]) == [("a", 5, 3, 4.0), ("b", 7, 7, 7.0)]
-    for name in ("by-window", "by-session"):
-        assert sorted((k, *cells) for k, _, *cells in outputs[name]) == [("a", 5, 3, 4.0), ("b", 7, 7, 7.0)]
-    state = tester.repository.state("by-key")
-    kept = ["updated_at.value", "deadline.value", "deadline.set", "deleted.sum", "deleted.count"]
-    assert state.schema.names == ["k", *kept, "updated_at", "deadline"]
-    assert sorted(state.column("updated_at.value").to_pylist()) == [5, 7]
-
-
-@pytest.mark.parametrize("name", ["updated_at", "deadline", "deleted"])
-def test_keys_and_states_of_functions_may_not(name: str) -> None:
-    rows = tm.Pipeline("named").read(tm.Rows(f"k string, {name} int"))
-    with pytest.raises(tm.InvalidInput, match=f"two columns named `{name}`; names must differ"):
-        rows.groupBy(name).agg(n=tm.count())
-    p = tm.Pipeline("named")
-    grouped = p.read(tm.Rows("k string")).groupBy("k")
-    grouped.flatMapGroupsWithState(lambda key, rows, state: [], "string", f"{name} int, n int")
-    with pytest.raises(tm.InvalidInput, match=f"two columns named `{name}`; names must differ"):
-        Tester(p).batch(["a"])

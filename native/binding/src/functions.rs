@@ -3,7 +3,7 @@
 use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use pyo3::prelude::*;
 use tidemill_core::key::{self, Keys};
-use tidemill_core::{map, range, time};
+use tidemill_core::{map, range, schema, time};
 
 use crate::arrow::{array_in, array_out, batch_in, batch_out};
 use crate::error::{Raise, invalid};
@@ -31,6 +31,15 @@ pub(crate) fn key_order<'py>(py: Python<'py>, columns: &Bound<'py, PyAny>) -> Py
 #[pyfunction]
 pub(crate) fn text_hash(text: &str) -> u64 {
     key::text_hash(text)
+}
+
+/// The names of an operator's columns in its map, each once.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
+pub(crate) fn names_apart(key: Vec<String>, sub_key: Vec<String>, value: Vec<String>) -> [Vec<String>; 3] {
+    let [key, sub_key, value] =
+        [&key, &sub_key, &value].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+    schema::names_apart(&key, &sub_key, &value)
 }
 
 /// `rows` split by key hash, one batch a range, in the order they had.

@@ -32,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::key_hashes, module)?)?;
     module.add_function(wrap_pyfunction!(functions::key_order, module)?)?;
     module.add_function(wrap_pyfunction!(functions::text_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::names_apart, module)?)?;
     module.add_function(wrap_pyfunction!(functions::partition, module)?)?;
     module.add_function(wrap_pyfunction!(functions::time_bounds_ms, module)?)?;
     module.add_function(wrap_pyfunction!(functions::merge_count, module)?)?;

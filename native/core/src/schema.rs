@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: in a run key and value columns are nullable: null keys are keys, and a tombstone has no value.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
@@ -33,7 +34,21 @@ pub struct MapSchema {
 impl MapSchema {
     /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
     pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
-        let name = name.into();
+        let schema = Self::of_types(name.into(), key, sub_key, value)?;
+        schema.check_names()?;
+        Ok(schema)
+    }
+
+    /// A schema of columns of any names; one whose name is taken is kept under another (`names_apart`).
+    /// `InvalidInput` for a type that cannot be a key or kept.
+    pub fn apart(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
+        let Self { name, key, sub_key, value } = Self::of_types(name.into(), key, sub_key, value)?;
+        let [keys, sub_keys, values] = names_apart(&named(&key), &named(&sub_key), &named(&value));
+        let (key, sub_key, value) = (renamed(&key, keys), renamed(&sub_key, sub_keys), renamed(&value, values));
+        Ok(Self { name, key, sub_key, value })
+    }
+
+    fn of_types(name: String, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
         for field in key.iter().chain(sub_key).chain(value) {
             check_has_fields(&name, field.name(), field.data_type())?;
         }
@@ -43,9 +58,7 @@ impl MapSchema {
         for field in value {
             check_value_type(&name, field.name(), field.data_type())?;
         }
-        let schema = Self { name, key: nullable(key), sub_key: nullable(sub_key), value: nullable(value) };
-        schema.check_names()?;
-        Ok(schema)
+        Ok(Self { name, key: nullable(key), sub_key: nullable(sub_key), value: nullable(value) })
     }
 
     /// key…, sub-key…, value…, `updated_at`, `deadline`, `deleted`: what a run holds.
@@ -60,6 +73,12 @@ impl MapSchema {
     #[must_use]
     pub fn live_columns(&self) -> SchemaRef {
         Arc::new(Schema::new(self.live_fields()))
+    }
+
+    /// key…, sub-key…, value…: rows that are sent to a map.
+    #[must_use]
+    pub fn own_columns(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.own_fields()))
     }
 
     /// How many leading columns of a run are key and sub-key.
@@ -80,8 +99,12 @@ impl MapSchema {
         format!("({}) ({}) -> ({})", names(&self.key), names(&self.sub_key), names(&self.value))
     }
 
+    fn own_fields(&self) -> Vec<Arc<Field>> {
+        self.key.iter().chain(&self.sub_key).chain(&self.value).cloned().collect()
+    }
+
     fn live_fields(&self) -> Vec<Arc<Field>> {
-        let mut fields: Vec<_> = self.key.iter().chain(&self.sub_key).chain(&self.value).cloned().collect();
+        let mut fields = self.own_fields();
         fields.push(Arc::new(Field::new(UPDATED_AT, time_type(), false)));
         fields.push(Arc::new(Field::new(DEADLINE, time_type(), true)));
         fields
@@ -100,6 +123,24 @@ impl MapSchema {
             ))),
         }
     }
+}
+
+/// The names of an operator's columns in its map, where each is there once: one that the map or a column before it has
+/// is kept as `key.…`, `sub_key.…` or `value.…`. Names that do not clash stay.
+#[must_use]
+pub fn names_apart(key: &[&str], sub_key: &[&str], value: &[&str]) -> [Vec<String>; 3] {
+    let mut used: HashSet<String> = TAKEN.map(str::to_owned).into();
+    let mut apart = |part: &str, names: &[&str]| {
+        let free = |name: &&str| {
+            let mut name = (*name).to_owned();
+            while !used.insert(name.clone()) {
+                name = format!("{part}.{name}");
+            }
+            name
+        };
+        names.iter().map(free).collect()
+    };
+    [apart("key", key), apart("sub_key", sub_key), apart("value", value)]
 }
 
 /// The type of `updated_at` and `deadline`: ms since the epoch, UTC.
@@ -184,6 +225,14 @@ fn unkept(map: &str, path: &str, data_type: &DataType) -> Result<()> {
 
 fn nullable(fields: &Fields) -> Fields {
     fields.iter().map(|f| Field::new(f.name(), f.data_type().clone(), true)).collect()
+}
+
+fn named(fields: &Fields) -> Vec<&str> {
+    fields.iter().map(|field| field.name().as_str()).collect()
+}
+
+fn renamed(fields: &Fields, names: Vec<String>) -> Fields {
+    fields.iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name)).collect()
 }
 
 fn names(fields: &Fields) -> String {

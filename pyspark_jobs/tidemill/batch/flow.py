@@ -60,6 +60,12 @@ def looked_at(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
     return rows.select([name for name in rows.schema.names if name in reads])
 
 
+def key_of(prepared: pa.RecordBatch, operator: BoundOperator) -> list[str]:
+    """The key columns of rows that the operator has prepared: the first ones."""
+    names: list[str] = prepared.schema.names
+    return names[: len(operator.maps[0].key)]
+
+
 def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows in the columns of a union, null where they lack one, and what is hidden."""
     hidden = [rows.schema.field(name) for name in HIDDEN if name in rows.schema.names]

@@ -65,7 +65,8 @@ class Outbox:
         prepared = handle.prepare(given, self.batch.data_pass(placed), combine=False)
         if prepared.late is not None:
             self._late(placed, given.filter(prepared.late))
-        for target, part in enumerate(_native.partition(prepared.rows, operator.maps[0].key.names, self._ends)):
+        key = flow.key_of(prepared.rows, operator)
+        for target, part in enumerate(_native.partition(prepared.rows, key, self._ends)):
             for piece in pieces(part, self.batch.settings.chunk_bytes):
                 self._parts[operator.name] += 1
                 head = Head(

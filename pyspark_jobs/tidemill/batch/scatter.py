@@ -142,7 +142,7 @@ class _Block:
     def _cut(self, placed: Placed, rows: pa.RecordBatch) -> None:
         operator = placed.operator
         self.turns[operator.name] += 1
-        parts = _native.partition(rows, operator.maps[0].key.names, self.sender.ends)
+        parts = _native.partition(rows, flow.key_of(rows, operator), self.sender.ends)
         for target, part in enumerate(parts):
             for number, piece in enumerate(pieces(part, self.sender.batch.settings.chunk_bytes)):
                 self._send(target, wire.ROWS, operator.name, piece, number, self.turns[operator.name])

@@ -61,11 +61,15 @@ class ApplyBatchOperator(Declared):
                     + f", expected the key column `{field.name}` {field.type}: rows are put in order by their key"
                 )
         state = to_arrow(self.state_schema, unnamed="state")
+        unnamed = is_unnamed(self.state_schema)
         for name in state.names:
             if name in key.names:
-                raise InvalidInput(f"operator `{self.name}`: the state has the key column `{name}`: leave it out")
+                raise InvalidInput(
+                    f"operator `{self.name}`: the state has the key column `{name}`: leave it out",
+                    hint="or name the state's column: stateSchema='total double'" if unnamed else None,
+                )
         on_error = check_on_error(self.name, self.on_error)
-        return BoundApplyBatch(self.name, given, self.step, state, is_unnamed(self.state_schema), output, on_error)
+        return BoundApplyBatch(self.name, given, self.step, state, unnamed, output, on_error)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class BoundApplyBatch(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state."""
-        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)
+        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=self.state),)
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -98,7 +102,7 @@ class BoundApplyBatch(Defaults):
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """As they are."""
-        return {STATE_MAP: rows}
+        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     def open(self) -> ApplyBatch:
         """The operator at work."""
@@ -121,6 +125,7 @@ class ApplyBatch(Handle):
         self._what = f"operator `{operator.name}`: the function given to apply_batch"
         self._key = list(operator.input.key)
         names = operator.input.schema.names
+        (self._kept,) = operator.maps
         self._sent = [*self._key, *(name for name in names if name not in self._key)]
         self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0, "failed": 0}
         self._failure = ""
@@ -158,9 +163,9 @@ class ApplyBatch(Handle):
         What a key comes to does not depend on which keys come with it, so those that do not fail are as in one call.
         What the engine refuses is no failure of a call, and ends the batch.
         """
-        found, values = self._map.get_many(keys.keys)
+        found, values = self._map.get_many(self._kept_keys(keys.keys))
         known = keys.keys.filter(found)
-        columns = [*known.columns, *(values.column(name).filter(found) for name in self.operator.state.names)]
+        columns = [*known.columns, *(values.column(name).filter(found) for name in self._kept.value.names)]
         state = pa.Table.from_arrays(columns, schema=self._state_schema)
         try:
             states, kept, made = self._one_call(rows, state, keys, pass_)
@@ -222,6 +227,10 @@ class ApplyBatch(Handle):
     def _state_schema(self) -> pa.Schema:
         return pa.schema([*key_schema(self.operator.input), *self.operator.state])
 
+    def _kept_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """The keys under the names that its map has for them."""
+        return keys.rename_columns(self._kept.key.names)
+
     def _call(self, rows: pa.Table, state: pa.Table, context: BatchContext) -> tuple[pa.Table, pa.Table | None]:
         try:
             made = self.operator.step(rows, state, context)
@@ -262,8 +271,9 @@ class ApplyBatch(Handle):
 
     def _replace(self, gone: pa.RecordBatch, after: pa.RecordBatch, pass_: _native.Pass) -> None:
         if gone.num_rows:
-            self._map.remove_many(gone)
+            self._map.remove_many(self._kept_keys(gone))
         if after.num_rows:
-            self._map.put_many(after.select(self._key), after.select(self.operator.state.names), pass_.batch_time_ms)
+            values = pa.RecordBatch.from_arrays(after.columns[len(self._key) :], self._kept.value.names)
+            self._map.put_many(self._kept_keys(after.select(self._key)), values, pass_.batch_time_ms)
         self._counts["rows_updated"] += after.num_rows
         self._counts["rows_removed"] += gone.num_rows

@@ -84,7 +84,7 @@ class BoundDeduplicate(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → nothing; when the key is forgotten is its deadline."""
-        return (MapColumns(SEEN, key_schema(self.input), pa.schema([]), pa.schema([])),)
+        return (MapColumns.apart(SEEN, key_schema(self.input)),)
 
     @property
     def clock(self) -> Clock | None:

@@ -121,13 +121,18 @@ class GroupMaps(Defaults):
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state; the timeout is its deadline, which may stand without a state."""
         value = self.state if self.timeout == "NoTimeout" else self.state.append(EXISTS)
-        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), value),)
+        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=value),)
+
+    @property
+    def marker(self) -> str | None:
+        """The column that tells a state from a timeout without one; None: there is none."""
+        return None if self.timeout == "NoTimeout" else self.maps[0].value.names[-1]
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """States without a timeout, as in Spark."""
-        if self.timeout == "NoTimeout":
-            return {STATE_MAP: rows}
-        return {STATE_MAP: rows.append_column(EXISTS, pa.array([True] * rows.num_rows, EXISTS.type))}
+        if self.timeout != "NoTimeout":
+            rows = rows.append_column(EXISTS, pa.array([True] * rows.num_rows, EXISTS.type))
+        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
 
 @dataclass(frozen=True)

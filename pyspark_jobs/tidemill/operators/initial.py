@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..schema import array_of, checked, matching
+from ..state.columns import MapColumns
 from .keys import cells, repeated, shown
 
 
@@ -48,8 +49,14 @@ class Initial:
 
     @property
     def columns(self) -> pa.Schema:
-        """Key columns, then state columns."""
-        return pa.schema([*self.key, *self.state])
+        """Key columns, then state columns; one that is called like a key column is `value.…`, as in the state."""
+        columns = list(self.key)
+        for field in self.state:
+            name = field.name
+            while name in (column.name for column in columns):
+                name = f"value.{name}"
+            columns.append(field.with_name(name))
+        return pa.schema(columns)
 
     def table(self, data: Any, operator: str, time_zone: str) -> pa.Table:
         """`data` (a table, or pairs) in the columns of this; `InvalidInput` names `operator` and what does not fit."""
@@ -57,13 +64,21 @@ class Initial:
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         rows = self._of_table(data, what) if isinstance(data, pa.Table) else self._of_pairs(data, what, time_zone)
-        for field in self.state if self.unnamed else ():
-            if rows.column(field.name).null_count:
-                raise InvalidInput(f"{what}: a key has the state null: leave the key out")
+        if self.unnamed and rows.column(len(self.key)).null_count:
+            raise InvalidInput(f"{what}: a key has the state null: leave the key out")
         return rows if self.repeats else self._once(rows, what)
 
     def _of_table(self, table: pa.Table, what: str) -> pa.Table:
-        return matching(checked(table, what), self.columns, what).combine_chunks()
+        return matching(checked(self._as_declared(table), what), self.columns, what).combine_chunks()
+
+    def _as_declared(self, table: pa.Table) -> pa.Table:
+        """The table; with the declared names where it has those that the state has for them."""
+        declared = self.columns.names
+        kept = MapColumns.apart("state", self.key, value=self.state).names
+        if declared == kept or set(declared) <= set(table.column_names):
+            return table
+        names = dict(zip(kept, declared, strict=True))
+        return table.rename_columns([names.get(name, name) for name in table.column_names])
 
     def _of_pairs(self, pairs: Any, what: str, time_zone: str) -> pa.Table:
         check_kind(pairs, what)

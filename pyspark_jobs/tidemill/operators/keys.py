@@ -6,7 +6,7 @@ For what works on whole tables in Python. INVARIANT: two keys are one here exact
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,40 +15,44 @@ from .. import _native
 from ..schema import one_batch, shown_cells
 
 _END = 2**64 - 1
+Keys = TypeVar("Keys", pa.Table, pa.RecordBatch)
 
 
 class KeySet:
     """Distinct keys, in the order of (hash, key bytes)."""
 
     def __init__(self, keys: pa.Table) -> None:
-        self._map = _native.StateMap.open(
-            _native.MapSchema("keys", keys.schema, pa.schema([]), pa.schema([])), [], 0, _END
-        )
-        batch = one_batch(keys, "keys")
+        schema = _numbered(keys).schema
+        self._map = _native.StateMap.open(_native.MapSchema("keys", schema, pa.schema([]), pa.schema([])), [], 0, _END)
+        batch = _numbered(one_batch(keys, "keys"))
         if batch.num_rows:
             self._map.put_many(batch, batch.select([]), 0)
-        self.keys: pa.RecordBatch = self._map.scan().select(keys.schema.names)
+        self.keys: pa.RecordBatch = self._map.scan().select(schema.names).rename_columns(keys.schema.names)
 
     def holds(self, keys: pa.RecordBatch) -> pa.BooleanArray:
         """For each of `keys` whether it is among them."""
-        return self._map.get_many(keys)[0]
+        return self._map.get_many(_numbered(keys))[0]
 
 
 class KeyValues:
     """A value for each of some distinct keys."""
 
     def __init__(self, keys: pa.RecordBatch, values: pa.Array) -> None:
-        name = "value"
-        while name in keys.schema.names:
-            name += "_"
-        schema = pa.schema([pa.field(name, values.type)])
-        self._map = _native.StateMap.open(_native.MapSchema("values", keys.schema, pa.schema([]), schema), [], 0, _END)
-        self._map.put_many(keys, pa.record_batch([values], schema=schema), 0)
+        schema, numbered = pa.schema([pa.field("value", values.type)]), _numbered(keys)
+        self._map = _native.StateMap.open(
+            _native.MapSchema("values", numbered.schema, pa.schema([]), schema), [], 0, _END
+        )
+        self._map.put_many(numbered, pa.record_batch([values], schema=schema), 0)
 
     def of(self, keys: pa.RecordBatch) -> pa.Array:
         """The value of each of `keys`; null where it has none."""
-        found, values = self._map.get_many(keys)
+        found, values = self._map.get_many(_numbered(keys))
         return pc.if_else(found, values.column(0), None)
+
+
+def _numbered(keys: Keys) -> Keys:
+    """The columns under names that clash with none of a map."""
+    return keys.rename_columns([str(place) for place in range(keys.num_columns)])
 
 
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:

@@ -188,7 +188,7 @@ class BoundMapWithState(Defaults):
     @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → state; the timeout is its deadline."""
-        return (MapColumns(STATE_MAP, key_schema(self.input), pa.schema([]), self.state),)
+        return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=self.state),)
 
     @property
     def initial(self) -> Initial:
@@ -197,7 +197,7 @@ class BoundMapWithState(Defaults):
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """As they are; the engine arms their timeouts in the first batch."""
-        return {STATE_MAP: rows}
+        return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     @property
     def ranges(self) -> int | None:

@@ -11,8 +11,8 @@ from datetime import timedelta
 from ..errors import InvalidInput
 from ..settings import duration_ms
 
-SESSION_COLUMNS = ("session_window", "session_start", "session_end")
-"""The column of the output, the sub-key of state, and the end that state keeps."""
+SESSION = "session_window"
+"""The column of the output that holds start and end."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..schema import to_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Defaults, Handle, Input
 from .functions import Aggregate, shapes, told
-from .session_window import SESSION_COLUMNS, SessionWindow
+from .session_window import SESSION, SessionWindow
 
 _IN_TIME = {"first": "earliest", "last": "max_by"}
 """What `first` and `last` are in a session, which has no other order than time: rows come late, sessions merge."""
@@ -89,12 +89,12 @@ class BoundSessions(Defaults):
     @property
     def event_time(self) -> str | None:
         """The session."""
-        return SESSION_COLUMNS[0]
+        return SESSION
 
     @property
     def windows(self) -> frozenset[str]:
         """The session."""
-        return frozenset((SESSION_COLUMNS[0],))
+        return frozenset((SESSION,))
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:

@@ -27,8 +27,9 @@ from .processor_task import ProcessorTask
 from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode, Variable
 from .user_processor import UserProcessor
 
-TIMERS = MapColumns("timers", pa.schema([]), pa.schema([("expiry_ms", pa.int64())]), pa.schema([]))
-"""The last map: the timers of each key. Its key columns are the operator's."""
+TIMERS = "timers"
+"""The last map: the timers of each key."""
+_EXPIRY = pa.schema([("expiry_ms", pa.int64())])
 
 INITIAL = "initial"
 """The map of the initial state, which the first batch empties."""
@@ -177,16 +178,18 @@ class BoundTransformWithState(Defaults):
     def maps(self) -> tuple[MapColumns, ...]:
         """One map a variable, then the timers': (key, nothing | position | user's key) → value."""
         key = key_schema(self.input)
-        variables = (self._map(one, key) for one in self.variables)
-        timers = MapColumns(TIMERS.name, key, TIMERS.sub_key, TIMERS.value)
-        initial = [] if self.initial_rows is None else [MapColumns(INITIAL, key, _ROW, self.stored_initial)]
-        return (*variables, timers, *initial)
+        kept = MapColumns.apart(TIMERS, key, _EXPIRY)
+        variables = (self._map(one, kept.key) for one in self.variables)
+        initial = [] if self.initial_rows is None else [MapColumns.apart(INITIAL, key, _ROW, self.stored_initial)]
+        return (*variables, kept, *initial)
 
     @property
     def stored_initial(self) -> pa.Schema:
         """The columns of the initial state beside the key, as its map has them."""
         given = self.initial_rows
-        return pa.schema([]) if given is None else _renamed(given.state, "value", [*self.input.key, *_ROW.names])
+        if given is None:
+            return pa.schema([])
+        return _renamed(given.state, "value", MapColumns.apart(INITIAL, key_schema(self.input), _ROW).names)
 
     @property
     def initial(self) -> Initial | None:
@@ -198,10 +201,9 @@ class BoundTransformWithState(Defaults):
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """The rows as they are, numbered."""
-        key, state = key_schema(self.input), self.stored_initial
         numbers = pa.array(range(rows.num_rows), pa.int64())
-        keys, columns = rows.columns[: len(key)], rows.columns[len(key) :]
-        return {INITIAL: pa.table([*keys, numbers, *columns], schema=pa.schema([*key, *_ROW, *state]))}
+        keys, columns = rows.columns[: len(self.input.key)], rows.columns[len(self.input.key) :]
+        return {INITIAL: pa.table([*keys, numbers, *columns], names=self.maps[-1].names)}
 
     def _map(self, one: Declaration, key: pa.Schema) -> MapColumns:
         position = pa.schema([("position", pa.int64())])

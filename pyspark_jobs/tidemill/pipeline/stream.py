@@ -16,8 +16,8 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..names import check_name
 from ..operators.contract import Operator, Windows, column
-from ..operators.session_window import SESSION_COLUMNS, SessionWindow
-from ..operators.window import END, START, WINDOW, GivenWindow, Window
+from ..operators.session_window import SESSION, SessionWindow
+from ..operators.window import WINDOW, GivenWindow, Window
 from ..settings import duration_ms, interval_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
@@ -164,7 +164,7 @@ class Stream:
             column(self.schema, name, "groupBy")
         if len(set(names)) < len(names):
             raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
-        window = self._windows(given[places[0]], places[0]) if places else None
+        window = self._windows(given[places[0]], places[0], names) if places else None
 
         def attach(operator: Operator) -> Stream:
             return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, tuple(names), window))
@@ -175,19 +175,21 @@ class Stream:
         """A column of windows, where `key` names one."""
         return GivenWindow(key) if isinstance(key, str) and key in self._node.windows else key
 
-    def _windows(self, window: Any, place: int) -> tuple[Windows, int]:
+    def _windows(self, window: Any, place: int, names: Sequence[str]) -> tuple[Windows, int]:
         method, made = {
-            Window: ("tm.window", (START, WINDOW)),
-            GivenWindow: ("groupBy", (START, END)),
-            SessionWindow: ("tm.session_window", SESSION_COLUMNS),
+            Window: ("tm.window", WINDOW),
+            GivenWindow: ("groupBy", None),
+            SessionWindow: ("tm.session_window", SESSION),
         }[type(window)]
         found = column(self.schema, window.column, method)
         if not (pa.types.is_timestamp(found.type) or window.column in self._node.windows):
             expected = "expected a timestamp, or windows as .agg(…) emits them"
             raise InvalidInput(f"{method}: column `{window.column}` is {found.type}, {expected}")
-        for name in made:
-            if name in self.schema.names and name != window.column:
-                raise InvalidInput(f"{method}: the stream has a column `{name}` already", hint="rename it with .sql")
+        if made in names:
+            raise InvalidInput(
+                f"groupBy: `{made}` is the column that {method} makes, and a key column beside it",
+                hint="rename the key column with .sql",
+            )
         return window, place
 
     def dropDuplicates(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._native import MapSchema
+from .._native import MapSchema, names_apart
 from ..schema import to_arrow, to_ddl
 
+NONE = pa.schema([])
 SYSTEM_COLUMNS = ("updated_at", "deadline", "deleted")
 """What the engine adds to a map's own columns."""
 
@@ -22,6 +23,18 @@ class MapColumns:
     key: pa.Schema
     sub_key: pa.Schema
     value: pa.Schema
+
+    @staticmethod
+    def apart(name: str, key: pa.Schema, sub_key: pa.Schema = NONE, value: pa.Schema = NONE) -> MapColumns:
+        """Those of an operator's map, which users name as they like: one whose name the map or a column before it has
+        is kept as `key.…`, `sub_key.…` or `value.…`."""
+        names = names_apart(key.names, sub_key.names, value.names)
+        return MapColumns(name, *map(_renamed, (key, sub_key, value), names))
+
+    @property
+    def names(self) -> list[str]:
+        """Of key, sub-key and value columns."""
+        return [*self.key.names, *self.sub_key.names, *self.value.names]
 
     def describe(self) -> dict[str, str]:
         """Names and types as DDL, as commits record them."""
@@ -38,3 +51,7 @@ class MapColumns:
     def engine(self) -> MapSchema:
         """The engine's form."""
         return MapSchema(self.name, self.key, self.sub_key, self.value)
+
+
+def _renamed(columns: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])

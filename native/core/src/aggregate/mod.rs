@@ -21,7 +21,7 @@ use arrow_schema::{DataType, Field};
 
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
-use crate::schema::{TAKEN, has_map, is_key_type};
+use crate::schema::{has_map, is_key_type};
 
 /// What is computed of the rows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,14 +173,10 @@ impl Aggregate {
         }
     }
 
-    /// The columns of a partial, all nullable, called like the output, of which state cannot have each name.
+    /// The columns of a partial, all nullable.
     pub fn partial_fields(&self) -> Result<Vec<Field>> {
         let result = self.result_type()?;
-        let field = |suffix: &str, data_type: DataType| {
-            let is_taken = suffix.is_empty() && TAKEN.contains(&self.output.as_str());
-            let suffix = if is_taken { ".value" } else { suffix };
-            Field::new(format!("{}{suffix}", self.output), data_type, true)
-        };
+        let field = |suffix: &str, data_type: DataType| Field::new(format!("{}{suffix}", self.output), data_type, true);
         Ok(match (self.function, &self.input) {
             (Function::Mean, Some(input)) => {
                 let sum = types::sum_of_mean(input).ok_or_else(|| self.unfit("a number", input))?;

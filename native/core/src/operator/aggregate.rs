@@ -68,20 +68,19 @@ impl AggregateOperator {
         let windows = spec.window.as_ref().map(|window| Windows::new(&spec.name, &spec.input, window)).transpose()?;
         let (mut key_fields, mut shown_fields): (Vec<_>, Vec<_>) =
             key.iter().map(|column| (column.field(), column.field())).unzip();
+        let mut names: Vec<Option<&str>> = key.iter().map(|column| Some(column.name.as_str())).collect();
         if let Some(windows) = &windows {
-            let place = windows.place();
-            key_fields.splice(place..place, windows.key_fields());
+            let (place, fields) = (windows.place(), windows.key_fields());
+            names.splice(place..place, fields.iter().map(|_| None));
+            key_fields.splice(place..place, fields);
             shown_fields.insert(windows.place(), windows.output_field());
         }
         let key_time = spec.key_time.as_ref();
-        let key_time = key_time.map(|time| KeyTime::new(&spec.name, &spec.input, &key_fields, time)).transpose()?;
-        let (key_fields, shown_fields) = (Fields::from(key_fields), Fields::from(shown_fields));
+        let key_time = key_time.map(|time| KeyTime::new(&spec.name, &spec.input, &names, time)).transpose()?;
         let aggregates = Aggregates::new(&spec.name, &spec.input, &spec.functions)?;
-        let value = aggregates.partial_fields();
-        let output = joined(&spec.name, &shown_fields, &aggregates.result_fields()?)?;
-        let prepared = joined(&spec.name, &key_fields, &value)?;
-        let map = map_of(&spec.name, MAP, &key_fields, &value)?;
-        let name = spec.name.clone();
+        let output = joined(&spec.name, &Fields::from(shown_fields), &aggregates.result_fields()?)?;
+        let map = map_of(&spec.name, MAP, &Fields::from(key_fields), &aggregates.partial_fields())?;
+        let (name, prepared) = (spec.name.clone(), map.own_columns());
         let (combiner, metrics) = (Combiner::default(), Metrics::default());
         Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, combiner, metrics })
     }

@@ -72,9 +72,9 @@ pub(super) fn map_of(operator: &str, map: &str, key: &Fields, value: &Fields) ->
     map_in(operator, map, key, &Fields::empty(), value)
 }
 
-/// A map of an operator; what the map refuses names the operator.
+/// A map of an operator, whose columns may have any names; what the map refuses names the operator.
 pub(super) fn map_in(operator: &str, map: &str, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<MapSchema> {
-    MapSchema::new(map, key, sub_key, value).map_err(|error| match error {
+    MapSchema::apart(map, key, sub_key, value).map_err(|error| match error {
         Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{operator}`: {text}")),
         other => other,
     })

@@ -4,7 +4,7 @@
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{Field, Schema};
+use arrow_schema::Schema;
 
 use super::columns::InputColumn;
 use super::event_time::{event_time_column, expiry_ms, late_rows, without};
@@ -30,10 +30,10 @@ pub(super) struct KeyTime {
 }
 
 impl KeyTime {
-    /// `InvalidInput` for a column that is no time, or none of the key columns.
-    pub(super) fn new(operator: &str, input: &Schema, key: &[Field], spec: &KeyTimeSpec) -> Result<Self> {
+    /// `InvalidInput` for a column that is no time, or none of the key columns, called `key` (those of windows: `None`).
+    pub(super) fn new(operator: &str, input: &Schema, key: &[Option<&str>], spec: &KeyTimeSpec) -> Result<Self> {
         let column = event_time_column(operator, input, &spec.column)?;
-        match key.iter().position(|field| *field.name() == spec.column) {
+        match key.iter().position(|name| *name == Some(spec.column.as_str())) {
             Some(place) => Ok(Self { column, place, ends: spec.ends }),
             None => Err(Error::InvalidInput(format!(
                 "operator `{operator}` has keys that end by column `{}`, which is no key column",

@@ -92,12 +92,11 @@ impl SessionOperator {
         let aggregates = Aggregates::new(&name, &spec.input, &spec.functions)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
         let value = with_first(at(END), &aggregates.partial_fields());
-        let prepared = joined(&name, &with_last(&key_fields, at(START)), &value)?;
         let mut shown: Vec<Field> = key.iter().map(InputColumn::field).collect();
         shown.insert(spec.place, Field::new(SHOWN, DataType::Struct(span_fields(&time_type)), true));
         let output = joined(&name, &Fields::from(shown), &aggregates.result_fields()?)?;
         let map = map_in(&name, MAP, &key_fields, &Fields::from(vec![at(START)]), &value)?;
-        let (gap_us, place, metrics) = (spec.gap_us, spec.place, Metrics::default());
+        let (gap_us, place, prepared, metrics) = (spec.gap_us, spec.place, map.own_columns(), Metrics::default());
         Ok(Self { name, key, time, time_type, gap_us, place, aggregates, maps: [map], prepared, output, metrics })
     }
 
@@ -314,8 +313,4 @@ fn span_fields(time_type: &DataType) -> Fields {
 
 fn with_first(first: Field, more: &Fields) -> Fields {
     std::iter::once(Arc::new(first)).chain(more.iter().cloned()).collect()
-}
-
-fn with_last(fields: &Fields, last: Field) -> Fields {
-    fields.iter().cloned().chain([Arc::new(last)]).collect()
 }

@@ -2,9 +2,9 @@
 
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::operator::LateRows;
-use crate::operator::columns::InputColumn;
+use crate::operator::columns::{InputColumn, map_in};
 use crate::operator::sent::{needed_event_time, shown_columns};
 use crate::schema::MapSchema;
 
@@ -81,15 +81,12 @@ impl ProcessorSpec {
     /// One map for each variable, then that of the timers, then, where there is one, that of the initial state.
     pub(super) fn maps(&self, key: &Fields) -> Result<Vec<MapSchema>> {
         let expiry = Fields::from(vec![Field::new(EXPIRY, DataType::Int64, true)]);
-        let variable = |one: &Variable| MapSchema::new(&one.map, key, &one.sub_key, &one.value);
-        let timers = MapSchema::new(TIMERS, key, &expiry, &Fields::empty());
+        let map = |map: &str, sub_key: &Fields, value: &Fields| map_in(&self.name, map, key, sub_key, value);
+        let variable = |one: &Variable| map(&one.map, &one.sub_key, &one.value);
+        let timers = map(TIMERS, &expiry, &Fields::empty());
         let row = Fields::from(vec![Field::new(ROW, DataType::Int64, true)]);
-        let initial = self.initial.as_ref().map(|state| MapSchema::new(INITIAL, key, &row, state));
-        let maps = self.variables.iter().map(variable).chain([timers]).chain(initial).collect::<Result<_>>();
-        maps.map_err(|error| match error {
-            Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{}`: {text}", self.name)),
-            other => other,
-        })
+        let initial = self.initial.as_ref().map(|state| map(INITIAL, &row, state));
+        self.variables.iter().map(variable).chain([timers]).chain(initial).collect()
     }
 
     /// The event time column, where timers go by it.

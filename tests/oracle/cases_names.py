@@ -1,0 +1,123 @@
+"""Columns that are called as those are that each state has beside them, as its key is, or as its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+import tidemill as tm
+from tests.oracle.case import ORIGIN, Case
+
+SCHEMA = "deleted string, deadline int, window_start string, session_start boolean, state int, updated_at timestamp"
+STATE = "deadline bigint, deleted string, updated_at timestamp, state int, _exists boolean"
+OUTPUT = "updated_at string, deadline int, deleted string"
+KEY = ("deleted", "state")
+
+
+def row(deleted: str | None, deadline: int, seconds: int, start: str = "s") -> tuple[Any, ...]:
+    """A row of the input."""
+    return (deleted, deadline, start, deadline % 3 == 0, len(deleted or ""), ORIGIN + timedelta(seconds=seconds))
+
+
+BATCHES = [
+    [row("a", 1, 1), row("a", 2, 2), row("bb", 3, 3, "t"), row(None, 4, 4)],
+    [row("a", 5, 5, "t"), row("bb", 6, 14), row("ccc", 6, 15)],
+    [row("a", 7, 30), row(None, 4, 31), row("ccc", 9, 33)],
+    [row("ccc", 6, 60), row("bb", 1, 61)],
+    [row("a", 3, 90)],
+]
+
+
+def in_pandas(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
+    """Emits the state that it finds; keeps of the last row what there is to keep."""
+    found = repr(state.get) if state.exists else "none"
+    yield pd.DataFrame({"deadline": [len(found)], "updated_at": [f"{found} {state.hasTimedOut}"], "deleted": [key[0]]})
+    if state.hasTimedOut:
+        state.remove()
+        return
+    last = list(pdfs)[-1].iloc[-1]
+    at = last["updated_at"].to_pydatetime()
+    state.update((int(last["deadline"]), last["deleted"], at, int(last["state"]), bool(last["session_start"])))
+    state.setTimeoutTimestamp(int((last["updated_at"] - pd.Timestamp(0)).total_seconds() * 1000) + 8000)
+
+
+def by_function(stream: Any) -> Any:
+    grouped = stream.withWatermark("updated_at", "1 second").groupBy(*KEY)
+    return grouped.applyInPandasWithState(in_pandas, OUTPUT, STATE, "update", "EventTimeTimeout")
+
+
+class Kept(StatefulProcessor):
+    """Emits what its variables have, and keeps what the rows say."""
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.deadline = handle.getValueState("deadline", "deadline int, deleted string, state string")
+        self.deleted = handle.getListState("deleted", "updated_at timestamp, deleted string, position int")
+        self.state = handle.getMapState("state", "deleted string, deadline int", "state int, deadline int")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        for one in rows:
+            yield self.seen(key, one.deadline)
+            self.deadline.update((one.deadline, one.deleted, f"{one.state}"))
+            self.deleted.appendValue((one.updated_at, one.deleted, one.state))
+            self.state.updateValue((one.window_start, one.deadline), (one.state, -one.deadline))
+            self.handle.registerTimer(int(one.updated_at.timestamp() * 1000) + 8000)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        yield self.seen(key, -expiredTimerInfo.getExpiryTimeInMs() % 100_000)
+
+    def seen(self, key: Any, number: int) -> Any:
+        listed = [(f"{at:%M:%S}", *rest) for at, *rest in self.deleted.get()]
+        told = f"{key!r} {self.deadline.get()!r} {listed} {sorted(map(repr, self.state.iterator()))}"
+        return Row(updated_at=told, deadline=number, deleted=key[0])
+
+
+def by_processor(stream: Any) -> Any:
+    grouped = stream.withWatermark("updated_at", "1 second").groupBy(*KEY)
+    return grouped.transformWithState(Kept(), OUTPUT, "Update", "EventTime")
+
+
+def duplicates(stream: Any) -> Any:
+    return stream.withWatermark("updated_at", "1 second").dropDuplicates(["deleted", "deadline"])
+
+
+def windows_on_spark(frame: Any) -> Any:
+    from pyspark.sql import functions
+
+    window = functions.window("updated_at", "10 seconds")
+    grouped = frame.withWatermark("updated_at", "1 second").groupBy("window_start", window, "deleted")
+    return grouped.agg(functions.sum("deadline").alias("deadline"), functions.avg("state").alias("updated_at"))
+
+
+def windows(stream: tm.Stream) -> tm.Stream:
+    window = tm.window("updated_at", "10 seconds")
+    grouped = stream.withWatermark("updated_at", "1 second").groupBy("window_start", window, "deleted")
+    return grouped.agg(deadline=tm.sum("deadline"), updated_at=tm.mean("state"))
+
+
+def sessions_on_spark(frame: Any) -> Any:
+    from pyspark.sql import functions
+
+    session = functions.session_window("updated_at", "8 seconds")
+    grouped = frame.withWatermark("updated_at", "1 second").groupBy("deleted", "session_start", session)
+    return grouped.agg(functions.sum("deadline").alias("session_end"), functions.count("*").alias("deadline"))
+
+
+def sessions(stream: tm.Stream) -> tm.Stream:
+    session = tm.session_window("updated_at", "8 seconds")
+    grouped = stream.withWatermark("updated_at", "1 second").groupBy("deleted", "session_start", session)
+    return grouped.agg(session_end=tm.sum("deadline"), deadline=tm.count(), outputMode="append")
+
+
+CASES = [
+    Case("names-pandas", SCHEMA, BATCHES, by_function, by_function, mode="update"),
+    Case("names-processor", SCHEMA, BATCHES, by_processor, by_processor, mode="update"),
+    Case("names-duplicates", SCHEMA, BATCHES, duplicates, duplicates),
+    Case("names-windows", SCHEMA, BATCHES, windows_on_spark, windows, mode="update"),
+    Case("names-sessions", SCHEMA, BATCHES, sessions_on_spark, sessions),
+]

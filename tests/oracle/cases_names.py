@@ -114,7 +114,56 @@ def sessions(stream: tm.Stream) -> tm.Stream:
     return grouped.agg(session_end=tm.sum("deadline"), deadline=tm.count(), outputMode="append")
 
 
+GIVEN = "a string, part struct<x: int, y: string>, n int"
+TAKEN = "k string, n int"
+
+
+class Giving(StatefulProcessor):
+    """Emits rows that have other names than the output: a name too few, and more at the top and within a struct."""
+
+    def init(self, handle: Any) -> None:
+        self.seen = handle.getValueState("seen", "part struct<x: int, y: string>")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        for row in rows:
+            part = Row(z=True, y=row.k, x=row.n)
+            yield [
+                Row(n=row.n, part=part, a=row.k),
+                Row(n=row.n, a=row.k),
+                Row(more=1, part=Row(x=row.n, y=row.k), n=row.n, a=row.k, last=None),
+                Row(a=row.k, part={"x": 1, "z": 2, "y": "s"}, n=None),
+                Row(a=f"{self.seen.get()}", part=None, n=row.n),
+            ][row.n]
+            self.seen.update((Row(p=row.n, q=row.k),))
+
+
+class GivingFrames(Giving):
+    """Frames with their columns in another order, with one column more, and without names."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        for frame in rows:
+            for n in frame["n"]:
+                yield [
+                    pd.DataFrame({"n": [n], "a": [key[0]]}),
+                    pd.DataFrame({"more": [1], "n": [n], "last": ["x"], "a": [key[0]]}),
+                    pd.DataFrame([[key[0], n]]),
+                ][n % 3]
+
+
+ROWS = [[("a", 0), ("b", 1), ("c", 2)], [("a", 3), ("b", 4), ("c", 4)]]
+
+
+def given(stream: Any) -> Any:
+    return stream.groupBy("k").transformWithState(Giving(), GIVEN, "Update", "None")
+
+
+def given_frames(stream: Any) -> Any:
+    return stream.groupBy("k").transformWithStateInPandas(GivingFrames(), "a string, n int", "Update", "None")
+
+
 CASES = [
+    Case("names-of-rows", TAKEN, ROWS, given, given, mode="update"),
+    Case("names-of-frames", TAKEN, ROWS, given_frames, given_frames, mode="update"),
     Case("names-pandas", SCHEMA, BATCHES, by_function, by_function, mode="update"),
     Case("names-processor", SCHEMA, BATCHES, by_processor, by_processor, mode="update"),
     Case("names-duplicates", SCHEMA, BATCHES, duplicates, duplicates),

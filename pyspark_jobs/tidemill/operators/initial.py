@@ -115,6 +115,9 @@ def _fields(state: Any, names: Sequence[str]) -> list[Any] | None:
     """A state of several columns as `update` takes it: a dict, dataclass, tuple, Row or list; None where it is not."""
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         state = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    named = getattr(state, "__fields__", None)
+    if isinstance(state, tuple) and named and len(named) == len(state):
+        state = dict(zip(named, state, strict=True))
     if isinstance(state, Mapping):
         return [state[name] for name in names] if set(state) == set(names) else None
     if isinstance(state, tuple | list):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas
@@ -40,6 +40,8 @@ class FrameFunction:
     time_zone: str
     key_by_key: bool
     """Whether what a call gives is converted before the next call, so that a key can fail by itself."""
+    more: Literal["refused", "left out"] = "refused"
+    """What becomes of columns beside all those that are declared."""
 
 
 class Frames:
@@ -56,7 +58,7 @@ class Frames:
         self._is_nested = any(pa.types.is_nested(column.type) for column in rows.columns)
         self._nulls = [one.nulls_before for one in columns if one.nulls_before is not None]
         self._indexes: dict[int, Any] = {}
-        self._given = _Given(calls.output, calls.time_zone)
+        self._given = _Given(calls)
 
     def key(self, number: int) -> tuple[Any, ...]:
         """The key as PySpark has it: what a pandas column holds of it."""
@@ -81,7 +83,7 @@ class Frames:
 
     def _check_alone(self, number: int, pieces: list[Any]) -> None:
         """`DoesNotFit` where the rows of one frame are not of the declared types."""
-        alone = _Given(self._calls.output, self._calls.time_zone)
+        alone = _Given(self._calls)
         alone.keep(number, pieces)
         alone.rows()
 
@@ -161,8 +163,9 @@ def _series(column: pa.Array, time_zone: str) -> Any:
 class _Given:
     """The frames that a function gave, until they are made into rows."""
 
-    def __init__(self, schema: pa.Schema, time_zone: str) -> None:
-        self._schema, self._time_zone = schema, time_zone
+    def __init__(self, calls: FrameFunction) -> None:
+        schema = self._schema = calls.output
+        self._time_zone, self._more = calls.time_zone, calls.more
         self._names = list(schema.names)
         self._places = list(range(len(self._names)))
         self._rewrites = [structs_by_position(field.type) for field in schema]
@@ -180,7 +183,7 @@ class _Given:
         found, places = frame.columns.tolist(), self._places
         if found != self._names and (found or len(frame)):
             by_name = any(isinstance(name, str) for name in found)
-            if len(found) != len(self._names) or (by_name and set(found) != set(self._names)):
+            if not self._fits(found, by_name):
                 types = ", ".join(f"{name} {dtype}" for name, dtype in zip(found, frame.dtypes, strict=True))
                 raise DoesNotFit(f"found a frame with the columns ({types}), expected ({to_ddl(self._schema)})")
             if by_name:
@@ -193,6 +196,12 @@ class _Given:
             column if rewrite is None or column.dtype != object else _rewritten(rewrite, column)
             for rewrite, column in zip(self._rewrites, columns, strict=True)
         ]
+
+    def _fits(self, found: list[Any], by_name: bool) -> bool:
+        """Whether the columns are as many as are declared, or are called like them."""
+        if by_name and self._more == "left out":
+            return all(found.count(name) == 1 for name in self._names)
+        return len(found) == len(self._names) and (not by_name or set(found) == set(self._names))
 
     def keep(self, number: int, pieces: list[Any]) -> None:
         """Keeps the columns of a frame."""

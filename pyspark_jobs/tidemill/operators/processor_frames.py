@@ -23,7 +23,8 @@ class ProcessorFrames(Frames):
     def __init__(
         self, output: pa.Schema, time_zone: str, rows: pa.RecordBatch, keys: pa.RecordBatch, *, key_by_key: bool
     ) -> None:
-        super().__init__(FrameFunction(iter, output, time_zone, key_by_key), _widened(rows), _widened(keys))
+        calls = FrameFunction(iter, output, time_zone, key_by_key, more="left out")
+        super().__init__(calls, _widened(rows), _widened(keys))
 
     def key(self, number: int) -> tuple[Any, ...]:
         """The key as PySpark has it here: Python's own numbers, and pandas' times."""

@@ -132,7 +132,7 @@ pub(crate) fn transform_with_state(
         variables: variables.iter().map(DeclaredVariable::variable).collect::<PyResult<_>>()?,
         timers: timers.clone().unbind(),
         at: at.clone(),
-        output: Shape::record(py, output.fields(), None)?,
+        output: Shape::emitted(py, output.fields())?,
         output_schema: output,
         aware: Arc::new(Zone::aware(py, &input.time_zone)?),
         zone: Zone::named(py, &input.time_zone)?,

@@ -11,6 +11,21 @@ pub(crate) enum Look<'py> {
     Dataclass(Bound<'py, PyType>),
     /// Structs as dicts, maps as lists of pairs: as Arrow has them, and so Spark's `transformWithState`.
     Arrow,
+    /// As `Rows`, in what is taken by place: Spark's variables and group states.
+    Placed,
+    /// As `Rows`, in what `transformWithState` emits.
+    Emitted,
+}
+
+/// What is done with the names of a `Row` that are no fields.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OtherNames {
+    /// The row is refused.
+    Refused,
+    /// They are left out, where no field lacks its value.
+    LeftOut,
+    /// The row goes by place.
+    ByPlace,
 }
 
 /// How a map is shown.
@@ -31,14 +46,25 @@ impl<'py> Look<'py> {
         match self {
             Self::Rows | Self::Dataclass(_) => Self::Rows,
             Self::Arrow => Self::Arrow,
+            Self::Placed => Self::Placed,
+            Self::Emitted => Self::Emitted,
         }
     }
 
     /// That of maps.
     pub(super) fn maps(&self) -> MapLook {
         match self {
-            Self::Rows | Self::Dataclass(_) => MapLook::Dict,
+            Self::Rows | Self::Dataclass(_) | Self::Placed | Self::Emitted => MapLook::Dict,
             Self::Arrow => MapLook::Pairs,
+        }
+    }
+
+    /// What is done with names that are no fields.
+    pub(super) fn other_names(&self) -> OtherNames {
+        match self {
+            Self::Rows | Self::Dataclass(_) | Self::Arrow => OtherNames::Refused,
+            Self::Placed => OtherNames::ByPlace,
+            Self::Emitted => OtherNames::LeftOut,
         }
     }
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use super::kind::Field;
-use super::look::Look;
+use super::look::{Look, OtherNames};
 use super::parse::Refused;
 use crate::naming::type_name;
 
@@ -16,6 +16,7 @@ pub(crate) struct Record {
     pub(crate) fields: Vec<Field>,
     names: Vec<Py<PyString>>,
     class: Class,
+    others: OtherNames,
 }
 
 enum Class {
@@ -52,15 +53,25 @@ impl Record {
             Some(class) => Class::Dataclass { calling: Calling::of(class, fields)?, class: class.clone().unbind() },
             None => Class::row(py, fields)?,
         };
-        Self::of(py, fields, class, |field| {
+        Self::of(py, fields, class, OtherNames::Refused, |field| {
             let class = nested.as_ref().map(|nested| nested.get_item(field)).transpose()?.flatten();
             Ok(Look::of_class(class.map(Bound::cast_into::<PyType>).transpose()?))
         })
     }
 
+    /// A record of what is emitted by a processor: a `Row` may have more names than there are fields.
+    pub(crate) fn emitted(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Self::nested(py, fields, &Look::Emitted)
+    }
+
+    /// A record that is shown as a plain tuple and taken by place alone.
+    pub(crate) fn placed(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::nested(py, fields, &Look::Placed)?.into_tuple())
+    }
+
     /// A record of these fields, shown as a `Row` of what Arrow has in its cells.
     pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
-        Self::of(py, fields, Class::row(py, fields)?, |_| Ok(Look::Arrow))
+        Self::of(py, fields, Class::row(py, fields)?, OtherNames::Refused, |_| Ok(Look::Arrow))
     }
 
     /// A record within another one, shown as `look` has it.
@@ -68,7 +79,9 @@ impl Record {
         match look {
             Look::Rows => Self::new(py, fields, None),
             Look::Dataclass(class) => Self::new(py, fields, Some(class)),
-            Look::Arrow => Self::of(py, fields, Class::Dict, |_| Ok(Look::Arrow)),
+            Look::Arrow => Self::of(py, fields, Class::Dict, look.other_names(), |_| Ok(Look::Arrow)),
+            Look::Placed => Self::of(py, fields, Class::row(py, fields)?, look.other_names(), |_| Ok(Look::Placed)),
+            Look::Emitted => Self::of(py, fields, Class::row(py, fields)?, look.other_names(), |_| Ok(Look::Emitted)),
         }
     }
 
@@ -76,11 +89,12 @@ impl Record {
         py: Python<'py>,
         fields: &Fields,
         class: Class,
+        others: OtherNames,
         look: impl Fn(&str) -> PyResult<Look<'py>>,
     ) -> PyResult<Self> {
         let names = fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
         let field = |field: &FieldRef| Field::looking(py, field, &look(field.name())?);
-        Ok(Self { fields: fields.iter().map(field).collect::<PyResult<_>>()?, names, class })
+        Ok(Self { fields: fields.iter().map(field).collect::<PyResult<_>>()?, names, class, others })
     }
 
     /// The same, shown as a plain tuple and taken by place alone.
@@ -122,12 +136,11 @@ impl Record {
         let names = self.names.iter();
         if let Ok(tuple) = object.cast::<PyTuple>() {
             let given = self.given_names(tuple)?;
-            if self.are_known(&given) {
+            if self.goes_by_name(object, &given)? {
                 let place = |field: &Field| given.iter().position(|name| *name == field.name);
                 return self.each(self.fields.iter().map(|f| place(f).map(|at| tuple.get_item(at)).transpose()), take);
             }
             self.check_length(object, tuple.len())?;
-            self.check_places(object, &given)?;
             return self.each(tuple.iter().map(|item| Ok(Some(item))), take);
         }
         if let Ok(list) = object.cast::<PyList>() {
@@ -139,7 +152,11 @@ impl Record {
             return self.each(names.map(|name| dict.get_item(name)), take);
         }
         if is_dataclass(object)? {
-            return self.each(names.map(|name| object.getattr_opt(name)), take);
+            let items = names.map(|name| object.getattr_opt(name)).collect::<PyResult<Vec<_>>>()?;
+            if items.iter().any(Option::is_none) {
+                self.check_fields(object)?;
+            }
+            return self.each(items.into_iter().map(Ok), take);
         }
         Err(Refused::misfit(self.described(), object))
     }
@@ -177,22 +194,46 @@ impl Record {
         Ok(if names.len() == tuple.len() { names } else { Vec::new() })
     }
 
-    /// Whether there are names, all of fields.
-    fn are_known(&self, given: &[String]) -> bool {
-        !given.is_empty() && given.iter().all(|name| self.fields.iter().any(|field| field.name == *name))
+    /// Whether a row of the names `given` (none: it has no names) goes by name, else by place.
+    fn goes_by_name(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Result<bool, Refused> {
+        if given.iter().all(|name| self.is_field(name)) {
+            return Ok(!given.is_empty());
+        }
+        match self.others {
+            OtherNames::LeftOut if self.has_all(|name| given.iter().any(|one| one == name)) => Ok(true),
+            OtherNames::ByPlace if self.keeps_places(given) => Ok(false),
+            _ => Err(self.other_names(object, given)),
+        }
     }
 
-    /// Of names that are not all known, the ones that are stand at their fields' places: what is taken by place does
-    /// not go to a field of another name.
-    fn check_places(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Result<(), Refused> {
-        let is_elsewhere = |(at, name): (usize, &String)| {
-            self.fields.iter().position(|field| field.name == *name).is_some_and(|place| place != at)
-        };
-        if !given.iter().enumerate().any(is_elsewhere) {
-            return Ok(());
-        }
+    /// A dataclass that lacks a field has no other ones.
+    fn check_fields(&self, object: &Bound<'_, PyAny>) -> Result<(), Refused> {
+        let names = object.getattr(intern!(object.py(), "__dataclass_fields__"))?.try_iter()?;
+        let given = names.map(|name| name?.extract()).collect::<PyResult<Vec<String>>>()?;
+        if given.iter().all(|name| self.is_field(name)) { Ok(()) } else { Err(self.other_names(object, &given)) }
+    }
+
+    fn other_names(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Refused {
         let found = format!("a `{}` of the names ({})", type_name(object), given.join(", "));
-        Err(Refused::misfit_described(self.described(), found))
+        Refused::misfit_described(self.described(), found)
+    }
+
+    fn is_field(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.name == name)
+    }
+
+    /// Whether every field is `given`.
+    fn has_all(&self, given: impl Fn(&str) -> bool) -> bool {
+        self.fields.iter().all(|field| given(&field.name))
+    }
+
+    /// Of names that are not all fields, whether those that are stand at their fields' places: what is taken by place
+    /// does not go to a field of another name.
+    fn keeps_places(&self, given: &[String]) -> bool {
+        let is_there = |(at, name): (usize, &String)| {
+            self.fields.iter().position(|field| field.name == *name).is_none_or(|place| place == at)
+        };
+        given.iter().enumerate().all(is_there)
     }
 
     fn check_length(&self, object: &Bound<'_, PyAny>, found: usize) -> Result<(), Refused> {
@@ -203,9 +244,13 @@ impl Record {
     }
 
     fn check_names(&self, dict: &Bound<'_, PyDict>) -> Result<(), Refused> {
+        let has = |name: &str| dict.contains(name).unwrap_or(false);
+        if self.others == OtherNames::LeftOut && self.has_all(has) {
+            return Ok(());
+        }
         for key in dict.keys() {
             let name = key.extract::<String>().ok();
-            if !name.is_some_and(|name| self.fields.iter().any(|field| field.name == name)) {
+            if !name.is_some_and(|name| self.is_field(&name)) {
                 let found = format!("a `dict` with the name {}", key.repr()?);
                 return Err(Refused::misfit_described(self.described(), found));
             }

@@ -40,6 +40,11 @@ impl Shape {
         Ok(Self::Record(Record::new(py, fields, class)?))
     }
 
+    /// A row of these columns that a processor emits: a name more than it has columns is left out, as in Spark.
+    pub(crate) fn emitted(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::Record(Record::emitted(py, fields)?))
+    }
+
     /// A row of these columns whose cells are as Arrow has them: structs are dicts, maps lists of pairs.
     pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Record(Record::of_arrow(py, fields)?))
@@ -52,7 +57,7 @@ impl Shape {
 
     /// A plain tuple of these columns: names count for nothing.
     pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
-        Ok(Self::Record(Record::new(py, fields, None)?.into_tuple()))
+        Ok(Self::Record(Record::placed(py, fields)?))
     }
 
     /// Whether its objects cannot be changed by who is given them.

@@ -63,18 +63,7 @@ impl PyStateMap {
         then: impl FnOnce(),
     ) -> PyResult<Option<T>> {
         let turn = Turn::take(py, self)?;
-        if !may() {
-            return Ok(None);
-        }
-        let mut map = self.fork(py);
-        let made = py.detach(|| work(&mut map));
-        if made.is_ok() {
-            std::mem::swap(&mut self.lock().map, &mut map);
-            then();
-        }
-        drop(turn);
-        py.detach(move || drop(map)); // which may take long, and ask for the GIL: the owner of a foreign array
-        made.raise(py).map(Some)
+        if may() { self.change_in(py, turn, work, then).map(Some) } else { Ok(None) }
     }
 
     /// Changes the map: `work` without the GIL, all of it or, where it fails, nothing.
@@ -83,8 +72,26 @@ impl PyStateMap {
         py: Python<'_>,
         work: impl FnOnce(&mut StateMap) -> Result<T> + Send,
     ) -> PyResult<T> {
-        let changed = self.change_if(py, || true, work, || ())?;
-        changed.ok_or_else(|| invalid(py, "a change of a state map was not made"))
+        let turn = Turn::take(py, self)?;
+        self.change_in(py, turn, work, || ())
+    }
+
+    fn change_in<T: Send>(
+        &self,
+        py: Python<'_>,
+        turn: Turn<'_>,
+        work: impl FnOnce(&mut StateMap) -> Result<T> + Send,
+        then: impl FnOnce(),
+    ) -> PyResult<T> {
+        let mut map = self.fork(py);
+        let made = py.detach(|| work(&mut map));
+        if made.is_ok() {
+            std::mem::swap(&mut self.lock().map, &mut map);
+            then();
+        }
+        drop(turn);
+        py.detach(move || drop(map)); // which may take long, and ask for the GIL: the owner of a foreign array
+        made.raise(py)
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {

@@ -6,6 +6,7 @@ the attempt and the task's own try. CRASH: nothing it wrote counts until a commi
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,8 @@ from .wire import Message
 from .work import Item
 
 T = TypeVar("T")
+Segments = dict[str, list[Segment]]
+"""The segments of an operator, by map."""
 
 
 def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
@@ -43,7 +46,14 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
     task = _Range(batch, level, range_index, inbox)
     operators = batch.job.at_level(level)
     for placed in operators:
-        task.operator(placed, is_last=placed is operators[-1])
+        handle = placed.operator.open()
+        with closed_if_it_fails(handle):
+            applied = task.apply(placed, handle)
+            store = functools.partial(task.stored, applied)
+            # All rows for sinks are known after the last one: they are encoded while its maps are stored. What a sink
+            # encodes with may be a thread's own, so it is the maps that are given to another one.
+            segments = both(store, task.encode) if placed is operators[-1] else store()
+            task.settle(applied, segments)
     if not operators:
         task.encode()
     inbox.check_read(level)
@@ -57,6 +67,18 @@ class _Times:
 
     after: dict[str, int]
     moved: bool
+
+
+@dataclass(frozen=True)
+class _Applied:
+    """An operator after its passes: its maps as they were opened and as they are, which nothing has stored yet."""
+
+    operator: BoundOperator
+    opened: list[Opened]
+    counters: dict[str, Any]
+    maps: list[_native.StateMap]
+    started: float
+    ended: float
 
 
 def both(aside: Callable[[], T], here: Callable[[], None]) -> T:
@@ -84,7 +106,7 @@ class _Range:
         self.stem = names.stem(batch.plan.number, batch.attempt, range_index, task_attempt())
         self.times = self._times()
         self.out = Outbox(batch, level, self.lo)
-        self.state: dict[str, dict[str, list[Segment]]] = {}
+        self.state: dict[str, Segments] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
         self.aside: list[pa.RecordBatch] = []
@@ -101,15 +123,9 @@ class _Range:
         has_due = self.times.moved or self.inbox.chunks(placed.operator.name, 1)
         return [data, self.batch.due_pass(placed, self.times.after)] if has_due else [data]
 
-    def operator(self, placed: Placed, is_last: bool) -> None:
-        """Both passes of one operator; its maps are stored, its outputs sent on. After the last one's passes all rows
-        for sinks are known: they are encoded while its maps are stored."""
+    def apply(self, placed: Placed, handle: Handle) -> _Applied:
+        """Both passes of one operator; its outputs are sent on."""
         started = time.perf_counter()
-        handle = placed.operator.open()
-        with closed_if_it_fails(handle):
-            self._operator(placed, handle, started, is_last)
-
-    def _operator(self, placed: Placed, handle: Handle, started: float, is_last: bool) -> None:
         operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
@@ -117,23 +133,26 @@ class _Range:
         for number, times in enumerate(self._passes(placed)):
             pass_ = times.beginning() if begins else times
             chunks = self.inbox.chunks(operator.name, number)
-            rows = self._apply(handle, chunks, pass_)
+            rows = self._pass(handle, chunks, pass_)
             self._put_aside(handle, chunks)
             self.out.pass_number = number
             if rows.num_rows:
                 flow.run(self.batch.job, placed.node, rows, self.out, f"operator `{operator.name}`")
-        applied = time.perf_counter()
-        counters = handle.metrics()
-        after = handle.finish()
+        ended = time.perf_counter()
+        return _Applied(operator, opened, handle.metrics(), handle.finish(), started, ended)
 
-        def stored() -> dict[str, list[Segment]]:
-            return {
-                one.name: self._persist(operator.name, one.name, before, changed)
-                for one, before, changed in zip(operator.maps, opened, after, strict=True)
-            }
+    def stored(self, applied: _Applied) -> Segments:
+        """The maps of an operator, stored."""
+        name = applied.operator.name
+        return {
+            one.name: self._persist(name, one.name, before, changed)
+            for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
+        }
 
-        # What a sink encodes with may be a thread's own, so it is the maps that are given to another one.
-        self.state[operator.name] = both(stored, self.encode) if is_last else stored()
+    def settle(self, applied: _Applied, segments: Segments) -> None:
+        """What the receipt says of an operator."""
+        operator, counters = applied.operator, applied.counters
+        self.state[operator.name] = segments
         self._deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
@@ -142,13 +161,13 @@ class _Range:
             timed_out=counters.get("timed_out", 0),
             failed=counters.get("failed", 0),
             failure=str(counters.get("failure", "")),
-            rows_total=sum(one.live_change() for one in after[:1]),  # the driver adds those of the version below
+            rows_total=sum(one.live_change() for one in applied.maps[:1]),  # the driver adds those of the version below
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
-            apply_ms=int((applied - started) * 1000),
-            commit_ms=int((time.perf_counter() - applied) * 1000),
+            apply_ms=int((applied.ended - applied.started) * 1000),
+            commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
-    def _apply(self, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
+    def _pass(self, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
         try:
             return handle.apply([chunk.batch() for chunk in chunks], pass_)
         except InvalidInput as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
-from tests.unit.test_disk_cache import KEY, SCHEMA, cache, files, run_of, same, small
+from tests.unit.cached_runs import KEY, SCHEMA, cache, files, run_of, same, small
 from tidemill.state import cache as run_cache
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
@@ -96,7 +96,7 @@ def run(folder: Path, batch: int) -> None:
 
 WRITER = """
 import sys
-from tests.unit import test_disk_cache as t
+from tests.unit import cached_runs as t
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
 disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0

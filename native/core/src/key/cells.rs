@@ -93,6 +93,19 @@ impl Cells {
         }
     }
 
+    /// Whether cell `i` has the canonical bytes of cell `j` of `other`.
+    #[inline]
+    pub(super) fn is_same(&self, i: usize, other: &Self, j: usize) -> bool {
+        match (&self.data, &other.data) {
+            (Data::Bytes(offsets, data), Data::Bytes(others, more))
+                if self.nulls.is_none() && other.nulls.is_none() =>
+            {
+                are_same(slice(offsets, data, i), slice(others, more, j))
+            }
+            _ => self.cmp_at(i, other, j).is_eq(),
+        }
+    }
+
     /// Whether cell `a` has the canonical bytes of cell `b` of `other`, for all `(a, b)`.
     pub(super) fn are_same(&self, other: &Self, pairs: impl Iterator<Item = (u32, u32)>) -> bool {
         let mut pairs = pairs.map(|(a, b)| (a as usize, b as usize));

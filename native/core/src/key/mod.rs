@@ -113,6 +113,11 @@ impl Keys {
         self.hashed
     }
 
+    /// Whether a key may have several rows.
+    pub(crate) fn has_sub_keys(&self) -> bool {
+        self.hashed < self.columns.len()
+    }
+
     /// Whether row `i` and row `j` of `other` are the same key (and sub-key).
     #[must_use]
     pub fn eq_at(&self, i: usize, other: &Self, j: usize) -> bool {
@@ -137,6 +142,19 @@ impl Keys {
             }
         }
         Ordering::Equal
+    }
+
+    /// Whether row `i` and row `j` of `other` are the same key, whatever their sub-keys; their hashes are known to be
+    /// equal.
+    pub(crate) fn has_key_of(&self, i: usize, other: &Self, j: usize) -> bool {
+        let mut hashed = self.cells[..self.hashed].iter().zip(&other.cells);
+        self.are_told_by_hash(other) || hashed.all(|(a, b)| a.is_same(i, b, j))
+    }
+
+    /// The order of the sub-keys of row `i` and row `j` of `other`, which are known to be of one key.
+    pub(crate) fn cmp_sub_keys(&self, i: usize, other: &Self, j: usize) -> Ordering {
+        let mut orders = self.cells[self.hashed..].iter().zip(&other.cells[self.hashed..]).map(|(a, b)| a.cmp_at(i, b, j));
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
     /// Whether row i is the key at `places[i]` of `other`, for all i; the hashes are known to be equal.

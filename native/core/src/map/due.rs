@@ -33,6 +33,7 @@ impl StateMap {
     pub fn take_due(&mut self, now_ms: i64, at_ms: i64) -> Result<Rows> {
         let due = self.due(now_ms)?;
         self.change(&due.removed(at_ms))?;
+        (0..self.opened).for_each(|source| self.hides_before(source, DuePlace::behind(now_ms)));
         Ok(due)
     }
 

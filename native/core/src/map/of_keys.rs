@@ -27,17 +27,21 @@ impl StateMap {
 
     /// Merges rows of one key, a range a run (oldest run first), into `picks`: the newest of each sub-key, if it lives.
     fn pick_newest(&self, parts: &mut [(usize, Range<usize>)], picks: &mut Vec<Pick>) {
+        if let [(source, rows)] = parts {
+            let live = rows.filter(|&row| !self.runs[*source].is_tombstone(row));
+            return picks.extend(live.map(|row| Pick::new(*source, row)));
+        }
         loop {
             let heads = parts.iter().filter(|(_, rows)| !rows.is_empty()).map(|(source, rows)| (*source, rows.start));
             // Of equal sub-keys `min_by` keeps the first that it meets: the newest run is asked first.
-            let least = heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_bytes(i, self.runs[b].keys(), j));
+            let least = heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_sub_keys(i, self.runs[b].keys(), j));
             let Some((source, row)) = least else { return };
             if !self.runs[source].is_tombstone(row) {
                 picks.push(Pick::new(source, row));
             }
             let keys = self.runs[source].keys();
             for (other, rows) in parts.iter_mut().filter(|(_, rows)| !rows.is_empty()) {
-                if *other == source || self.runs[*other].keys().cmp_bytes(rows.start, keys, row).is_eq() {
+                if *other == source || self.runs[*other].keys().cmp_sub_keys(rows.start, keys, row).is_eq() {
                     rows.start += 1;
                 }
             }

@@ -103,12 +103,15 @@ impl SortedRun {
         wanted.truncate(left);
     }
 
-    /// The rows of key `i` of `keys`, which have no sub-keys: all that have its key columns, whatever their sub-key.
+    /// The rows that have the key columns of key `i` of `keys`, which have no sub-keys, whatever their own.
     pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> std::ops::Range<usize> {
         let hash = keys.hash(i);
         let Some(guess) = self.body.prefixes.guess(hash) else { return 0..0 };
         let (from, to) = self.tie(self.first_at_least(guess, hash), hash);
         let (from, to) = (from.clamp(self.start, self.end), to.clamp(self.start, self.end));
+        if self.have_one_key(from..to, keys, i) {
+            return from..to;
+        }
         let first = self.first_not_less(from, to, keys, i);
         first..partition(first, to, |row| self.cmp_key(row, keys, i).is_eq())
     }
@@ -135,19 +138,27 @@ impl SortedRun {
     /// The row that key `i` may have among those with its hash, of which `first` is the first.
     fn find_in_tie(&self, first: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (from, to) = self.tie(first, keys.hash(i));
-        let row = self.first_not_less(from, to, keys, i);
+        let row = if self.have_one_key(from..to, keys, i) {
+            partition(from, to, |row| self.body.keys.cmp_sub_keys(row, keys, i).is_lt())
+        } else {
+            self.first_not_less(from, to, keys, i)
+        };
         (row < to).then_some(row)
+    }
+
+    /// Whether `rows`, which are in order and have one hash, are all of key `i` of `keys`, whatever their sub-keys: if
+    /// the first and the last are.
+    fn have_one_key(&self, rows: std::ops::Range<usize>, keys: &Keys, i: usize) -> bool {
+        let is_of_key = |row: usize| self.body.keys.has_key_of(row, keys, i);
+        rows.is_empty() || is_of_key(rows.start) && (rows.len() == 1 || is_of_key(rows.end - 1))
     }
 
     /// The rows with `hash`, of which `first` is the first, if there are any.
     fn tie(&self, first: usize, hash: u64) -> (usize, usize) {
         let hashes = &self.body.keys.hashes()[first..];
-        let count = match hashes {
-            [a, ..] if *a != hash => 0,
-            [_, b, ..] if *b != hash => 1,
-            _ => hashes.partition_point(|&found| found == hash),
-        };
-        (first, first + count)
+        let count = hashes.iter().take(WALK).take_while(|&&found| found == hash).count();
+        let more = if count == WALK { hashes[count..].partition_point(|&found| found == hash) } else { 0 };
+        (first, first + count + more)
     }
 
     /// The first row whose hash is not below `hash`, searched from row `guess`.

@@ -99,6 +99,8 @@ struct Cursor<'a> {
     keys: &'a Keys,
     row: usize,
     end: usize,
+    /// Where the rows with the hash of a tie end.
+    tie_end: usize,
 }
 
 impl Cursor<'_> {
@@ -109,6 +111,15 @@ impl Cursor<'_> {
     fn is_done(&self) -> bool {
         self.row == self.end
     }
+
+    fn find_tie(&mut self, hash: u64) {
+        let rows = self.keys.hashes()[self.row..self.end].iter();
+        self.tie_end = self.row + rows.take_while(|&&found| found == hash).count();
+    }
+
+    fn is_in_tie(&self) -> bool {
+        self.row < self.tie_end
+    }
 }
 
 /// Calls `visit(source, row)` with the newest row of each key of `runs` (oldest first), in order of the keys.
@@ -117,7 +128,7 @@ pub(crate) fn newest(runs: &[SortedRun], mut visit: impl FnMut(usize, usize)) {
         .iter()
         .enumerate()
         .filter(|(_, run)| !run.is_empty())
-        .map(|(source, run)| Cursor { source, keys: run.keys(), row: run.start, end: run.end })
+        .map(|(source, run)| Cursor { source, keys: run.keys(), row: run.start, end: run.end, tie_end: 0 })
         .collect();
     while cursors.len() > 1 {
         match lonely_least(&cursors) {
@@ -152,8 +163,12 @@ fn advance_below(cursor: &mut Cursor<'_>, limit: u64, visit: &mut impl FnMut(usi
     }
 }
 
-/// Visits the least key of several runs that stand at one hash, and steps over it in each of them.
+/// Visits the least key of several runs that stand at one hash, and steps over it in each of them; or all rows of that
+/// hash, where they are rows of one key.
 fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize)) {
+    if cursors[0].keys.has_sub_keys() && advance_key(cursors, visit) {
+        return;
+    }
     let mut least = 0;
     for other in 1..cursors.len() {
         let (a, b) = (&cursors[other], &cursors[least]);
@@ -168,4 +183,33 @@ fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize))
             cursor.row += 1;
         }
     }
+}
+
+/// Visits the newest row of each sub-key of the key at which the cursors with the least hash stand, and steps over all of
+/// them; false, with nothing done, where rows with that hash are of several keys.
+fn advance_key(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize)) -> bool {
+    let hash = cursors.iter().map(Cursor::hash).min().unwrap_or_default();
+    cursors.iter_mut().for_each(|cursor| cursor.find_tie(hash));
+    let Some(first) = cursors.iter().find(|cursor| cursor.is_in_tie()) else { return false };
+    let is_of_key = |cursor: &Cursor<'_>, row: usize| cursor.keys.has_key_of(row, first.keys, first.row);
+    let mut tied = cursors.iter().filter(|cursor| cursor.is_in_tie());
+    if !tied.all(|cursor| is_of_key(cursor, cursor.row) && is_of_key(cursor, cursor.tie_end - 1)) {
+        return false;
+    }
+    while let Some((source, keys, row)) = least_sub_key(cursors) {
+        visit(source, row);
+        for cursor in cursors.iter_mut() {
+            if cursor.is_in_tie() && cursor.keys.cmp_sub_keys(cursor.row, keys, row).is_eq() {
+                cursor.row += 1;
+            }
+        }
+    }
+    true
+}
+
+/// The row with the least sub-key of those that are left of a tie of one key; of equal ones that of the newest run.
+fn least_sub_key<'a>(cursors: &[Cursor<'a>]) -> Option<(usize, &'a Keys, usize)> {
+    let tied = cursors.iter().filter(|cursor| cursor.is_in_tie()).rev();
+    let least = tied.min_by(|a, b| a.keys.cmp_sub_keys(a.row, b.keys, b.row))?;
+    Some((least.source, least.keys, least.row))
 }

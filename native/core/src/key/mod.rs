@@ -135,13 +135,7 @@ impl Keys {
         if self.are_told_by_hash(other) {
             return Ordering::Equal;
         }
-        for (a, b) in self.cells.iter().zip(&other.cells) {
-            let order = a.cmp_at(i, b, j);
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
-        Ordering::Equal
+        first_difference(&self.cells, i, &other.cells, j)
     }
 
     /// Whether row `i` and row `j` of `other` are the same key, whatever their sub-keys; their hashes are known to be
@@ -151,10 +145,15 @@ impl Keys {
         self.are_told_by_hash(other) || hashed.all(|(a, b)| a.is_same(i, b, j))
     }
 
+    /// The order of the keys of row `i` and row `j` of `other`, whatever their sub-keys; their hashes are known to be
+    /// equal.
+    pub(crate) fn cmp_key_columns(&self, i: usize, other: &Self, j: usize) -> Ordering {
+        first_difference(&self.cells[..self.hashed], i, &other.cells, j)
+    }
+
     /// The order of the sub-keys of row `i` and row `j` of `other`, which are known to be of one key.
     pub(crate) fn cmp_sub_keys(&self, i: usize, other: &Self, j: usize) -> Ordering {
-        let mut orders = self.cells[self.hashed..].iter().zip(&other.cells[self.hashed..]).map(|(a, b)| a.cmp_at(i, b, j));
-        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        first_difference(&self.cells[self.hashed..], i, &other.cells[self.hashed..], j)
     }
 
     /// Whether row i is the key at `places[i]` of `other`, for all i; the hashes are known to be equal.
@@ -188,6 +187,26 @@ impl Keys {
         self.rebuilt(columns, hashes)
     }
 
+    /// These keys with a column more, which is a sub-key and not hashed.
+    pub(crate) fn with_sub_key(mut self, sub_key: ArrayRef) -> Result<Self> {
+        let sub_key = canonical::canonical(&sub_key)?;
+        if sub_key.len() != self.len() {
+            return Err(Error::InternalError(format!("{} sub-keys for {} keys", sub_key.len(), self.len())));
+        }
+        self.cells.push(Cells::new(sub_key.as_ref())?);
+        self.columns.push(sub_key);
+        Ok(Self::of(self.columns, self.cells, self.hashes, self.hashed))
+    }
+
+    /// Whether rows ascend strictly: no two of them are the same key.
+    pub(crate) fn are_ascending(&self) -> bool {
+        let is_before = |i: usize| match self.hashes[i].cmp(&self.hashes[i + 1]) {
+            Ordering::Equal => self.has_sub_keys() && self.cmp_bytes(i, self, i + 1).is_lt(),
+            order => order.is_lt(),
+        };
+        (0..self.len().saturating_sub(1)).all(is_before)
+    }
+
     /// Keys whose columns are canonical and whose hashes are known.
     pub(crate) fn known(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
@@ -211,6 +230,17 @@ impl Keys {
     pub(crate) fn are_told_by_hash(&self, other: &Self) -> bool {
         self.is_told_by_hash && other.is_told_by_hash
     }
+}
+
+/// The order of rows `i` and `j` by the first of some columns in which they differ.
+fn first_difference(cells: &[Cells], i: usize, others: &[Cells], j: usize) -> Ordering {
+    let mut orders = cells.iter().zip(others).map(|(a, b)| a.cmp_at(i, b, j));
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// By what a sub-key that is an integer or a time is ordered: its canonical bytes.
+pub(crate) fn word_order(word: i64) -> u64 {
+    word.cast_unsigned().swap_bytes()
 }
 
 /// The key hash of one string.

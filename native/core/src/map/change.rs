@@ -45,7 +45,7 @@ impl StateMap {
         mut deadline: Vec<Option<i64>>,
     ) -> Result<()> {
         let rows = keys.len();
-        if rows == 0 || !keys.hashes().is_sorted_by(|a, b| a < b) {
+        if rows == 0 || !keys.are_ascending() {
             deadline.resize(rows, None);
             let (updated_at, deleted) = (vec![updated_at; rows], vec![false; rows]);
             let (hashed, sub_keys) = keys.columns().split_at(keys.hashed_columns());

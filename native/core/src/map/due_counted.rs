@@ -77,6 +77,14 @@ fn what_has_fired_is_not_looked_at_again() {
 }
 
 #[test]
+fn what_was_taken_is_not_looked_for_again() {
+    let mut map = searched(100_000);
+    assert_eq!(map.take_due(49_999, 1).unwrap().updated_at.len(), 50_000);
+    let (next, looked) = looks::during(|| map.next_deadline());
+    assert!(next == Some(50_000) && looked <= 256, "{looked}");
+}
+
+#[test]
 fn keys_that_are_put_off_in_every_batch_are_not_looked_at_while_they_wait() {
     let mut map = searched(50_000);
     let (mut now, mut most) = (0, 0);

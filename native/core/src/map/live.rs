@@ -1,8 +1,10 @@
 //! How many live rows there are, and by how many the changes since `open` made them more or fewer.
 
+use std::ops::Range;
+
 use super::StateMap;
 use crate::key::Keys;
-use crate::run::newest;
+use crate::run::{SortedRun, newest};
 
 impl StateMap {
     /// Live rows, counted: the cost grows with the map wherever it has more than one run.
@@ -27,18 +29,39 @@ impl StateMap {
     /// Live rows now less live rows at `open`. Looks up the changed keys alone, so the cost follows the changes.
     #[must_use]
     pub fn live_change(&self) -> i64 {
-        let changes = &self.runs[self.opened..];
-        let mut more = 0;
+        let (opened, changes) = self.runs.split_at(self.opened);
+        let (mut before, mut more) = (Before { runs: opened, rows: vec![0..0; opened.len()], of: None }, 0);
         newest(changes, |source, row| {
             let is_live = !changes[source].is_tombstone(row);
-            more += i64::from(is_live) - i64::from(self.was_live(changes[source].keys(), row));
+            more += i64::from(is_live) - i64::from(before.was_live(changes[source].keys(), row));
         });
         more
     }
+}
 
-    /// Whether key `i` of `keys` had a live row at `open`.
-    fn was_live(&self, keys: &Keys, i: usize) -> bool {
-        let opened = self.runs[..self.opened].iter().rev();
-        opened.filter_map(|run| run.find(keys, i).map(|row| !run.is_tombstone(row))).next().unwrap_or(false)
+/// What a map was opened with, asked for keys that ascend: where the rows of a key lie is found once for all of them.
+struct Before<'a> {
+    runs: &'a [SortedRun],
+    /// Of each run, those of key `of`, whatever their sub-keys.
+    rows: Vec<Range<usize>>,
+    of: Option<(&'a Keys, usize)>,
+}
+
+impl<'a> Before<'a> {
+    /// Whether key `i` of `keys` had a live row.
+    fn was_live(&mut self, keys: &'a Keys, i: usize) -> bool {
+        if !keys.has_sub_keys() {
+            let newest = self.runs.iter().rev().find_map(|run| run.find(keys, i).map(|row| !run.is_tombstone(row)));
+            return newest.unwrap_or_default();
+        }
+        let is_same = |(last, row): (&Keys, usize)| last.hash(row) == keys.hash(i) && last.has_key_of(row, keys, i);
+        if !self.of.is_some_and(is_same) {
+            self.rows.clear();
+            self.rows.extend(self.runs.iter().map(|run| run.rows_of(keys, i)));
+            self.of = Some((keys, i));
+        }
+        let found = self.runs.iter().zip(&self.rows).rev();
+        let newest = found.filter_map(|(run, rows)| Some(!run.is_tombstone(run.find_sub_key(rows, keys, i)?))).next();
+        newest.unwrap_or_default()
     }
 }

@@ -34,7 +34,8 @@ impl StateMap {
         loop {
             let heads = parts.iter().filter(|(_, rows)| !rows.is_empty()).map(|(source, rows)| (*source, rows.start));
             // Of equal sub-keys `min_by` keeps the first that it meets: the newest run is asked first.
-            let least = heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_sub_keys(i, self.runs[b].keys(), j));
+            let least =
+                heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_sub_keys(i, self.runs[b].keys(), j));
             let Some((source, row)) = least else { return };
             if !self.runs[source].is_tombstone(row) {
                 picks.push(Pick::new(source, row));

@@ -3,12 +3,12 @@
 //!
 //! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
-use super::combiner::Combiner;
+use super::combiner::{Combiner, Kept};
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
@@ -101,9 +101,10 @@ impl AggregateOperator {
         windows.place()..windows.place() + self.key_width() - self.key.len()
     }
 
-    /// Key and partial columns as rows that travel.
-    fn prepared_rows(&self, columns: Option<Vec<ArrayRef>>) -> Result<Option<RecordBatch>> {
-        Ok(columns.map(|columns| RecordBatch::try_new(self.prepared.clone(), columns)).transpose()?)
+    /// What was kept back as rows that travel, in the order of the keys.
+    fn combined(&self, kept: &Kept) -> Result<RecordBatch> {
+        let partials = self.aggregates.partials_of(kept.groups.len(), &kept.values, kept.groups.numbers())?;
+        Ok(RecordBatch::try_new(self.prepared.clone(), [kept.groups.keys.columns(), &partials].concat())?)
     }
 
     /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
@@ -204,21 +205,23 @@ impl Operator for AggregateOperator {
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let (rows, keys, late) = self.assign(rows, pass)?;
         self.metrics.rows += rows.num_rows() as u64;
-        let columns = match combine {
+        let values = self.aggregates.values(&self.name, &rows)?;
+        let rows = match combine {
             Combine::Nothing => {
-                let (values, numbers) = (self.aggregates.values(&self.name, &rows)?, one_by_one(rows.num_rows()));
-                let partials = self.aggregates.partials_of(keys.len(), &[values], &[numbers])?;
-                Some([keys.columns(), &partials].concat())
+                let partials = self.aggregates.partials_of(keys.len(), &[values], &[one_by_one(keys.len())])?;
+                RecordBatch::try_new(self.prepared.clone(), [keys.columns(), &partials].concat())?
             }
-            Combine::Split => self.combiner.add(&self.name, &self.aggregates, keys, &rows)?,
+            Combine::Split => match self.combiner.add(keys, values)? {
+                Some(kept) => self.combined(&kept)?,
+                None => RecordBatch::new_empty(self.prepared.clone()),
+            },
         };
-        let prepared = self.prepared_rows(columns)?;
-        Ok(Prepared { rows: prepared.unwrap_or_else(|| RecordBatch::new_empty(self.prepared.clone())), late })
+        Ok(Prepared { rows, late })
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
-        let columns = self.combiner.take(&self.aggregates)?;
-        self.prepared_rows(columns)
+        let kept = self.combiner.take()?;
+        kept.map(|kept| self.combined(&kept)).transpose()
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

@@ -1,17 +1,19 @@
-//! Keeps the blocks of a split back until there are enough of them, and folds their rows by key all at once: what
+//! Keeps the blocks of a split back until there are enough of them, and groups their rows by key all at once: what
 //! travels is a row a key, not one a key and block, and to sort many rows costs no more a row than to sort few.
 //!
 //! INVARIANT: what comes out depends on the rows, their order and how they are cut into blocks, which a plan fixes, never
 //! on how they lie in memory. Other limits than these would add doubles in another order.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
-use super::groups::Grouping;
-use super::partials::Aggregates;
+use super::groups::{Grouping, Groups};
 use crate::error::Result;
 use crate::key::Keys;
+
+/// What is folded of the rows of a block: a column each, or nothing where rows are counted.
+pub(super) type Values = Vec<Option<ArrayRef>>;
 
 /// How much is folded at once, or more by less than a block.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +36,17 @@ pub(super) struct Combiner {
     keys: Vec<Keys>,
     /// By what `keys` are told apart; none where there are none.
     grouping: Option<Grouping>,
-    /// For each block, for each aggregate, what it folds.
-    values: Vec<Vec<Option<ArrayRef>>>,
+    /// Of each block.
+    values: Vec<Values>,
     rows: usize,
     bytes: usize,
+}
+
+/// What was kept back: the keys and the values of some blocks.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) groups: Groups,
+    pub(super) values: Vec<Values>,
 }
 
 impl Combiner {
@@ -47,34 +56,26 @@ impl Combiner {
         Self { enough, ..Self::default() }
     }
 
-    /// Takes a block. Returns key and partial columns of all rows kept back, and begins anew, where they are enough.
-    pub(super) fn add(
-        &mut self,
-        operator: &str,
-        aggregates: &Aggregates,
-        keys: Keys,
-        rows: &RecordBatch,
-    ) -> Result<Option<Vec<ArrayRef>>> {
+    /// Takes a block: the keys of its rows, and their values. Returns all that is kept back, and begins anew, where that
+    /// is enough.
+    pub(super) fn add(&mut self, keys: Keys, values: Values) -> Result<Option<Kept>> {
         if keys.is_empty() {
             return Ok(None);
         }
-        let values = aggregates.values(operator, rows)?;
         self.rows += keys.len();
         self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(content_bytes).sum::<usize>();
         self.grouping.get_or_insert_with(|| Grouping::new(self.enough.rows)).add(&keys);
         self.keys.push(keys);
         self.values.push(values);
-        if self.rows >= self.enough.rows || self.bytes >= self.enough.bytes { self.take(aggregates) } else { Ok(None) }
+        if self.rows >= self.enough.rows || self.bytes >= self.enough.bytes { self.take() } else { Ok(None) }
     }
 
-    /// Key and partial columns of all rows kept back, in the order of the keys; `None` if there are none.
-    pub(super) fn take(&mut self, aggregates: &Aggregates) -> Result<Option<Vec<ArrayRef>>> {
+    /// All that is kept back; `None` if there is nothing.
+    pub(super) fn take(&mut self) -> Result<Option<Kept>> {
         let enough = self.enough;
         let Self { keys, values, grouping, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
         let Some(grouping) = grouping else { return Ok(None) };
-        let groups = grouping.groups(&keys)?;
-        let partials = aggregates.partials_of(groups.len(), &values, groups.numbers())?;
-        Ok(Some([groups.keys.columns(), &partials].concat()))
+        Ok(Some(Kept { groups: grouping.groups(&keys)?, values }))
     }
 }
 

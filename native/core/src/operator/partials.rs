@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
 use super::columns::InputColumn;
+use super::combiner::Values;
 use crate::aggregate::{Accumulator, Aggregate, Function};
 use crate::error::{Error, Result};
 
@@ -73,17 +74,12 @@ impl Aggregates {
     }
 
     /// What each aggregate folds of `rows`: nothing where it counts rows.
-    pub(super) fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Vec<Option<ArrayRef>>> {
+    pub(super) fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Values> {
         self.parts.iter().map(|part| part.values(operator, rows)).collect()
     }
 
     /// The partial columns of chunks of input rows: their `values`, and the group, of `groups`, of each row.
-    pub(super) fn partials_of(
-        &self,
-        groups: usize,
-        values: &[Vec<Option<ArrayRef>>],
-        numbers: &[Vec<u32>],
-    ) -> Result<Vec<ArrayRef>> {
+    pub(super) fn partials_of(&self, groups: usize, values: &[Values], numbers: &[Vec<u32>]) -> Result<Vec<ArrayRef>> {
         let mut columns = Vec::with_capacity(self.partials.len());
         for (place, mut accumulator) in self.accumulators(groups)?.into_iter().enumerate() {
             for (values, numbers) in values.iter().zip(numbers) {

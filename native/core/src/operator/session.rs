@@ -14,13 +14,14 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use arrow_select::take::{take, take_record_batch};
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_in, only_map};
+use super::combiner::{Combiner, Kept, Values};
 use super::event_time::{expiry_ms, time_column, times_us};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
-use crate::key::Keys;
-use crate::map::{Changes, Rows, StateMap, take_rows};
+use crate::key::{Keys, word_order};
+use crate::map::{Rows, StateMap, take_rows};
 use crate::schema::MapSchema;
 
 /// The name of the map: key, start → end and partials.
@@ -65,6 +66,8 @@ pub struct SessionOperator {
     maps: [MapSchema; 1],
     prepared: SchemaRef,
     output: SchemaRef,
+    /// Values are those of the aggregates, then the times of the rows.
+    combiner: Combiner,
     metrics: Metrics,
 }
 
@@ -96,8 +99,59 @@ impl SessionOperator {
         shown.insert(spec.place, Field::new(SHOWN, DataType::Struct(span_fields(&time_type)), true));
         let output = joined(&name, &Fields::from(shown), &aggregates.result_fields()?)?;
         let map = map_in(&name, MAP, &key_fields, &Fields::from(vec![at(START)]), &value)?;
-        let (gap_us, place, prepared, metrics) = (spec.gap_us, spec.place, map.own_columns(), Metrics::default());
-        Ok(Self { name, key, time, time_type, gap_us, place, aggregates, maps: [map], prepared, output, metrics })
+        let (gap_us, place) = (spec.gap_us, spec.place);
+        let (prepared, combiner, metrics) = (map.own_columns(), Combiner::default(), Metrics::default());
+        Ok(Self {
+            name,
+            key,
+            time,
+            time_type,
+            gap_us,
+            place,
+            aggregates,
+            maps: [map],
+            prepared,
+            output,
+            combiner,
+            metrics,
+        })
+    }
+
+    /// The sessions that rows at these times each make by themselves, of these groups.
+    fn pieces_at<'a>(&self, groups: &'a [u32], times_us: &'a [i64]) -> impl Iterator<Item = Piece> + use<'a> {
+        let gap_us = self.gap_us;
+        let piece = move |(&group, &start_us)| Piece { group, start_us, end_us: start_us.saturating_add(gap_us) };
+        groups.iter().zip(times_us).map(piece)
+    }
+
+    /// Sessions as rows that travel: their keys, spans and partials, where row i of block b is part of `numbers[b][i]`.
+    fn prepared_rows(
+        &self,
+        keys: &Keys,
+        sessions: &[Piece],
+        values: &[Values],
+        numbers: &[Vec<u32>],
+    ) -> Result<RecordBatch> {
+        let Spans { starts, ends } = self.spans(sessions);
+        let mut columns = keys.columns().to_vec();
+        columns.extend([starts, ends]);
+        columns.extend(self.aggregates.partials_of(sessions.len(), values, numbers)?);
+        Ok(RecordBatch::try_new(self.prepared.clone(), columns)?)
+    }
+
+    /// What was kept back as rows that travel: the rows of a session are one.
+    fn combined(&self, kept: &Kept) -> Result<RecordBatch> {
+        let mut pieces = Vec::with_capacity(kept.groups.numbers().iter().map(Vec::len).sum());
+        for (groups, values) in kept.groups.numbers().iter().zip(&kept.values) {
+            let Some(Some(at)) = values.last() else { continue };
+            pieces.extend(self.pieces_at(groups, times(at)));
+        }
+        let Touching { sessions, of } = Touching::new(kept.groups.len(), &pieces);
+        let mut of = of.into_iter().flatten();
+        let numbers: Vec<Vec<u32>> =
+            kept.groups.numbers().iter().map(|groups| of.by_ref().take(groups.len()).collect()).collect();
+        let chosen: Vec<u32> = sessions.iter().map(|session| session.group).collect();
+        self.prepared_rows(&kept.groups.keys.take(&chosen)?, &sessions, &kept.values, &numbers)
     }
 
     /// The rows whose own session is not over, and has a time.
@@ -127,7 +181,8 @@ impl SessionOperator {
     fn fold(&mut self, groups: &Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<()> {
         let (state, ends) = map.of_keys(&groups.keys)?;
         let known = state.len();
-        let merged = Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known);
+        let merged =
+            Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known, word_order);
         let mut accumulators = self.aggregates.accumulators(merged.sessions.len())?;
         // Of several parts of one session the earlier one comes first; the map has them in the order of bytes.
         let mut parts: Vec<(u32, u32)> =
@@ -202,14 +257,7 @@ impl SessionOperator {
             values.extend(accumulator.partials()?);
         }
         self.metrics.rows_updated += rows as u64;
-        map.change(&Changes {
-            keys: groups.keys.take(&numbers)?.columns().to_vec(),
-            sub_keys: vec![starts],
-            values,
-            updated_at: vec![at_ms; rows],
-            deadline,
-            deleted: vec![false; rows],
-        })
+        map.put(groups.keys.take(&numbers)?.with_sub_key(starts)?, values, at_ms, deadline)
     }
 
     /// Emits the sessions that are over, those of a key by their start, and forgets them.
@@ -250,33 +298,32 @@ impl Operator for SessionOperator {
         self.prepared.clone()
     }
 
-    /// Rows whose own session is over are out; of a block the rows of a session are one.
+    /// Rows whose own session is over are out; of those kept back the rows of a session are one.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let Open { rows, times, outside } = self.open_rows(rows, pass)?;
-        let given = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
-        let piece =
-            |(&group, &start_us): (&u32, &i64)| Piece { group, start_us, end_us: start_us.saturating_add(self.gap_us) };
-        let (keys, sessions, numbers) = match combine {
+        let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
+        let mut values = self.aggregates.values(&self.name, &rows)?;
+        self.metrics.rows += rows.num_rows() as u64;
+        let rows = match combine {
             Combine::Nothing => {
-                let numbers = one_by_one(rows.num_rows());
-                let pieces: Vec<Piece> = numbers.iter().zip(times.values()).map(piece).collect();
-                (given, pieces, numbers)
+                let numbers = one_by_one(keys.len());
+                let sessions: Vec<Piece> = self.pieces_at(&numbers, times.values()).collect();
+                self.prepared_rows(&keys, &sessions, &[values], &[numbers])?
             }
             Combine::Split => {
-                let groups = Groups::new(std::slice::from_ref(&given))?;
-                let pieces: Vec<Piece> = groups.numbers()[0].iter().zip(times.values()).map(piece).collect();
-                let Touching { sessions, of } = Touching::new(groups.len(), &pieces);
-                let chosen: Vec<u32> = sessions.iter().map(|session| session.group).collect();
-                (groups.keys.take(&chosen)?, sessions, of.into_iter().flatten().collect())
+                values.push(Some(Arc::new(times)));
+                match self.combiner.add(keys, values)? {
+                    Some(kept) => self.combined(&kept)?,
+                    None => RecordBatch::new_empty(self.prepared.clone()),
+                }
             }
         };
-        let Spans { starts, ends } = self.spans(&sessions);
-        let values = self.aggregates.values(&self.name, &rows)?;
-        let mut columns = keys.columns().to_vec();
-        columns.extend([starts, ends]);
-        columns.extend(self.aggregates.partials_of(sessions.len(), &[values], &[numbers])?);
-        self.metrics.rows += rows.num_rows() as u64;
-        Ok(Prepared { rows: RecordBatch::try_new(self.prepared.clone(), columns)?, late: outside })
+        Ok(Prepared { rows, late: outside })
+    }
+
+    fn rest(&mut self) -> Result<Option<RecordBatch>> {
+        let kept = self.combiner.take()?;
+        kept.map(|kept| self.combined(&kept)).transpose()
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_buffer::NullBuffer;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 
 use super::groups::Grouping;
-use super::{AggregateOperator, AggregateSpec, Call, Combine, Groups, Operator, Output, Pass, PassKind, RowAt};
+use super::{
+    AggregateOperator, AggregateSpec, Call, Combine, Groups, Operator, Output, Pass, PassKind, RowAt, SessionOperator,
+    SessionSpec,
+};
 use crate::aggregate::Function;
 use crate::key::{Keys, with_masked_hashes};
 
@@ -309,5 +312,69 @@ fn what_is_kept_back_is_sent_where_it_is_enough_and_then_begun_anew() {
             sent.push(held.len());
         }
         assert_eq!(sent[..3], expected);
+    }
+}
+
+/// Sessions of 10 s by `key`, and how many rows they have.
+fn sessions() -> (SessionOperator, Schema, Pass) {
+    let ts = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let input = Schema::new(vec![Field::new("key", DataType::Utf8, true), Field::new("ts", ts, true)]);
+    let n = Call { output: "n".into(), function: Function::Count, column: None, by: None };
+    let spec = SessionSpec {
+        name: "sessions".into(),
+        key: vec!["key".into()],
+        input: Arc::new(input.clone()),
+        functions: vec![n],
+        column: "ts".into(),
+        gap_us: 10_000_000,
+        place: 1,
+    };
+    let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: None, watermark_ms: None, begins: false };
+    (SessionOperator::new(&spec).unwrap(), input, pass)
+}
+
+fn at_seconds(schema: &Schema, rows: &[(&str, Option<i64>)]) -> RecordBatch {
+    let keys = rows.iter().map(|row| Some(row.0)).collect::<StringArray>();
+    let times = rows.iter().map(|row| row.1.map(|s| s * 1_000_000)).collect::<TimestampMicrosecondArray>();
+    let columns: Vec<ArrayRef> = vec![Arc::new(keys), Arc::new(times.with_timezone("UTC"))];
+    RecordBatch::try_new(Arc::new(schema.clone()), columns).unwrap()
+}
+
+#[test]
+fn sessions_of_a_split_are_one_row_each_however_its_blocks_are_cut() {
+    let (mut operator, schema, pass) = sessions();
+    let rows = [
+        ("a", Some(0)),
+        ("b", Some(5)),
+        ("a", Some(30)),
+        ("a", None),
+        ("a", Some(8)),
+        ("b", Some(50)),
+        ("a", Some(18)),
+    ];
+    let expected = [("a", 0, 28, 3), ("a", 30, 40, 1), ("b", 5, 15, 1), ("b", 50, 60, 1)];
+    for cuts in [vec![7], vec![3, 4], vec![1, 1, 5]] {
+        let mut rest = &rows[..];
+        for count in cuts {
+            let (block, left) = rest.split_at(count);
+            let prepared = operator.prepare(&at_seconds(&schema, block), &pass, Combine::Split).unwrap();
+            assert_eq!(prepared.rows.num_rows(), 0);
+            assert_eq!(
+                prepared.late.map_or(0, |late| late.count_set_bits()),
+                block.iter().filter(|row| row.1.is_none()).count()
+            );
+            rest = left;
+        }
+        let sent = operator.rest().unwrap().unwrap();
+        let seconds = |column: usize, row: usize| {
+            sent.column(column).as_primitive::<TimestampMicrosecondType>().value(row) / 1_000_000
+        };
+        let (keys, counts) = (sent.column(0).as_string::<i32>(), sent.column(3).as_primitive::<Int64Type>());
+        let mut found: Vec<_> = (0..sent.num_rows())
+            .map(|row| (keys.value(row), seconds(1, row), seconds(2, row), counts.value(row)))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert!(operator.rest().unwrap().is_none());
     }
 }

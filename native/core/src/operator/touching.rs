@@ -28,24 +28,29 @@ impl Touching {
             if !rows.is_sorted() {
                 rows.sort_unstable();
             }
-            merge(rows, pieces, &mut sessions, &mut of);
+            merge(rows, &mut sessions, &mut of);
             start = end;
         }
         Self { sessions, of }
     }
 
-    /// Without the sessions that consist of pieces below `first` alone.
-    pub(super) fn touched_from(mut self, first: usize) -> Self {
-        let mut numbers = vec![None; self.sessions.len()];
+    /// Without the sessions that consist of pieces below `first` alone; those of a group by what `order` says of starts.
+    pub(super) fn touched_from<T: Ord>(mut self, first: usize, order: impl Fn(i64) -> T) -> Self {
+        let mut is_touched = vec![false; self.sessions.len()];
         for &session in self.of[first..].iter().flatten() {
-            numbers[session as usize] = Some(0);
+            is_touched[session as usize] = true;
         }
-        let mut next = 0u32..;
-        for number in numbers.iter_mut().flatten() {
-            *number = next.next().unwrap_or_default();
+        let mut left: Vec<u32> =
+            (0u32..).zip(&is_touched).filter(|&(_, &touched)| touched).map(|(old, _)| old).collect();
+        let session = |old: &u32| self.sessions[*old as usize];
+        for group in left.chunk_by_mut(|a, b| session(a).group == session(b).group) {
+            group.sort_unstable_by_key(|old| order(session(old).start_us));
         }
-        let mut is_touched = numbers.iter().map(Option::is_some);
-        self.sessions.retain(|_| is_touched.next().unwrap_or_default());
+        let mut numbers = vec![None; self.sessions.len()];
+        for (number, &old) in (0u32..).zip(&left) {
+            numbers[old as usize] = Some(number);
+        }
+        self.sessions = left.iter().map(session).collect();
         for session in &mut self.of {
             *session = session.and_then(|session| numbers[session as usize]);
         }
@@ -53,8 +58,17 @@ impl Touching {
     }
 }
 
-/// (start, number) of each piece, group by group in the order given, and where each group ends.
-fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<(i64, u32)>, Vec<usize>) {
+/// A piece in its group: by start, and of equal ones by number.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Numbered {
+    start_us: i64,
+    number: u32,
+    group: u32,
+    end_us: i64,
+}
+
+/// All pieces, group by group in the order given, and where each group ends.
+fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<Numbered>, Vec<usize>) {
     let mut ends = vec![0; groups];
     for piece in pieces {
         ends[piece.group as usize] += 1;
@@ -63,23 +77,22 @@ fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<(i64, u32)>, Vec<usize>) {
     for end in &mut ends {
         (*end, sum) = (sum, sum + *end); // the start, for now
     }
-    let mut order = vec![(0, 0); pieces.len()];
-    for (number, piece) in (0u32..).zip(pieces) {
-        let slot = &mut ends[piece.group as usize];
-        order[*slot] = (piece.start_us, number);
+    let mut order = vec![Numbered::default(); pieces.len()];
+    for (number, &Piece { group, start_us, end_us }) in (0u32..).zip(pieces) {
+        let slot = &mut ends[group as usize];
+        order[*slot] = Numbered { start_us, number, group, end_us };
         *slot += 1;
     }
     (order, ends)
 }
 
 /// Merges the pieces of one group, which come by start.
-fn merge(rows: &[(i64, u32)], pieces: &[Piece], sessions: &mut Vec<Piece>, of: &mut [Option<u32>]) {
+fn merge(rows: &[Numbered], sessions: &mut Vec<Piece>, of: &mut [Option<u32>]) {
     let first = sessions.len();
-    for &(start_us, number) in rows {
-        let piece = pieces[number as usize];
+    for &Numbered { start_us, number, group, end_us } in rows {
         match sessions[first..].last_mut() {
-            Some(last) if start_us <= last.end_us => last.end_us = last.end_us.max(piece.end_us),
-            _ => sessions.push(piece),
+            Some(last) if start_us <= last.end_us => last.end_us = last.end_us.max(end_us),
+            _ => sessions.push(Piece { group, start_us, end_us }),
         }
         #[expect(clippy::cast_possible_truncation, reason = "rows of a pass are numbered by u32")]
         let session = (sessions.len() - 1) as u32;
@@ -114,8 +127,16 @@ mod tests {
     #[test]
     fn sessions_that_no_new_piece_touches_are_left_out() {
         let given = pieces(&[(0, 0, 10), (0, 50, 60), (1, 0, 10), (0, 55, 65), (2, 0, 1)]);
-        let found = Touching::new(3, &given).touched_from(3);
+        let found = Touching::new(3, &given).touched_from(3, |start_us| start_us);
         assert_eq!(found.sessions, pieces(&[(0, 50, 65), (2, 0, 1)]));
         assert_eq!(found.of, [None, Some(0), None, Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn touched_sessions_of_a_group_stand_in_the_order_asked_for() {
+        let given = pieces(&[(0, 5, 6), (1, 9, 10), (0, 1, 2), (1, 7, 8), (1, 3, 4), (1, 0, 1)]);
+        let found = Touching::new(2, &given).touched_from(1, |start_us| -start_us);
+        assert_eq!(found.sessions, pieces(&[(0, 1, 2), (1, 9, 10), (1, 7, 8), (1, 3, 4), (1, 0, 1)]));
+        assert_eq!(found.of, [None, Some(1), Some(0), Some(2), Some(3), Some(4)]);
     }
 }

@@ -1,5 +1,7 @@
 //! Look-up of keys in a run, one by one or many at once.
 
+use std::ops::Range;
+
 use super::SortedRun;
 use crate::key::Keys;
 
@@ -103,8 +105,8 @@ impl SortedRun {
         wanted.truncate(left);
     }
 
-    /// The rows that have the key columns of key `i` of `keys`, which have no sub-keys, whatever their own.
-    pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> std::ops::Range<usize> {
+    /// The rows that have the key columns of key `i` of `keys`, whatever their sub-keys.
+    pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> Range<usize> {
         let hash = keys.hash(i);
         let Some(guess) = self.body.prefixes.guess(hash) else { return 0..0 };
         let (from, to) = self.tie(self.first_at_least(guess, hash), hash);
@@ -112,8 +114,16 @@ impl SortedRun {
         if self.have_one_key(from..to, keys, i) {
             return from..to;
         }
-        let first = self.first_not_less(from, to, keys, i);
-        first..partition(first, to, |row| self.cmp_key(row, keys, i).is_eq())
+        let order = |row: usize| self.body.keys.cmp_key_columns(row, keys, i);
+        let first = partition(from, to, |row| order(row).is_lt());
+        first..partition(first, to, |row| order(row).is_eq())
+    }
+
+    /// The one of `rows`, which are those of the key of key `i` of `keys`, that has its sub-key too.
+    pub(crate) fn find_sub_key(&self, rows: &Range<usize>, keys: &Keys, i: usize) -> Option<usize> {
+        let order = |row: usize| self.body.keys.cmp_sub_keys(row, keys, i);
+        let row = partition(rows.start, rows.end, |row| order(row).is_lt());
+        (row < rows.end && order(row).is_eq()).then_some(row)
     }
 
     #[inline]
@@ -148,7 +158,7 @@ impl SortedRun {
 
     /// Whether `rows`, which are in order and have one hash, are all of key `i` of `keys`, whatever their sub-keys: if
     /// the first and the last are.
-    fn have_one_key(&self, rows: std::ops::Range<usize>, keys: &Keys, i: usize) -> bool {
+    fn have_one_key(&self, rows: Range<usize>, keys: &Keys, i: usize) -> bool {
         let is_of_key = |row: usize| self.body.keys.has_key_of(row, keys, i);
         rows.is_empty() || is_of_key(rows.start) && (rows.len() == 1 || is_of_key(rows.end - 1))
     }

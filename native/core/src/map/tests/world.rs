@@ -206,6 +206,15 @@ impl World {
         self.compare(&due, &expected.map(|(key, cell)| (*key, *cell)).collect());
     }
 
+    pub(super) fn take_due(&mut self, now_ms: i64) {
+        let due = self.map.take_due(now_ms, 1_000).unwrap();
+        let is_due = |cell: &Cell| cell.2.is_some_and(|due| due <= now_ms);
+        let (taken, left): (Model, Model) =
+            self.model.iter().map(|(key, cell)| (*key, *cell)).partition(|(_, cell)| is_due(cell));
+        self.compare(&due, &taken);
+        self.model = left;
+    }
+
     /// How many rows of what the map was opened with a search up to `now_ms` looks up.
     fn looked_up(&self, now_ms: i64) -> usize {
         self.map.runs[..self.map.opened].iter().map(|run| run.due(now_ms).len()).sum()

@@ -188,8 +188,8 @@ impl Keys {
     }
 
     /// These keys with a column more, which is a sub-key and not hashed.
-    pub(crate) fn with_sub_key(mut self, sub_key: ArrayRef) -> Result<Self> {
-        let sub_key = canonical::canonical(&sub_key)?;
+    pub(crate) fn with_sub_key(mut self, sub_key: &ArrayRef) -> Result<Self> {
+        let sub_key = canonical::canonical(sub_key)?;
         if sub_key.len() != self.len() {
             return Err(Error::InternalError(format!("{} sub-keys for {} keys", sub_key.len(), self.len())));
         }

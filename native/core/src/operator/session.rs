@@ -257,7 +257,7 @@ impl SessionOperator {
             values.extend(accumulator.partials()?);
         }
         self.metrics.rows_updated += rows as u64;
-        map.put(groups.keys.take(&numbers)?.with_sub_key(starts)?, values, at_ms, deadline)
+        map.put(groups.keys.take(&numbers)?.with_sub_key(&starts)?, values, at_ms, deadline)
     }
 
     /// Emits the sessions that are over, those of a key by their start, and forgets them.

@@ -1,11 +1,16 @@
-"""The loop of a run beside another run of the same repository."""
+"""The loop of a run: beside another run of the same repository, and where functions arm their timeouts anew."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tidemill as tm
+from tidemill.driver import plan as planning
 from tidemill.driver.drain import Drain, Limits
 from tidemill.engines.local import LocalEngine
 
@@ -78,3 +83,104 @@ def test_a_plan_that_was_given_up_while_the_engine_started_is_not_called_committ
 
     drained = Drain(repository.context, slow_start, Limits(), None).run()
     assert (given_up, drained.already, drained.versions) == ([0], [], [1])
+
+
+SECOND = 1000
+
+
+class Heart(tm.StatefulProcessor):
+    """Each timer that fires registers the next, as PySpark's documentation has it."""
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + SECOND)
+        return iter([])
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + SECOND)
+        yield (*key, expiredTimerInfo.getExpiryTimeInMs())
+
+
+def staying(key: str, rows: Any, state: Any) -> Iterator[Any]:
+    state.update(1)
+    state.setTimeoutDuration(SECOND)
+    if state.hasTimedOut:
+        yield key, 0
+
+
+def by_timers(grouped: Any) -> tm.Stream:
+    return grouped.transformWithState(Heart(), "k string, at bigint", "update", "ProcessingTime", name="op")
+
+
+def by_timeouts(grouped: Any) -> tm.Stream:
+    return grouped.flatMapGroupsWithState(
+        staying, "k string, at bigint", "int", timeoutConf="ProcessingTimeTimeout", name="op"
+    )
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is two seconds further whenever a plan asks it: each sweep takes longer than the timeouts last."""
+    times = itertools.count(10**12, 2 * SECOND)
+    monkeypatch.setattr(planning, "now_ms", lambda: next(times))
+
+
+@pytest.mark.parametrize("declared", [by_timers, by_timeouts])
+def test_a_run_ends_where_every_timeout_arms_the_next(
+    declared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch)
+    (tmp_path / "in").mkdir()
+    p = tm.Pipeline("anew")
+    declared(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
+    repository = tm.open(p, root=f"memory://{tmp_path}")
+    repository.init()
+
+    def run() -> list[str]:
+        return [one.kind for one in repository.run(engine="local", max_batches=9)]
+
+    (tmp_path / "in" / "0.csv").write_text("a\n")
+    assert run() == ["batch", "sweep"]
+    assert run() == ["sweep"]
+    assert [one.kind for one in repository.sweep(engine="local")] == ["sweep"]
+    (tmp_path / "in" / "1.csv").write_text("b\n")
+    assert run() == ["batch", "sweep"]
+    assert sorted(repository.outputs(version=5).column("k").to_pylist()) == ["a", "b"]
+
+
+def test_a_sweep_that_an_earlier_run_left_planned_does_not_stand_for_that_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("a\n")
+    p = tm.Pipeline("anew")
+    by_timeouts(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
+    repository = tm.open(p, root=f"memory://{tmp_path}")
+    repository.init()
+    repository.run(engine="local", max_batches=1)
+    head = repository.head
+    assert head is not None
+    left = planning.sweep_plan(repository.context, head, head.batch_time_ms + SECOND + 1)
+    repository.context.log.create_plan(left)
+    assert [one.kind for one in repository.run(engine="local", max_batches=9)] == ["sweep", "sweep"]
+
+
+def test_input_that_comes_while_a_run_sweeps_is_taken_and_swept_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticking(monkeypatch)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("a\n")
+    p = tm.Pipeline("anew")
+    by_timers(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
+    repository = tm.open(p, root=f"memory://{tmp_path}")
+    repository.init()
+
+    def arrives(progress: Any) -> None:
+        if progress.version == 1:
+            (tmp_path / "in" / "1.csv").write_text("b\n")
+
+    drained = Drain(repository.context, lambda: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    assert [one.kind for one in drained.progress] == ["batch", "sweep", "batch", "sweep"]

@@ -1,7 +1,10 @@
-"""The loop of a run: repair, then plan, execute, commit, publish, report, until nothing waits and nothing is due.
+"""The loop of a run: repair, then plan, execute, commit, publish, report, until nothing waits; then one sweep.
 
 Every batch begins by reading the log: what another run committed meanwhile is taken as it is, and published, before
-more is planned. Nothing is remembered between batches that the log does not say.
+more is planned. Nothing is remembered between batches that the log does not say, but for one thing.
+
+INVARIANT: a run plans a sweep after input or where it began without any, never after another sweep of its own: what a
+sweep arms, and what comes due while it lasts, is for a later run. So functions that arm anew at each call end it too.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ class Drain:
         self.context, self.limits = context, limits
         self._engine, self._on_progress = engine, on_progress
         self._started = time.monotonic()
-        self._swept_in_vain = False
+        self._has_swept = False
         self.done = Drained()
 
     def open(self) -> Commit | None:
@@ -93,7 +96,7 @@ class Drain:
         return head
 
     def run(self) -> Drained:
-        """Drains what waits, then fires what is due."""
+        """Drains what waits, then fires what is due, in one sweep; what that arms is for a later run."""
         head = self.open()
         while self._may_go_on():
             batch = self._next(head)
@@ -133,12 +136,18 @@ class Drain:
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
         if planned is not None:
+            self._has_swept &= planned.kind != "batch"
             return planned
         seen = planning.waiting(self.context, head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
         if batch is not None:
+            self._has_swept = False
             return self._written(batch)
-        return None if self._swept_in_vain else self._due(head, seen)
+        if self._has_swept:
+            return None
+        swept = self._due(head, seen)
+        self._has_swept = swept is not None and swept.kind == "sweep"
+        return swept
 
     def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
@@ -174,9 +183,6 @@ class Drain:
                 self.done.already.append(plan.number)
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
-        # A function that is called for a timeout may leave it armed, or fail and be called again: not in this run.
-        job = self.context.job
-        self._swept_in_vain = plan.kind == "sweep" and planning.is_due(committed.commit, plan.batch_time_ms, job)
         return committed.commit
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:

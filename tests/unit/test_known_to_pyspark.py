@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkRuntimeError, PySparkTypeError, PySparkValueError
+from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor as spark
 from pyspark.sql.streaming.state import GroupState
 
@@ -134,3 +137,78 @@ def test_what_a_state_refused_crosses_to_the_driver_as_invalid_input() -> None:
     error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now")
     assert isinstance(error, TidemillError)
     assert type(wire.raised(wire.decode(wire.failure(error)))) is InvalidInput
+
+
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "a name": lambda row: row(k="a", n=1).n,
+    "by name": lambda row: row(k="a", n=1)["n"],
+    "by place": lambda row: row(k="a", n=1)[0],
+    "a slice": lambda row: row(k="a", n=1)[:1],
+    "a name that it has": lambda row: "n" in row(k="a", n=1),
+    "a value is no name": lambda row: "a" in row(k="a", n=1),
+    "a value of a row without names": lambda row: "a" in row("a", 1),
+    "a missing name": lambda row: row(k="a")["missing"],
+    "a missing attribute": lambda row: row(k="a").missing,
+    "a private attribute": lambda row: row(k="a").__missing__,
+    "asked for an attribute": lambda row: hasattr(row(k="a"), "missing"),
+    "a place beyond": lambda row: row(k="a")[1],
+    "of both kinds": lambda row: row("a", n=1),
+    "set": lambda row: setattr(row(k="a"), "k", "b"),
+    "set another": lambda row: setattr(row(k="a"), "n", "b"),
+    "names": lambda row: row(k="a", n=1).__fields__,
+    "a method's name": lambda row: row(count=1)["count"],
+    "a dict": lambda row: row(k="a", inner=row(n=1)).asDict(),
+    "a dict all through": lambda row: row(k="a", inner=row(n=1), many=[row(n=2)], of={"x": row(n=3)}).asDict(True),
+    "a dict of a row without names": lambda row: row("a", 1).asDict(),
+    "shown": lambda row: repr(row(k="a", inner=row(n=1))),
+    "shown without names": lambda row: [repr(row("a")), repr(row("a", 1)), repr(row())],
+    "a class of rows": lambda row: repr(row("k", "n")("a", 1)),
+    "names of a class of rows": lambda row: ["k" in row("k", "n"), "n" in row("k", "n")("a", 1)],
+    "too many for a class of rows": lambda row: row("k")("a", 1),
+    "as a tuple": lambda row: [row(k="a", n=1) == ("a", 1), row(k="a") == row(x="a"), hash(row(k="a")) == hash(("a",))],
+    "in order": lambda row: sorted([row(k="b"), row(k="a")])[0].k,
+    "copied": lambda row: [repr(copy.copy(row(k="a"))), repr(copy.deepcopy(row(k=["a"])))],
+    "pickled": lambda row: [repr(pickle.loads(pickle.dumps(one))) for one in (row(k="a", n=1), row("a", 1))],
+    "added": lambda row: row(k="a").__add__((1,)),
+    "unpacked": lambda row: [*row(k="a", n=1)],
+    "a row of pyspark": lambda row: isinstance(row(k="a"), spark_types.Row),
+    "a tuple": lambda row: isinstance(row(k="a"), tuple),
+}
+
+
+@pytest.mark.parametrize("asked", ROWS)
+def test_a_row_answers_as_pysparks_does(asked: str) -> None:
+    def answer(row: Any) -> Any:
+        try:
+            return ROWS[asked](row)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            return [one for one in type(error).__mro__ if one.__module__.startswith("pyspark.")] or type(error)
+
+    ours, sparks = answer(tm.Row), answer(spark_types.Row)
+    if isinstance(sparks, list) and sparks and isinstance(sparks[0], type):
+        assert sparks[0] in ours
+    else:
+        assert ours == sparks
+
+
+def test_rows_keys_and_states_that_functions_are_given_are_pysparks() -> None:
+    def func(key: Any, rows: Any, state: Any) -> Any:
+        state.update((1, 2))
+        for row in rows:
+            yield str([isinstance(one, spark_types.Row) for one in (row, state.get, row.inner)]), "n" in row
+
+    p = tm.Pipeline("rows")
+    p.read(tm.Rows("k string, n int, inner struct<a: int>")).groupBy("k").flatMapGroupsWithState(
+        func, "text string, has boolean", "a int, b int", "update", "NoTimeout"
+    )
+    assert Tester(p).batch([("a", 1, {"a": 1})]).outputs == [("[True, True, True]", True)]
+
+
+def test_without_pyspark_a_row_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyspark.sql.types", "pyspark.errors"):
+        monkeypatch.delitem(sys.modules, name)
+    row = tm.Row(k="a")
+    assert isinstance(row, tm.Row)
+    assert row.__class__ is type(row)
+    with pytest.raises(ValueError, match=r"^the row has no field `n`; it has k$"):
+        row["n"]

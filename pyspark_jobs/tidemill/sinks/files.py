@@ -24,6 +24,7 @@ from .publish import are_published, publish_files
 
 LEAST_DICTIONARY_BYTES, MOST_DICTIONARY_BYTES = 1 << 16, 1 << 20
 
+
 class Parquet:
     """A folder of Parquet files (zstd), readable by anything; each row carries `_batch_id`. Spark: `format("parquet")`.
 

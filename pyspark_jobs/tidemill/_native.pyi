@@ -142,6 +142,9 @@ class StateMap:
     def due_places(self) -> list[tuple[int, int]]:
         """For each run with rows that the map was opened with (deadline, key hash): all its rows below it are hidden by
         newer ones, changes too. (2**63 - 1, 2**64 - 1): all that it has."""
+    def spent_runs(self) -> int:
+        """How many of the oldest runs with rows that the map was opened with show none any more, as far as deadlines
+        tell: without them it holds the same."""
     def delta(self) -> Run | None:
         """What was changed since `open`, tombstones included; None if nothing was."""
     def live_change(self) -> int:

@@ -251,6 +251,10 @@ impl PyStateMap {
         Ok(places.into_iter().map(place_out).collect())
     }
 
+    fn spent_runs(&self, py: Python<'_>) -> PyResult<usize> {
+        self.change(py, |map| Ok(map.spent_runs()))
+    }
+
     fn delta(&self, py: Python<'_>) -> PyResult<Option<PyRun>> {
         let map = self.fork(py);
         Ok(py.detach(|| map.delta()).raise(py)?.map(|run| PyRun { run }))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from .._native import MapSchema, Run, StateMap
 from ..errors import CorruptState
@@ -74,17 +75,20 @@ def persist(
     What one segment does not hold becomes several, side by side.
 
     Each is told where the deadlines of those of its rows begin that nothing newer hides, so that none is looked for
-    twice. The least of them is the least deadline of the range.
+    twice. The least of them is the least deadline of the range. The oldest ones are left out once all their rows are
+    hidden: a state of which everything ends is never merged.
     CRASH: a segment that no commit names is garbage; nothing points to it.
     """
-    delta, places = after.delta(), iter(after.due_places())
-    if delta is None:
-        found = [one.hidden_before(next(places) if len(one.run) else NEVER) for one in before.shown]
-        return [segment for of_object in found for segment in of_object]
-    shown = [one for one in before.shown if len(one.run)]
-    merged = to_merge([one.span for one in shown], len(delta))
-    still = [one.hidden_before(place) for one, place in zip(shown, places, strict=True)]
+    delta, places, spent = after.delta(), after.due_places(), after.spent_runs()
+    with_rows = zip((one for one in before.shown if len(one.run)), places, strict=True)
+    shown, still = [], []
+    for one, place in islice(with_rows, spent, None):
+        shown.append(one)
+        still.append(one.hidden_before(place))
+    merged = () if delta is None else to_merge([one.span for one in shown], len(delta))
     kept = [segment for number, of_object in enumerate(still) if number not in merged for segment in of_object]
+    if delta is None:
+        return kept
     runs = [*(shown[number].run for number in merged), delta]
     parts = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
     for number, (lo, hi, run) in enumerate(part for part in parts if len(part[2])):

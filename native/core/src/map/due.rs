@@ -53,6 +53,14 @@ impl StateMap {
         self.runs[..self.opened].iter().map(crate::run::SortedRun::due_from).collect()
     }
 
+    /// How many of the oldest runs that the map was opened with show no row any more: without them it holds the same.
+    ///
+    /// As far as deadlines tell: a row without one counts, also where a newer one hides it.
+    pub fn spent_runs(&mut self) -> usize {
+        self.first_due();
+        self.runs[..self.opened].iter().take_while(|run| run.is_spent()).count()
+    }
+
     /// The place of the live row that is due first; `LAST` if there is none.
     fn first_due(&mut self) -> DuePlace {
         let mut least = DuePlace::LAST;

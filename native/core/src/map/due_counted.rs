@@ -85,6 +85,45 @@ fn what_was_taken_is_not_looked_for_again() {
 }
 
 #[test]
+fn a_run_is_spent_once_all_its_rows_are_hidden_and_no_older_one_is_left() {
+    let below = |map: &mut StateMap, keys: std::ops::Range<i64>, due: fn(i64) -> i64| {
+        put(map, keys, due);
+        *map = StateMap::open(schema(), map.runs(), KeyRange::ALL).unwrap();
+    };
+    let mut map = StateMap::open(schema(), &[], KeyRange::ALL).unwrap();
+    for (keys, due) in [(0..100, (|_| 10) as fn(i64) -> i64), (100..200, |_| 20), (0..50, |_| 30)] {
+        below(&mut map, keys, due);
+    }
+    assert_eq!((map.runs().len(), map.spent_runs()), (3, 0)); // 50..100 live in the first run
+    map.take_due(10, 1).unwrap();
+    assert_eq!(map.spent_runs(), 1);
+    let mut next = StateMap::open(schema(), map.runs(), KeyRange::ALL).unwrap();
+    next.take_due(20, 1).unwrap();
+    assert_eq!((next.runs().len(), next.spent_runs(), next.len()), (5, 2, 50));
+    assert_eq!(StateMap::open(schema(), &next.runs()[2..], KeyRange::ALL).unwrap().len(), 50);
+    next.take_due(30, 1).unwrap();
+    assert_eq!((next.spent_runs(), next.len()), (4, 0)); // one that has tombstones alone, too
+}
+
+#[test]
+fn a_row_without_a_deadline_is_never_spent() {
+    let mut map = searched(10);
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![100]));
+    let changes = Changes {
+        keys: vec![Arc::clone(&column)],
+        sub_keys: Vec::new(),
+        values: vec![column],
+        updated_at: vec![0],
+        deadline: vec![None],
+        deleted: vec![false],
+    };
+    map.change(&changes).unwrap();
+    let mut map = StateMap::open(schema(), &[map.base().unwrap()], KeyRange::ALL).unwrap();
+    assert_eq!(map.take_due(50, 1).unwrap().updated_at.len(), 10);
+    assert_eq!((map.spent_runs(), map.len()), (0, 1));
+}
+
+#[test]
 fn keys_that_are_put_off_in_every_batch_are_not_looked_at_while_they_wait() {
     let mut map = searched(50_000);
     let (mut now, mut most) = (0, 0);

@@ -140,6 +140,14 @@ impl SortedRun {
         self.due_from = self.due_from.max(place);
     }
 
+    /// Whether none of its rows lives, as far as deadlines tell: each live one had one, and newer runs hide all of those.
+    /// What tombstones hide is not its own.
+    pub(crate) fn is_spent(&self) -> bool {
+        let nulls = self.body.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
+        let may_be_last = self.hashes().last() == Some(&DuePlace::LAST.hash); // that row would never be passed
+        self.due_from == DuePlace::LAST && nulls == self.body.tombstones && !may_be_last
+    }
+
     /// The same rows under no other run: all of them count.
     pub(crate) fn by_itself(&self) -> Self {
         self.with_due_from(DuePlace::FIRST)

@@ -259,7 +259,8 @@ impl World {
     pub(super) fn commit(&mut self) {
         let places = self.map.due_places();
         assert_eq!(self.segments.len(), places.len());
-        self.segments = self.segments.iter().zip(places).map(|(run, place)| run.with_due_from(place)).collect();
+        let live = self.segments.iter().zip(places).skip(self.map.spent_runs());
+        self.segments = live.map(|(run, place)| run.with_due_from(place)).collect();
         if let Some(delta) = self.map.delta().unwrap() {
             self.segments.push(there_and_back(&delta));
         }

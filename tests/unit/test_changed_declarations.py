@@ -128,3 +128,27 @@ def test_a_variable_neither_gets_nor_loses_a_time_to_live(
     assert caught.value.first_line == (
         f"operator `counting` has state made with `variables` = {shown[before]}, this code declares {shown[after]}"
     )
+
+
+def counted(place: Place, **functions: Any) -> tm.Pipeline:
+    p = tm.Pipeline("p")
+    place.stream(p).groupBy("k").agg(name="counting", **functions)
+    return p
+
+
+@pytest.mark.parametrize(
+    ("functions", "declared"),
+    [
+        ({"n": tm.count(), "last": tm.max("ts")}, "`n` = count(*), `last` = max(ts)"),
+        ({"renamed": tm.count()}, "`renamed` = count(*)"),
+    ],
+)
+def test_an_aggregate_more_or_renamed_is_told_with_all_of_both_sides(
+    place: Place, functions: dict[str, Any], declared: str
+) -> None:
+    place.run(counted(place, n=tm.count()), ("a", 0))
+    with pytest.raises(tm.InvalidInput) as caught:
+        place.opened(counted(place, **functions)).run(engine="local")
+    assert caught.value.first_line == (
+        f"operator `counting` has state made with `n` = count(*), this code declares {declared}"
+    )

@@ -115,6 +115,20 @@ def test_a_name_comes_once_where_spark_takes_it_twice() -> None:
         rows.drop("x")
 
 
+def test_names_that_differ_by_case_alone_are_refused_where_they_are_written() -> None:
+    p = tm.Pipeline("cases")
+    rows = p.read(tm.Rows("k string, n int, ts timestamp")).withWatermark("ts", "1 hour")
+    said = r"^the output of operator `agg` has column `{}` twice \(and `{}`: upper and lower case are not told apart\)$"
+    with pytest.raises(tm.InvalidInput, match=said.format("K", "k")):
+        rows.groupBy("k").agg(K=tm.count())
+    with pytest.raises(tm.InvalidInput, match=said.format("X", "x")):
+        rows.groupBy("k").agg(x=tm.count(), X=tm.count())
+    with pytest.raises(tm.InvalidInput, match=said.format("WINDOW", "window")):
+        rows.groupBy("k", tm.window("ts", "1 hour")).agg(WINDOW=tm.count())
+    with pytest.raises(tm.InvalidInput, match=said.format("Session_Window", "session_window")):
+        rows.groupBy("k", tm.session_window("ts", "1 hour")).agg(Session_Window=tm.count())
+
+
 def test_windows_over_dates_and_texts_by_way_of_a_time() -> None:
     p = tm.Pipeline("days", timeZone="Europe/Berlin")
     rows = p.read(tm.Rows("day date, text string"))

@@ -141,6 +141,10 @@ class Context:
                 )
 
 
+def _listed(rules: dict[str, Any]) -> str:
+    return ", ".join(f"`{rule}` = {value}" for rule, value in rules.items()) or "no rules"
+
+
 def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
     """`InvalidInput` that names the first difference between an operator's state and its code."""
     mend = (
@@ -158,10 +162,10 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
     rules = recorded.get("rules", {})
     for rule, now in found["rules"].items():
         if rules.get(rule) != now:
-            raise InvalidInput(
-                f"operator `{name}` has state made with `{rule}` = {rules.get(rule)}, this code declares {now}",
-                hint=mend,
-            )
+            before, after = f"`{rule}` = {rules.get(rule)}", f"{now}"
+            if rule not in rules:
+                before, after = _listed(rules), _listed(found["rules"])
+            raise InvalidInput(f"operator `{name}` has state made with {before}, this code declares {after}", hint=mend)
     for map_name, columns in found["maps"].items():
         known = recorded["maps"].get(map_name)
         for part in ("key", "sub_key", "value"):

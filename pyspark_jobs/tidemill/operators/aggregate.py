@@ -16,6 +16,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import to_ddl
+from ..schema.arrow import check_names
 from ..state.columns import MapColumns
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
 from .functions import Aggregate, shapes, told
@@ -69,7 +70,7 @@ class AggregateOperator(Declared):
         else:
             over = _what_ends(given)
             bound = BoundAggregate(self.name, given, self.functions, over, self._ends(given, over))
-        _ = bound.output_schema
+        check_names(bound.output_schema.names, f"the output of operator `{self.name}`")
         return bound
 
     def _ends(self, given: Input, over: str | None) -> Ends:

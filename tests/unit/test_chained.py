@@ -88,7 +88,7 @@ def test_a_second_watermark_is_refused_where_the_stream_has_one() -> None:
     p = tm.Pipeline("q")
     behind = shifted(p.read(tm.Rows(SCHEMA)))
     behind.withWatermark("then", "1 hour")
-    refused(lambda: behind.withWatermark("then", "1 hour"), "operator `map-with-state`", "use that stream twice")
+    refused(lambda: behind.withWatermark("then", "2 hours"), "operator `map-with-state`", "use that stream twice")
 
 
 def test_windows_are_keys_of_aggregates_alone() -> None:

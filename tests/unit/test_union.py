@@ -54,6 +54,41 @@ def test_one_and_the_same_stream_twice_is_each_row_twice(tasks):
     assert sorted(Tester(p, tasks=tasks).batch(["a", "b", "a"]).outputs) == [("a", 4), ("b", 2)]
 
 
+def late_window(both):
+    both.groupBy("k", tm.window("ts", "10 seconds")).agg(n=tm.count(), outputMode="append", name="n")
+
+
+@pytest.mark.parametrize("idle", [None, "1 minute"])
+def test_the_same_watermark_given_again_is_the_same(idle):
+    p = tm.Pipeline("again")
+    rows = p.read(tm.Rows(SCHEMA))
+
+    def marked():
+        return rows.withWatermark("ts", "5 seconds", idle=idle)
+
+    late_window(marked().unionByName(marked().sql("SELECT * FROM rows WHERE k = 'a'")))
+    t = Tester(p)
+    first = t.batch([("a", at(1)), ("b", at(2)), ("a", at(20))])
+    assert sorted((k, window["start"].second, n) for k, window, n in first.outputs) == [("a", 0, 2), ("b", 0, 1)]
+    assert list(t.repository.head.watermarks) == ["source.ts"]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda rows: rows.withWatermark("ts", "9 seconds"),
+        lambda rows: rows.withWatermark("ts", "5 seconds", late="quarantine"),
+        lambda rows: rows.withWatermark("ts", "5 seconds", idle="1 minute"),
+        lambda rows: rows.select("k", "ts").withWatermark("ts", "5 seconds"),
+    ],
+)
+def test_another_watermark_of_one_column_of_a_source_is_refused(second):
+    rows = tm.Pipeline("again").read(tm.Rows(SCHEMA))
+    rows.withWatermark("ts", "5 seconds")
+    with pytest.raises(tm.InvalidInput, match="source `source` has a watermark on `ts` already, behind other steps or"):
+        second(rows)
+
+
 def test_a_watermark_on_the_union_is_one():
     p, left, right = two()
     both = left.unionByName(right).withWatermark("ts", "10 seconds")

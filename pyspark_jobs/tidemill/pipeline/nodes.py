@@ -61,6 +61,11 @@ class Watermark(Node):
     delay_ms: int = field(kw_only=True)
     idle_ms: int | None = field(kw_only=True, default=None)
 
+    def is_as(self, other: Watermark) -> bool:
+        """Whether both are the same watermark of the same stream, written twice."""
+        rule = (self.name, self.event_time, self.delay_ms, self.idle_ms)
+        return self.parent is other.parent and rule == (other.name, other.event_time, other.delay_ms, other.idle_ms)
+
 
 @dataclass(frozen=True, eq=False)
 class Keyed(Node):

@@ -119,9 +119,15 @@ class Stream:
             delay_ms=interval_ms(delay),
             idle_ms=None if idle is None else duration_ms(idle),
         )
-        if key in self._pipeline.watermarks:
+        known = self._pipeline.watermarks.get(key)
+        if known is not None and known.is_as(node):
+            return known
+        if known is not None:
             what = "source" if before is None else "operator"
-            raise InvalidInput(f"{what} `{origin}` has a watermark on `{name}` already: use that stream twice")
+            raise InvalidInput(
+                f"{what} `{origin}` has a watermark on `{name}` already, behind other steps or with another delay, "
+                "`late` or `idle`: use that stream twice"
+            )
         self._pipeline.watermarks[key] = node
         return node
 

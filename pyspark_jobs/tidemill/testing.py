@@ -17,6 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from .driver.drain import Limits
+from .errors import InvalidInput
 from .names import variable_name
 from .operators.contract import BoundOperator
 from .pipeline.pipeline import Pipeline
@@ -129,7 +130,9 @@ class Tester:
             name: None if version is None else self.repository.outputs(version, name).drop_columns(OUTPUT_COLUMNS)
             for name in self.repository.context.job.outputs
         }
-        rows = {name: [] if table is None else table.to_pylist() for name, table in tables.items()}
+        rows = {
+            name: [] if table is None else _listed(table, f"the output of `{name}`") for name, table in tables.items()
+        }
         outputs = {name: [tuple(row.values()) for row in found] for name, found in rows.items()}
         states = {name: self._state(name) for name in self.repository.context.job.operators}
         watermark = min(head.watermarks.values(), default=0) if head is not None else 0
@@ -148,7 +151,8 @@ class Tester:
         value = [column for column in columns.value.names if column != marker]
         make = row_type(getattr(placed, "state", columns.value).names)
         found: dict[Any, Any] = {}
-        for row in self.repository.state(placed.name, variable=columns.name).to_pylist():
+        stored = self.repository.state(placed.name, variable=columns.name)
+        for row in _listed(stored, f"the state of `{placed.name}`"):
             if row.get(marker) is False:  # a timeout without a state
                 continue
             shown = row[value[0]] if scalar else make(*(row[column] for column in value))
@@ -157,6 +161,18 @@ class Tester:
             else:
                 found[_key(row, columns.key)] = shown
         return found
+
+
+def _listed(table: pa.Table, what: str) -> list[Any]:
+    """The rows as Python's objects; `InvalidInput` where there is none for a time."""
+    try:
+        listed: list[Any] = table.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InvalidInput(
+            f"the tester cannot show {what}: {error} (Python's times are those of the years 1 to 9999)",
+            hint="the batch is committed: read it as an Arrow table, with tester.repository.outputs(…) or .state(…)",
+        ) from error
+    return listed
 
 
 def _key(row: dict[str, Any], key: pa.Schema) -> Any:

@@ -129,6 +129,58 @@ def test_names_that_differ_by_case_alone_are_refused_where_they_are_written() ->
         rows.groupBy("k", tm.session_window("ts", "1 hour")).agg(Session_Window=tm.count())
 
 
+def test_a_watermark_by_the_names_of_pysparks_arguments() -> None:
+    rows = tm.Pipeline("names").read(tm.Rows("ts timestamp"))
+    assert rows.withWatermark("ts", "1 hour").schema == rows.withWatermark(eventTime="ts", delayThreshold="1 h").schema
+    for given, said in (({"column": "ts"}, "neither"), ({"column": "ts", "delay": 1, "delayThreshold": "1 h"}, "both")):
+        with pytest.raises(tm.InvalidInput, match=rf"expected `delay` \(PySpark: `delayThreshold`\), found {said}"):
+            rows.withWatermark(**given)
+
+
+@pytest.mark.parametrize("taken", ["name", "outputMode"])
+def test_no_aggregate_is_called_like_an_argument(taken: str) -> None:
+    rows = tm.Pipeline("taken").read(tm.Rows("k string, n int"))
+    with pytest.raises(
+        tm.InvalidInput, match=rf"no aggregate can be called `{taken}`, which is an argument; found {taken}=last\(n\)"
+    ):
+        rows.groupBy("k").agg(**{taken: tm.last("n")}, n=tm.count())
+
+
+def test_a_window_that_ends_after_the_last_year_is_told_by_the_tester() -> None:
+    p = tm.Pipeline("late")
+    p.read(tm.Rows("ts timestamp")).groupBy(tm.window("ts", "1 day")).agg(n=tm.count())
+    t = Tester(p)
+    with pytest.raises(tm.InvalidInput, match=r"^the tester cannot show the output of `agg`: .* years 1 to 9999"):
+        t.batch([("9999-12-31T23:00:00+00:00",)])
+    assert t.repository.outputs(0).column("n").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("given", ["ab", b"ab", {"n": "a"}])
+def test_one_value_is_no_rows(given: Any) -> None:
+    def func(key: Any, rows: Any, state: Any) -> Any:
+        return given
+
+    class Giving(tm.StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            pass
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            return given
+
+    def grouped() -> tuple[tm.Pipeline, Any]:
+        p = tm.Pipeline("one")
+        return p, p.read(tm.Rows("k string")).groupBy("k")
+
+    p, by = grouped()
+    by.flatMapGroupsWithState(func, "string", "int")
+    with pytest.raises(tm.InvalidInput, match=f"found a `{type(given).__name__}`, expected something to iterate over"):
+        Tester(p).batch(["a"])
+    p, by = grouped()
+    by.transformWithState(Giving(), "n string", "update", "None")
+    with pytest.raises(tm.InvalidInput, match=f"gave back `{type(given).__name__}` .*, expected an iterator of rows"):
+        Tester(p).batch(["a"])
+
+
 def test_windows_over_dates_and_texts_by_way_of_a_time() -> None:
     p = tm.Pipeline("days", timeZone="Europe/Berlin")
     rows = p.read(tm.Rows("day date, text string"))

@@ -5,7 +5,7 @@
 
 use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyString};
 use tidemill_core::Error;
 
 use crate::error::{external, invalid};
@@ -116,6 +116,12 @@ pub(crate) fn iterated<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
         Err(_) if !given.hasattr("__iter__")? && !given.hasattr("__getitem__")? => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// As `iterated`, over rows: a text, bytes or a dict is one value that was not put into a list.
+pub(crate) fn iterated_rows<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
+    let is_one = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
+    if is_one || given.is_instance_of::<PyDict>() { Ok(None) } else { iterated(given) }
 }
 
 /// The error for a cell that Python has no object for.

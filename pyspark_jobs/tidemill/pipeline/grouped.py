@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from ..errors import InvalidInput
 from ..operators.aggregate import AggregateOperator
 from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
@@ -188,6 +189,12 @@ class GroupedStream(Generic[S]):
         window that a batch changed; either forgets it then. So it is by the event time of `.withWatermark`, where that
         is a key column. By `tm.session_window(…)` there is only "append", without any of them only "update".
         """
+        for parameter, given in (("name", name), ("outputMode", outputMode)):
+            if isinstance(given, Aggregate):
+                raise InvalidInput(
+                    f"agg: no aggregate can be called `{parameter}`, which is an argument; found {parameter}={given}",
+                    hint=f"give another name, and rename it: .sql('SELECT other AS \"{parameter}\", … FROM rows')",
+                )
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 
     def apply_batch(

@@ -28,6 +28,14 @@ from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, ne
 from .union import union
 
 
+def _either(ours: str, given: Any, sparks: str, named: Any) -> Any:
+    """An argument that PySpark calls otherwise."""
+    if (given is None) == (named is None):
+        found = "neither" if given is None else "both"
+        raise InvalidInput(f"withWatermark: expected `{ours}` (PySpark: `{sparks}`), found {found}")
+    return named if given is None else given
+
+
 class Stream:
     """Rows on their way through a pipeline; immutable, may be used more than once."""
 
@@ -69,7 +77,14 @@ class Stream:
         return self._stateless(MapBatches(fn, schema))
 
     def withWatermark(
-        self, column: str, delay: str | int | timedelta, late: str = "drop", idle: str | timedelta | None = None
+        self,
+        column: str | None = None,
+        delay: str | int | timedelta | None = None,
+        late: str = "drop",
+        idle: str | timedelta | None = None,
+        *,
+        eventTime: str | None = None,
+        delayThreshold: str | None = None,
     ) -> Stream:
         """Event time is `column`; rows more than `delay` behind the greatest one seen are late. Spark: `withWatermark`.
 
@@ -83,8 +98,11 @@ class Stream:
 
         Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
         own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
+        `eventTime` and `delayThreshold` are PySpark's names of `column` and `delay`.
         """
-        return Stream(self._pipeline, self._watermark(column, delay, late, idle))
+        name = _either("column", column, "eventTime", eventTime)
+        behind = _either("delay", delay, "delayThreshold", delayThreshold)
+        return Stream(self._pipeline, self._watermark(name, behind, late, idle))
 
     def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | timedelta | None) -> Watermark:
         before = nearest_operator(self._node)

@@ -13,7 +13,7 @@ use super::group_state::{Rules, Untouched};
 use super::growing::Growing;
 use super::lent_state::LentState;
 use super::visits::{Left, PerKey, each_key, first_chunk};
-use crate::caller::{Place, iterated, unreadable};
+use crate::caller::{Place, iterated_rows, unreadable};
 use crate::error::{Raise, invalid};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::naming::type_name;
@@ -92,7 +92,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::One => self.emit(number, &answer, at, to),
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
-                let Some(rows) = iterated(&answer)? else {
+                let Some(rows) = iterated_rows(&answer)? else {
                     let why = format!("found a `{}`, expected something to iterate over", type_name(&answer));
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };

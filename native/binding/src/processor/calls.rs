@@ -25,7 +25,7 @@ use super::shown::{InitialKind, KeyKind, Keys, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
-use crate::caller::{OnError, iterated, unreadable};
+use crate::caller::{OnError, iterated_rows, unreadable};
 use crate::error::external;
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::value::{Builder, Refused, Shape, Zone};
@@ -266,7 +266,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         match &mut self.exchange {
             Exchange::Frames(frames) => frames.take(key, answer, place),
             Exchange::Rows { outputs, emitted_by, .. } => {
-                let rows = iterated(answer).map_err(|error| place.raised(error))?;
+                let rows = iterated_rows(answer).map_err(|error| place.raised(error))?;
                 for item in rows.ok_or_else(|| place.not_rows(answer))? {
                     let item = item.map_err(|error| place.raised(error))?;
                     self.of.parse(&item, outputs).map_err(|refused| place.misfit(refused))?;

@@ -268,7 +268,7 @@ def with_peers(comparison: Comparison, given: argparse.Namespace) -> Comparison:
 def of_totals(base: Path) -> tuple[Path, tm.Repository]:
     """The folder of events, and a repository that counts and sums them by key."""
     folder = base / "events"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     p = tm.Pipeline("bench")
     events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
     events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="op")
@@ -278,24 +278,26 @@ def of_totals(base: Path) -> tuple[Path, tm.Repository]:
 
 
 def growth(spark: Any, runs: int) -> None:
-    """A batch of 10,000 rows over a state of 100 k keys, and over one of 10 M: cost follows the batch."""
-    medians = []
-    for keys in (KEYS, 100 * KEYS):
-        with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
-            folder, repository = of_totals(Path(base))
-            seconds = []
-            for number in range(10):  # the state
+    """A batch of 10,000 rows over a state of 100 k keys, and over one of 10 M, in turn: cost follows the batch."""
+    with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
+        states = []
+        for keys in (KEYS, 100 * KEYS):
+            folder, repository = of_totals(Path(base) / str(keys))
+            for number in range(10):
                 write_batch(folder, number, keys // 4, keys)
                 repository.run(spark=spark, engine="spark")
-            for number in range(10, 10 + runs + WARM):
+            states.append((keys, folder, repository, list[float]()))
+        for number in range(10, 10 + WARM + runs):
+            for keys, folder, repository, seconds in states:
                 write_batch(folder, number, 10_000, keys)
                 started = time.perf_counter()
                 repository.run(spark=spark, engine="spark")
                 seconds.append(time.perf_counter() - started)
+        for _, _, repository, seconds in states:
             rows = repository.state("op").num_rows
             show(f"agg, 10,000 rows into {rows:,} keys: ours, Spark", seconds[WARM:], 10_000)
-            medians.append(statistics.median(seconds[WARM:]))
-    print(f"    a hundred times the state: {medians[1] / medians[0]:.2f}x", flush=True)
+        small, large = (statistics.median(seconds[WARM:]) for _, _, _, seconds in states)
+        print(f"    a hundred times the state: {large / small:.2f}x", flush=True)
 
 
 def many_small(engine: str, spark: Any, keys: int, batches: int) -> None:

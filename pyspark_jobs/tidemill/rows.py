@@ -29,7 +29,7 @@ class Row(tuple[Any, ...]):
     """
 
     __slots__ = ()
-    __fields__: ClassVar[list[str]] = []
+    __row_names__: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *values: Any, **named: Any) -> Row:
         """`Row(a=1, b=2)`; a class made by `row_type` takes the values in order."""
@@ -40,9 +40,15 @@ class Row(tuple[Any, ...]):
             return tuple.__new__(row_type(tuple(named)), named.values())
         return tuple.__new__(cls, values)
 
+    @property
+    def __fields__(self) -> list[str]:
+        """The names of its fields, in order; none where it has none."""
+        return list(self.__row_names__)
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """PySpark's class where pyspark is loaded, for functions that ask `isinstance`."""
+        """PySpark's class where pyspark is loaded, for functions that ask `isinstance`; so `functools.singledispatch`
+        takes a row for one of PySpark's then."""
         loaded = sys.modules.get("pyspark.sql.types")
         return getattr(loaded, "Row", type(self))
 
@@ -55,18 +61,18 @@ class Row(tuple[Any, ...]):
 
     def __contains__(self, item: object) -> bool:
         """Whether it is the name of a field; of a Row without names, whether it is a value."""
-        return item in self.__fields__ if self.__fields__ else tuple.__contains__(self, item)
+        return item in self.__row_names__ if self.__row_names__ else tuple.__contains__(self, item)
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, str):
             try:
-                return tuple.__getitem__(self, self.__fields__.index(item))
+                return tuple.__getitem__(self, self.__row_names__.index(item))
             except ValueError:
                 raise raised_by_state(ValueError, "PySparkValueError", self._lacks(item)) from None
         return tuple.__getitem__(self, item)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__fields__:
+        if name in self.__row_names__:
             return self[name]
         raise raised_by_state(AttributeError, "PySparkAttributeError", self._lacks(name))
 
@@ -75,22 +81,22 @@ class Row(tuple[Any, ...]):
         raise raised_by_state(RuntimeError, "PySparkRuntimeError", message)
 
     def _lacks(self, name: str) -> str:
-        return f"the row has no field `{name}`; it has {', '.join(self.__fields__) or 'no names'}"
+        return f"the row has no field `{name}`; it has {', '.join(self.__row_names__) or 'no names'}"
 
     def asDict(self, recursive: bool = False) -> dict[str, Any]:
         """The row as a dict; `recursive` turns rows inside it too."""
-        names = self.__fields__
+        names = self.__row_names__
         if not names and len(self):
             raise raised_by_state(TypeError, "PySparkTypeError", "a Row without names cannot be a dict")
         return dict(zip(names, map(_plain, self) if recursive else self, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (tuple(self.__fields__), tuple(self)))
+        return (_restore, (self.__row_names__, tuple(self)))
 
     def __repr__(self) -> str:
-        if not self.__fields__:
+        if not self.__row_names__:
             return f"<Row({', '.join(map(repr, self))})>"
-        return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self.__fields__, self, strict=True))})"
+        return f"Row({', '.join(f'{n}={v!r}' for n, v in zip(self.__row_names__, self, strict=True))})"
 
 
 @lru_cache(maxsize=1024)
@@ -101,7 +107,7 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
     slots = {
         name: getattr(getters, f"f{i}") for i, name in enumerate(names) if name.isidentifier() and name not in taken
     }
-    return type("Row", (Row,), {"__slots__": (), "__fields__": list(names), "__module__": __name__, **slots})
+    return type("Row", (Row,), {"__slots__": (), "__row_names__": names, "__module__": __name__, **slots})
 
 
 def row_type(names: Sequence[str]) -> type[Row]:

@@ -135,3 +135,26 @@ def test_a_row_that_is_an_initial_state_goes_by_its_names(given: Any) -> None:
         tm.InvalidInput, match=r"the key 'a' has the state Row\(m=1, s='x'\), expected 2 values \(n, s\)"
     ):
         emitted(attach, tm.Row(m=1, s="x"))
+
+
+@pytest.mark.parametrize("row", [tm.Row, SparkRow])
+def test_variables_take_rows_by_place_also_within(row: Any) -> None:
+    """So does Spark 4.3."""
+
+    class Kept(tm.StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.value = handle.getValueState("value", "x struct<a: int, b: int>, y int")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            for made in (row(y=row(b=1, a=2), x=3), (row(b=1, q=2), 3), (row(p=1, q=2), 3)):
+                self.value.update(made)
+                (x, y) = self.value.get()
+                yield x["a"], x["b"], y
+
+        def close(self) -> None:
+            pass
+
+    p = tm.Pipeline("p")
+    grouped = p.read(tm.Rows("k string")).groupBy("k")
+    grouped.transformWithState(Kept(), "a int, b int, y int", "update", "None")
+    assert Tester(p).batch(["a"]).outputs == [(1, 2, 3)] * 3

@@ -302,13 +302,27 @@ def test_names_that_do_not_clash_stay_as_they_are() -> None:
     def kept(key: list[str], value: list[str]) -> list[list[str]]:
         return tm._native.names_apart(key, [], value)
 
-    assert kept(["a", "Deleted", "key.b"], ["A", "state", "value.a"]) == [
-        ["a", "Deleted", "key.b"],
-        [],
-        ["A", "state", "value.a"],
-    ]
+    assert kept(["a", "key.b"], ["b", "state", "value.a"]) == [["a", "key.b"], [], ["b", "state", "value.a"]]
+    assert kept(["a", "Deleted"], ["A", "value.a"]) == [["a", "key.Deleted"], [], ["value.A", "value.value.a"]]
     assert kept(["deleted", "key.deleted"], ["key.deleted"]) == [
         ["key.deleted", "key.key.deleted"],
         [],
         ["value.key.deleted"],
+    ]
+
+
+def test_a_state_is_searched_where_names_differ_by_case_alone(tmp_path: Path) -> None:
+    """DuckDB, which reads conditions, does not tell such names apart."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("a,1\n")
+    p = tm.Pipeline("p")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="Deadline string, v int"))
+    rows.groupBy("Deadline").agg(UPDATED_AT=tm.sum("v"), name="op")
+    repository = tm.open(p, root=str(tmp_path / "root"))
+    repository.init()
+    repository.run(engine="local")
+    assert repository.outputs().column_names == ["Deadline", "UPDATED_AT", "_batch_id"]
+    found = repository.state("op", where="\"key.deadline\" = 'a' AND deadline IS NULL")
+    assert found.select(["key.Deadline", "value.UPDATED_AT"]).to_pylist() == [
+        {"key.Deadline": "a", "value.UPDATED_AT": 1}
     ]

@@ -72,7 +72,7 @@ def test_what_all_ends_is_never_merged_and_leaves_few_segments() -> None:
         put: Model = {version * 100 + row: (version, version + 2) for row in range(50)}
         found = versions.batch(version, 1, put, version)
         assert {one.version for one in found} == {max(version - 1, 0), version}
-        assert all(one.version == int(one.name.split("-")[1]) for one in found)  # each holds one batch's changes
+        assert all(one.rows <= 100 for one in found)  # each holds one batch's changes, tombstones too
         versions.check()
     assert [len(versions.batch(version, 1, {}, version)) for version in (40, 41)] == [2, 0]
 

@@ -125,15 +125,15 @@ impl MapSchema {
     }
 }
 
-/// The names of an operator's columns in its map, where each is there once: one that the map or a column before it has
-/// is kept as `key.…`, `sub_key.…` or `value.…`. Names that do not clash stay.
+/// The names of an operator's columns in its map, where each is there once, whatever its case: one that the map or a
+/// column before it has is kept as `key.…`, `sub_key.…` or `value.…`. Names that do not clash stay.
 #[must_use]
 pub fn names_apart(key: &[&str], sub_key: &[&str], value: &[&str]) -> [Vec<String>; 3] {
     let mut used: HashSet<String> = TAKEN.map(str::to_owned).into();
     let mut apart = |part: &str, names: &[&str]| {
         let free = |name: &&str| {
             let mut name = (*name).to_owned();
-            while !used.insert(name.clone()) {
+            while !used.insert(name.to_lowercase()) {
                 name = format!("{part}.{name}");
             }
             name

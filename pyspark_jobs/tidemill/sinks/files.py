@@ -22,8 +22,6 @@ from .contract import Encoded, Options, Published
 from .partitions import folder_values, parts, with_folders
 from .publish import are_published, publish_files
 
-LEAST_DICTIONARY_BYTES, MOST_DICTIONARY_BYTES = 1 << 16, 1 << 20
-
 
 class Parquet:
     """A folder of Parquet files (zstd), readable by anything; each row carries `_batch_id`. Spark: `format("parquet")`.
@@ -90,9 +88,7 @@ class Parquet:
     def _bytes(self, rows: pa.Table) -> bytes:
         """Chunks are put together first: where they end must not show in the file."""
         sink = pa.BufferOutputStream()
-        # A dictionary that takes more than a byte a row saves nothing, and to begin one takes time.
-        most = min(max(rows.num_rows, LEAST_DICTIONARY_BYTES), MOST_DICTIONARY_BYTES)
-        pq.write_table(rows.combine_chunks(), sink, compression="zstd", dictionary_pagesize_limit=most)
+        pq.write_table(rows.combine_chunks(), sink, compression="zstd")
         data: bytes = sink.getvalue().to_pybytes()
         return data
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from .._native import MapSchema, names_apart
 from ..schema import to_arrow, to_ddl
 
-NONE = pa.schema([])
+NO_COLUMNS = pa.schema([])
+"""Of a map whose key or value has none, or whose keys have no sub-keys."""
 SYSTEM_COLUMNS = ("updated_at", "deadline", "deleted")
 """What the engine adds to a map's own columns."""
 
@@ -25,11 +26,11 @@ class MapColumns:
     value: pa.Schema
 
     @staticmethod
-    def apart(name: str, key: pa.Schema, sub_key: pa.Schema = NONE, value: pa.Schema = NONE) -> MapColumns:
+    def apart(name: str, key: pa.Schema, sub_key: pa.Schema = NO_COLUMNS, value: pa.Schema = NO_COLUMNS) -> MapColumns:
         """Those of an operator's map, which users name as they like: one whose name the map or a column before it has
         is kept as `key.…`, `sub_key.…` or `value.…`."""
         names = names_apart(key.names, sub_key.names, value.names)
-        return MapColumns(name, *map(_renamed, (key, sub_key, value), names))
+        return MapColumns(name, *map(_with_names, (key, sub_key, value), names))
 
     @property
     def names(self) -> list[str]:
@@ -53,5 +54,5 @@ class MapColumns:
         return MapSchema(self.name, self.key, self.sub_key, self.value)
 
 
-def _renamed(columns: pa.Schema, names: list[str]) -> pa.Schema:
+def _with_names(columns: pa.Schema, names: list[str]) -> pa.Schema:
     return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])

@@ -1,7 +1,7 @@
 """From the segments that a commit lists to state maps of a key range, and from changed maps to new segments.
 
 Reading opens the runs that a range sees; writing stores a delta, merged with older runs where `layers` says so.
-INVARIANT: what `persist` returns shows hashes of `lo..hi` alone, and all rows there, the old segments clipped to it.
+INVARIANT: what `persist` returns shows hashes of `lo..hi` alone, and all rows there that count.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def persist(
 
     Each is told where the deadlines of those of its rows begin that nothing newer hides, so that none is looked for
     twice. The least of them is the least deadline of the range. The oldest ones are left out once all their rows are
-    hidden: a state of which everything ends is never merged.
+    hidden: a state of which everything ends is merged only where more batches live at once than there may be runs.
     CRASH: a segment that no commit names is garbage; nothing points to it.
     """
     delta, places, spent = after.delta(), after.due_places(), after.spent_runs()

@@ -17,14 +17,14 @@ pub(crate) enum Look<'py> {
     Emitted,
 }
 
-/// What is done with the names of a `Row` that are no fields.
+/// What the names of a `Row` are for, and what is done with those that are no fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherNames {
     /// The row is refused.
     Refused,
     /// They are left out, where no field lacks its value.
     LeftOut,
-    /// The row goes by place.
+    /// The row goes by place, whatever its names.
     ByPlace,
 }
 

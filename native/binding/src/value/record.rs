@@ -196,14 +196,15 @@ impl Record {
 
     /// Whether a row of the names `given` (none: it has no names) goes by name, else by place.
     fn goes_by_name(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Result<bool, Refused> {
-        if given.iter().all(|name| self.is_field(name)) {
-            return Ok(!given.is_empty());
+        if given.is_empty() || self.others == OtherNames::ByPlace {
+            return Ok(false);
         }
-        match self.others {
-            OtherNames::LeftOut if self.has_all(|name| given.iter().any(|one| one == name)) => Ok(true),
-            OtherNames::ByPlace if self.keeps_places(given) => Ok(false),
-            _ => Err(self.other_names(object, given)),
+        let is_known = given.iter().all(|name| self.is_field(name));
+        let is_whole = || self.has_all(|name| given.iter().any(|one| one == name));
+        if is_known || self.others == OtherNames::LeftOut && is_whole() {
+            return Ok(true);
         }
+        Err(self.other_names(object, given))
     }
 
     /// A dataclass that lacks a field has no other ones.
@@ -225,15 +226,6 @@ impl Record {
     /// Whether every field is `given`.
     fn has_all(&self, given: impl Fn(&str) -> bool) -> bool {
         self.fields.iter().all(|field| given(&field.name))
-    }
-
-    /// Of names that are not all fields, whether those that are stand at their fields' places: what is taken by place
-    /// does not go to a field of another name.
-    fn keeps_places(&self, given: &[String]) -> bool {
-        let is_there = |(at, name): (usize, &String)| {
-            self.fields.iter().position(|field| field.name == *name).is_none_or(|place| place == at)
-        };
-        given.iter().enumerate().all(is_there)
     }
 
     fn check_length(&self, object: &Bound<'_, PyAny>, found: usize) -> Result<(), Refused> {

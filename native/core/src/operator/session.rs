@@ -2,7 +2,7 @@
 //!
 //! A session is its first time and its end, the last time plus the gap; those that touch are one. State of a key is a
 //! row for each open session, under its start. INVARIANT: of a session the state is folded first, then its partials in
-//! chunk order, then row order, however the rows were cut over tasks.
+//! chunk order, those of a chunk by their start, however the rows were cut over tasks.
 
 use std::sync::Arc;
 

@@ -141,7 +141,8 @@ impl SortedRun {
     }
 
     /// Whether none of its rows lives, as far as deadlines tell: each live one had one, and newer runs hide all of those.
-    /// What tombstones hide is not its own.
+    /// A null deadline is that of a tombstone, or of a row that never ends; they are counted over the whole run, so a part
+    /// of one may be kept too long.
     pub(crate) fn is_spent(&self) -> bool {
         let nulls = self.body.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
         let may_be_last = self.hashes().last() == Some(&DuePlace::LAST.hash); // that row would never be passed

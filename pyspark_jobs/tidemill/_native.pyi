@@ -26,7 +26,8 @@ def text_hash(text: str) -> int:
 
 def names_apart(key: Sequence[str], sub_key: Sequence[str], value: Sequence[str]) -> list[list[str]]:
     """The names of an operator's columns in its map (key, sub-key, value), each once: one that the map itself
-    (`updated_at`, `deadline`, `deleted`) or a column before it has is `key.…`, `sub_key.…` or `value.…` there."""
+    (`updated_at`, `deadline`, `deleted`) or a column before it has, in whatever letters, is `key.…`, `sub_key.…` or
+    `value.…` there."""
 
 def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -> list[pa.RecordBatch]:
     """`rows` split by key hash, one batch a range, in the order they had.

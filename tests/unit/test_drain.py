@@ -126,21 +126,27 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "now_ms", lambda: next(times))
 
 
+def with_one_file(declared: Any, folder: Path) -> tm.Repository:
+    """A repository over `folder/in`, where one file waits."""
+    (folder / "in").mkdir()
+    (folder / "in" / "0.csv").write_text("a\n")
+    p = tm.Pipeline("anew")
+    declared(p.read(tm.Files(str(folder / "in"), format="csv", schema="k string")).groupBy("k"))
+    repository = tm.open(p, root=f"memory://{folder}")
+    repository.init()
+    return repository
+
+
 @pytest.mark.parametrize("declared", [by_timers, by_timeouts])
 def test_a_run_ends_where_every_timeout_arms_the_next(
     declared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    (tmp_path / "in").mkdir()
-    p = tm.Pipeline("anew")
-    declared(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
-    repository = tm.open(p, root=f"memory://{tmp_path}")
-    repository.init()
+    repository = with_one_file(declared, tmp_path)
 
     def run() -> list[str]:
         return [one.kind for one in repository.run(engine="local", max_batches=9)]
 
-    (tmp_path / "in" / "0.csv").write_text("a\n")
     assert run() == ["batch", "sweep"]
     assert run() == ["sweep"]
     assert [one.kind for one in repository.sweep(engine="local")] == ["sweep"]
@@ -153,12 +159,7 @@ def test_a_sweep_that_an_earlier_run_left_planned_does_not_stand_for_that_of_a_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("a\n")
-    p = tm.Pipeline("anew")
-    by_timeouts(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
-    repository = tm.open(p, root=f"memory://{tmp_path}")
-    repository.init()
+    repository = with_one_file(by_timeouts, tmp_path)
     repository.run(engine="local", max_batches=1)
     head = repository.head
     assert head is not None
@@ -171,12 +172,7 @@ def test_input_that_comes_while_a_run_sweeps_is_taken_and_swept_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "0.csv").write_text("a\n")
-    p = tm.Pipeline("anew")
-    by_timers(p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k"))
-    repository = tm.open(p, root=f"memory://{tmp_path}")
-    repository.init()
+    repository = with_one_file(by_timers, tmp_path)
 
     def arrives(progress: Any) -> None:
         if progress.version == 1:

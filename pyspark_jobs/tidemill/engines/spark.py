@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..batch.work import Work
 from .failure import failed
-from .job import run_job
+from .job import collected, know_classes, run_job
 from .shipping import shipped
 from .worker import Shipment, applied, is_alone, reported, scattered, sent, whole
 
@@ -29,6 +29,7 @@ class SparkEngine:
     def __init__(self, context: SparkContext, tasks: int | None = None) -> None:
         self._context = context
         self._tasks = tasks
+        know_classes(context)
 
     @property
     def parallelism(self) -> int:
@@ -41,7 +42,7 @@ class SparkEngine:
             return []
         with shipped(work) as shipment:
             try:
-                return run_job(self._context, lambda: _planned(self._context, work, shipment).collect())
+                return run_job(self._context, lambda: collected(_planned(self._context, work, shipment)))
             except Exception as error:
                 raise failed(error, self.name) from error
 

@@ -7,6 +7,7 @@ not read of its items is read for it, so that the tasks before it always run to 
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import struct
@@ -49,6 +50,7 @@ def opened(pickle: bytes, paths: tuple[str, ...]) -> Work:
     """The work, fresh: no task sees what another did to it. Says what this worker cannot import."""
     from pyspark import cloudpickle
 
+    _spare_imports()
     sys.path[:0] = [path for path in paths if path not in sys.path and os.path.exists(path)]
     try:
         work: Work = cloudpickle.loads(pickle)  # the driver's own bytes, of this run; nothing from storage
@@ -59,6 +61,16 @@ def opened(pickle: bytes, paths: tuple[str, ...]) -> Work:
             f"{traceback.format_exc().rstrip()}\n{END_ERROR}"
         ) from error
     return work
+
+
+def _spare_imports() -> None:
+    """Leaves what this process has imported out of its garbage collections, from its second task on.
+
+    Spark collects all garbage after each task (40 ms with pandas and Arrow there), while the batch is committed and
+    the next task may wait. Done once: what tasks make later is collected as ever.
+    """
+    if __package__.partition(".")[0] in sys.modules and not gc.get_freeze_count():
+        gc.freeze()
 
 
 def is_alone(work: Work) -> bool:

@@ -19,7 +19,7 @@ use super::event_time::{expiry_ms, time_column, times_us};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{Keys, word_order};
 use crate::map::{Rows, StateMap, take_rows};
 use crate::schema::MapSchema;
@@ -143,7 +143,9 @@ impl SessionOperator {
     fn combined(&self, kept: &Kept) -> Result<RecordBatch> {
         let mut pieces = Vec::with_capacity(kept.groups.numbers().iter().map(Vec::len).sum());
         for (groups, values) in kept.groups.numbers().iter().zip(&kept.values) {
-            let Some(Some(at)) = values.last() else { continue };
+            let Some(Some(at)) = values.last() else {
+                return Err(Error::InternalError(format!("`{}` kept rows back without their times", self.name)));
+            };
             pieces.extend(self.pieces_at(groups, times(at)));
         }
         let Touching { sessions, of } = Touching::new(kept.groups.len(), &pieces);

@@ -59,7 +59,7 @@ def collected(rdd: RDD[bytes]) -> list[bytes]:
     """
     rdd._bypass_serializer = True  # type: ignore[attr-defined]
     found = rdd._jrdd.collectAsync().get()
-    return [found[place] for place in range(len(found))]
+    return [found.get(place) for place in range(found.size())]
 
 
 def know_classes(context: SparkContext) -> None:

@@ -201,17 +201,21 @@ def resolve(
     process's and `folder` the working folder where they are not given. The file has the same keys as `conf`, as
     TOML likes: `tidemill.block_rows = 65536`, or `block_rows` below `[tidemill]`.
     """
-    found = _from_file(Path(folder if folder is not None else os.curdir) / _FILE)
-    found |= _from_environment(os.environ if environment is None else environment)
-    found |= dict(conf or {})
+    file = Path(folder if folder is not None else os.curdir) / _FILE
+    in_file = _from_file(file)
+    in_environment = _from_environment(os.environ if environment is None else environment)
+    given = dict(conf or {})
+    found = in_file | in_environment | given
+    places = dict.fromkeys(in_file, f" in `{file.resolve()}`") | dict.fromkeys(in_environment, " in the environment")
+    places |= dict.fromkeys(given, "")
     own: dict[str, Any] = {}
     spark: dict[str, str] = {}
     for key, value in found.items():
         if str(key).startswith("spark."):
             spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
-            name = _own_name(str(key))
-            own[name] = _text(key, value) if name in _TEXTS else _number(key, value)
+            name = _own_name(str(key), places[key])
+            own[name] = (_text if name in _TEXTS else _number)(key, value, places[key])
     return Settings(**own), spark
 
 
@@ -220,25 +224,25 @@ _ROWS = {"block_rows"}
 _TEXTS = {"disk_cache_folder"}
 
 
-def _own_name(key: str) -> str:
+def _own_name(key: str, place: str) -> str:
     name = key.removeprefix("tidemill.")
     if name != key and name in _NAMES:
         return name
-    raise unknown("setting", key, [f"tidemill.{known}" for known in _NAMES])
+    raise unknown(f"setting{place}", key, [*(f"tidemill.{known}" for known in _NAMES), "spark.…"])
 
 
-def _text(key: str, value: Any) -> str:
+def _text(key: str, value: Any, place: str) -> str:
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
-    raise InvalidInput(f"setting `{key}` is {value!r}: expected a path")
+    raise InvalidInput(f"setting `{key}`{place} is {value!r}: expected a path")
 
 
-def _number(key: str, value: Any) -> int:
+def _number(key: str, value: Any, place: str) -> int:
     try:
         return int(value) if isinstance(value, str) and value.strip().isdigit() else size_bytes(value)
     except InvalidInput as error:
-        what = "a number of rows" if _own_name(key) in _ROWS else "a size such as `64 MiB`"
-        raise InvalidInput(f"setting `{key}` is {value!r}: expected {what}") from error
+        what = "a number of rows" if key.removeprefix("tidemill.") in _ROWS else "a size such as `64 MiB`"
+        raise InvalidInput(f"setting `{key}`{place} is {value!r}: expected {what}") from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import pytest
 
 from tidemill.airflow import report
 from tidemill.airflow.command import Command, Outcome
+from tidemill.counts import versions_of
 
 COMMAND = Command("run", "retail.py:p", "s3://lake")
 
@@ -20,7 +21,7 @@ COMMAND = Command("run", "retail.py:p", "s3://lake")
     ],
 )
 def test_versions_are_drawn_together(versions: list[int], text: str) -> None:
-    assert report.ranges(versions) == text
+    assert versions_of(versions) == text
 
 
 def test_progress_names_only_what_there_was() -> None:

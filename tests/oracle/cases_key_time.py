@@ -113,7 +113,49 @@ def by_other_windows(mode: str) -> Case:
     )
 
 
+def twice(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any], mode: str) -> Case:
+    """The event time under two names: either is it."""
+    columns = "k", "ts", "ts AS also", "n"
+    return Case(
+        f"key-time-twice-{name}-{mode}",
+        SCHEMA,
+        at_random(seed),
+        lambda df: spark(late(df).selectExpr(*columns)),
+        lambda stream: tidemill(late(stream).sql(f"SELECT {', '.join(columns)} FROM rows")),
+        mode=mode,
+    )
+
+
+TWICE = [
+    *(
+        twice(
+            "window",
+            11,
+            lambda df: counted(df.groupBy(_window("also", "10 seconds"), "k")),
+            lambda s, mode=mode: s.groupBy(tm.window("also", "10 seconds"), "k").agg(outputMode=mode, **FIRST),
+            mode,
+        )
+        for mode in ("append", "update")
+    ),
+    twice(
+        "key",
+        12,
+        lambda df: counted(df.groupBy("also", "k")),
+        lambda s: s.groupBy("also", "k").agg(outputMode="update", **FIRST),
+        "update",
+    ),
+    twice(
+        "duplicates",
+        13,
+        lambda df: df.select("also", "k").dropDuplicates(["k", "also"]),
+        lambda s: s.select("also", "k").dropDuplicates(["k", "also"]).write(tm.Parquet(_FOLDER.name)),
+        "append",
+    ),
+]
+
+
 CASES = [
+    *TWICE,
     *(case("boundaries", mode, BOUNDARIES, "k", "ts") for mode in ("append", "update")),
     *(case("random", mode, at_random(1), "ts", "k") for mode in ("append", "update")),
     case("alone", "append", at_random(2), "ts"),

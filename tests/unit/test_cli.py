@@ -105,11 +105,12 @@ def test_an_error_is_told_by_kind_first_line_rest_and_hint(kind):
     assert exit_status(error) == (Exit.FENCED if kind is Fenced else Exit.FAILED)
 
 
-def test_committed_versions_are_told_as_a_range():
-    assert [committed(found) for found in ([], [4], [4, 5, 6])] == [
+def test_committed_versions_are_told_and_none_between_them():
+    assert [committed(found) for found in ([], [4], [4, 5, 6], [0, 1, 23])] == [
         "committed nothing",
         "committed version 4",
         "committed versions 4–6",
+        "committed versions 0–1, 23",
     ]
 
 

@@ -77,6 +77,35 @@ def test_status_says_where_the_pipeline_stands(call):
     assert found["published_through"] == 1
 
 
+def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
+    (tmp_path / "sales.py").write_text(PIPELINE)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("shop,item,price,at\nBonn,one,1.50,\n")
+    target = [f"{tmp_path / 'sales.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local"]) == Exit.FAILED
+    capfd.readouterr()
+    assert main(["status", *target]) == Exit.DONE
+    told = " ".join(capfd.readouterr().out.split())
+    assert (
+        "plan version 0 of 1 file, not committed: the next run runs it as it is; `tidemill replan` gives it up" in told
+    )
+    assert main(["replan", *target, "--reason", "a bad cell"]) == Exit.DONE
+    capfd.readouterr()
+    assert main(["status", *target, "--json"]) == Exit.DONE
+    assert json.loads(capfd.readouterr().out)["planned"] is None
+
+
+def test_keys_are_shown_as_they_are_given():
+    rows = pa.table({"k": [12583.0, 0.5, None], "big": [1234567, 2, 3], "n": [1234567, 2, 3]})
+    shown = render.table_of(rows, plain=["k", "big"])
+    assert [[cell.plain for cell in column.cells] for column in shown.columns] == [
+        ["12583", "0.5", "–"],
+        ["1234567", "2", "3"],
+        ["1,234,567", "2", "3"],
+    ]
+
+
 def test_status_for_people_has_a_line_for_each_fact(call):
     status, out, _ = call("status")
     lines = [" ".join(line.split()) for line in out.splitlines()]

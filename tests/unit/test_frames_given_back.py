@@ -101,7 +101,7 @@ def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: 
         ("binary", [1], "int64"),
         ("decimal(10,2)", ["1.5"], "object"),
         ("decimal(10,2)", [Decimal("1.555")], "object"),
-        ("decimal(10,2)", [12345], "int64"),
+        ("decimal(10,2)", [10**9], "int64"),
         ("date", ["2026-01-01"], "object"),
         ("int", [2.5], "float64"),
         ("int", [2**40], "int64"),
@@ -149,3 +149,16 @@ def test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state(
     result = Tester(p).batch(["a", "b"])
     assert sorted(result.outputs, key=repr) == sorted(expected, key=repr)
     assert result.state == ({"a": tm.Row(c=1), "b": tm.Row(c=1)} if keeps_state else {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "expected"),
+    [
+        ("decimal(20,2)", np.array([0, 7], dtype=np.int64), [Decimal("0.00"), Decimal("7.00")]),
+        ("decimal(10,2)", np.array([3], dtype=np.int32), [Decimal("3.00")]),
+        ("decimal(10,2)", [pd.Series([None, None], dtype=object).sum()], [Decimal("0.00")]),
+        ("date", np.array([18000], dtype=np.int64), [date(2019, 4, 14)]),
+    ],
+)
+def test_whole_numbers_count_by_their_values_in_decimals_and_dates(kind: str, column: Any, expected: Any) -> None:
+    assert given(kind, column) == expected

@@ -185,7 +185,7 @@ def test_the_working_folder_and_the_process_are_asked(tmp_path: Path, monkeypatc
     [
         ({"tidemill.block_row": 5}, {}, "unknown setting `tidemill.block_row`; did you mean `tidemill.block_rows`?"),
         ({"block_rows": 5}, {}, "unknown setting `block_rows`; did you mean `tidemill.block_rows`?"),
-        ({"nonsense": 5}, {}, "known: tidemill.block_rows, "),
+        ({"nonsense": 5}, {}, "known: spark.…, tidemill.block_rows, "),
         ({"tidemill.block_rows": 0}, {}, "setting `tidemill.block_rows` is 0, expected at least 1"),
         ({"tidemill.block_rows": "many"}, {}, "setting `tidemill.block_rows` is 'many': expected a number of rows"),
         ({"tidemill.split_bytes": None}, {}, "expected a size such as `64 MiB`"),
@@ -198,6 +198,23 @@ def test_a_setting_that_is_not_meant_is_refused(
     with pytest.raises(InvalidInput) as caught:
         resolve(conf, environment, tmp_path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("task_byte = 1", "unknown setting in `{}` `tidemill.task_byte`; did"),
+        ('task_bytes = "lots"', "` in `{}` is 'lots'"),
+    ],
+)
+def test_a_setting_of_the_file_that_is_refused_is_told_with_the_file(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "tidemill.toml"
+    file.write_text(f"[tidemill]\n{line}\n")
+    with pytest.raises(InvalidInput) as caught:
+        resolve(None, {}, tmp_path)
+    assert message.format(file.resolve()) in str(caught.value)
+    with pytest.raises(InvalidInput, match="in the environment is 'lots'"):
+        resolve(None, {"TIDEMILL_CHUNK_BYTES": "lots"}, tmp_path / "elsewhere")
 
 
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:

@@ -215,3 +215,26 @@ def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]
             assert parsed.get(name) == row[name]
         if row["d"] is not None and math.isfinite(row["d"]):
             assert parsed["d"] == row["d"]
+
+
+def test_folders_by_floats_are_named_as_java_writes_them() -> None:
+    values = [math.nan, math.inf, -math.inf, 1e-7, 1e7, 9999999.0, 12345678.5, 1e300, 0.001, 0.00099, -0.5, 100.0, 0.0]
+    rows = pa.table({"x": pa.array(values), "f": pa.array(values, pa.float32()), "n": range(len(values))})
+    files = Parquet("out", partitionBy=["x"]).encode(rows.drop_columns(["f"]))
+    assert sorted(file.suffix for file in files) == sorted(
+        f"x={text}/"
+        for text in (
+            *("NaN", "Infinity", "-Infinity", "1.0E-7", "1.0E7", "9999999.0", "1.23456785E7", "1.0E300"),
+            *("0.001", "9.9E-4", "-0.5", "100.0", "0.0"),
+        )
+    )
+    (first, *_) = Parquet("out", partitionBy=["f"]).encode(rows.slice(3, 1).drop_columns(["x"]))
+    assert first.suffix == "f=1.0E-7/"
+
+
+@pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
+def test_floats_that_are_no_numbers_come_back_beside_long_decimals(special: float) -> None:
+    schema = to_arrow("d decimal(38,18), x double, f float")
+    rows = pa.table({"d": [Decimal("12345678901234.5")], "x": [special], "f": [special]}, schema=schema)
+    (encoded,) = Json("out").encode(rows)
+    assert repr(Json("out").decode([(encoded.data, encoded.suffix)], schema).to_pylist()) == repr(rows.to_pylist())

@@ -92,7 +92,8 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
     assert str(caught.value) == (
         "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
         "text: bad,y,2013-01-01 00:00:00\n"
-        'hint: correct the file and run `tidemill replan`, or read with mode="PERMISSIVE": '
+        'hint: correct the file and give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the '
+        'arguments of `tidemill run`; or read with mode="PERMISSIVE": '
         "what cannot be read goes to quarantine"
     )
 
@@ -274,7 +275,7 @@ def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
         ("a,c,d", "the file lacks `b` and has `c`, `d`, against the schema: declare the columns that the files have"),
         ("a", "the file lacks `b`, against the schema: declare"),
         ("a,b,c", "the file has `c`, against the schema: declare"),
-        ("a,b,b", "correct the file and run `tidemill replan`"),
+        ("a,b,b", "correct the file and give the plan up: r.replan"),
     ],
 )
 def test_a_header_with_other_names_is_told_by_what_differs(tmp_path: Path, header: str, hint: str) -> None:

@@ -67,10 +67,20 @@ def test_a_variable_that_cannot_be_is_refused_when_the_pipeline_is_built(init, m
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("ttl_ms", [0, -5, True, 1.5])
+@pytest.mark.parametrize("ttl_ms", [-5, True, False, 1.5, 0.0])
 def test_a_time_to_live_is_whole_milliseconds(ttl_ms):
-    with pytest.raises(InvalidInput, match="expected whole milliseconds, more than zero"):
+    with pytest.raises(InvalidInput, match="expected whole milliseconds, 0 \\(none\\) to"):
         declared(Processor(lambda s, h: h.getListState("a", "n int", ttl_ms)), "ProcessingTime")
+
+
+@pytest.mark.parametrize("time_mode", ["None", "ProcessingTime"])
+def test_a_time_to_live_of_zero_is_none_as_in_spark(time_mode):
+    pipelines = [
+        declared(Processor(init), time_mode)
+        for init in (lambda s, h: h.getListState("a", "n int", 0), lambda s, h: h.getListState("a", "n int"))
+    ]
+    zero, none = (next(iter(p.operators.values())).operator for p in pipelines)
+    assert [zero.maps, zero.rules] == [none.maps, none.rules]
 
 
 def test_a_call_that_may_not_be_made_now_raises_an_error_that_spark_code_expects_too():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from ..counts import versions_of
 from ..errors import InvalidInput, TidemillError
 from . import report
 from .command import STORAGE_ENVIRONMENT, Command, Event, Exit, Outcome, check_root, locate, merged
@@ -72,7 +73,7 @@ class _VerbOperator(BaseOperator):
         except TidemillError as error:
             raise AirflowFailException(str(error)) from error
         except BaseException:
-            self.log.warning("tidemill: ended from outside, after %s was committed", report.ranges(child.versions))
+            self.log.warning("tidemill: ended from outside, after %s was committed", versions_of(child.versions))
             raise
         finally:
             self._remember(context, merged(earlier, child.versions))

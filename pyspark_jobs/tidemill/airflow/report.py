@@ -9,27 +9,13 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..counts import count_of
-from .command import Command, Event, Exit, Outcome, merged
+from ..counts import count_of, versions_of
+from .command import Command, Event, Exit, Outcome
 
 RECOMPUTE = (
     "hint: a commit is final, so clearing a task computes nothing again; "
     "to recompute, `init` and `run` the pipeline under a new root"
 )
-
-
-def ranges(versions: Sequence[int]) -> str:
-    """`version 4`, `versions 4–6, 9`: ascending, neighbours drawn together; `no version` for none."""
-    spans: list[list[int]] = []
-    for version in merged(versions):
-        if spans and spans[-1][1] == version - 1:
-            spans[-1][1] = version
-        else:
-            spans.append([version, version])
-    if not spans:
-        return "no version"
-    text = ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)
-    return f"version{'' if spans[0][0] == spans[-1][1] else 's'} {text}"
 
 
 def progress(event: Event) -> str:
@@ -54,26 +40,26 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     """The lines for a command that did what it should; `earlier`: versions of earlier tries of the same task."""
     committed, head = result.get("versions"), result.get("head")
     if committed:
-        first = f"tidemill: committed {ranges(committed)}"
+        first = f"tidemill: committed {versions_of(committed)}"
     else:
         first = f"tidemill: nothing {'to do' if result.get('status') == 'nothing' else 'new to commit'}"
     if head is not None:
         first += " (no version yet)" if head < 0 else f" (head {head})"
     if earlier:
-        first += f"; an earlier try of this task had already committed {ranges(earlier)}"
+        first += f"; an earlier try of this task had already committed {versions_of(earlier)}"
     if result.get("already_committed"):
-        first += f"; another run of the same plan had already committed {ranges(result['already_committed'])}"
+        first += f"; another run of the same plan had already committed {versions_of(result['already_committed'])}"
     lines = [first]
     left = set(result.get("published") or []) - set(committed or [])
     if left:
-        lines.append(f"tidemill: published what an earlier run had left: {ranges(sorted(left))}")
+        lines.append(f"tidemill: published what an earlier run had left: {versions_of(sorted(left))}")
     return [*lines, RECOMPUTE] if earlier else lines
 
 
 def failure(command: Command, outcome: Outcome) -> str:
     """The message for a command that did not; its first line says how, and what was committed before."""
     first, rest = _reason(command, outcome)
-    before = f" ({ranges(outcome.versions)} committed before)" if outcome.versions else ""
+    before = f" ({versions_of(outcome.versions)} committed before)" if outcome.versions else ""
     return "\n".join([first + before, *rest])
 
 

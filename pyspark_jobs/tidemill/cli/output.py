@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from ..counts import versions_of
 from . import result_file
 from .exits import as_tidemill_error, told, trace
 from .streams import patient
@@ -140,8 +141,5 @@ def json_line(fields: Mapping[str, Any]) -> str:
 
 
 def committed(versions: Sequence[int]) -> str:
-    """`committed version 4`, `committed versions 4–9`."""
-    if not versions:
-        return "committed nothing"
-    first, last = min(versions), max(versions)
-    return f"committed version {last}" if first == last else f"committed versions {first}–{last}"
+    """`committed version 4`, `committed versions 4–6, 9`: those that this run committed, and no other."""
+    return f"committed {versions_of(versions)}" if versions else "committed nothing"

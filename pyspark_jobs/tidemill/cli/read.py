@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,7 +75,8 @@ def state(
         [name.strip() for name in columns.split(",")] if columns else None,
         variable,
     )
-    _show(found, limit, out)
+    key = _key_schema(repository, operator)
+    _show(found, limit, out, () if key is None else key.names)
     return Exit.DONE
 
 
@@ -90,7 +92,7 @@ def outputs(target: Target, sink: str | None, version: int | None, limit: int | 
     return Exit.DONE
 
 
-def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
+def _show(rows: pa.Table, limit: int | None, out: Output, keys: Collection[str] = ()) -> None:
     if out.json:
         from ..sinks.files import Json
 
@@ -101,7 +103,7 @@ def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
 
     shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     terminal = console()
-    terminal.print(table_of(shown))
+    terminal.print(table_of(shown, plain=keys))
     if shown.num_rows < rows.num_rows:
         terminal.print(f"{shown.num_rows:,} of {rows.num_rows:,} rows; --limit shows more", style="dim")
     elif not rows.num_rows:
@@ -110,14 +112,17 @@ def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
 
 def _keys(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
     """Keys as texts in the types of the key columns; `InvalidInput` for one that does not fit."""
+    key = _key_schema(repository, operator)
+    return list(texts) if key is None else [_key(text, key) for text in texts]
+
+
+def _key_schema(repository: Repository, operator: str | None) -> pa.Schema | None:
+    """The key columns of an operator, of the only one where none is named; None where there is no such."""
     from ..schema import to_arrow
 
     schemas = repository.context.schemas(repository.head)
     name = operator if operator is not None else next(iter(schemas), None)
-    if name not in schemas:
-        return list(texts)
-    key = to_arrow(next(iter(schemas[name]["maps"].values()))["key"])
-    return [_key(text, key) for text in texts]
+    return to_arrow(next(iter(schemas[name]["maps"].values()))["key"]) if name in schemas else None
 
 
 def _key(text: str, key: pa.Schema) -> Any:

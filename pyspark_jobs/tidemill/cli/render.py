@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,14 @@ def console() -> Console:
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
 
 
-def table_of(rows: pa.Table, title: str | None = None) -> Table:
-    """An Arrow table as one of rich's; numbers stand right."""
+def table_of(rows: pa.Table, title: str | None = None, plain: Collection[str] = ()) -> Table:
+    """An Arrow table as one of rich's; numbers stand right, those of the columns `plain` as one would type them."""
     shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for field in rows.schema:
         shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
+    cells = [_plain if name in plain else cell for name in rows.column_names]
     for values in zip(*(_values(column) for column in rows.columns), strict=True):
-        shown.add_row(*(cell(value) for value in values))
+        shown.add_row(*(show(value) for show, value in zip(cells, values, strict=True)))
     return shown
 
 
@@ -63,6 +64,16 @@ def cell(value: Any) -> Text:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return Text(f"{value:,}")
     return Text(value if isinstance(value, str) else repr(value))
+
+
+def _plain(value: Any) -> Text:
+    """A key, as `--key` takes it."""
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if not is_number:
+        return cell(value)
+    return Text(
+        str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
+    )
 
 
 def _time(value: datetime) -> str:
@@ -107,6 +118,9 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         },
     )
     rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
+    if status.planned is not None:
+        planned = f"version {status.planned['version']} of {count_of(status.planned['files'], 'file')}, not committed"
+        rows.append(("plan", f"{planned}: the next run runs it as it is; `tidemill replan` gives it up"))
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
     if status.head >= 0 and status.branch == "main":

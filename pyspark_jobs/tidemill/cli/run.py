@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..counts import count_of
+from ..counts import count_of, versions_of
 from .exits import Exit
 from .options import Drive, Target, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
@@ -150,8 +150,8 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
         if aside:
             lines.append(f"rows set apart: {', '.join(aside)}")
     if done.already:
-        lines.append(f"already committed by another run: {', '.join(map(str, done.already))}")
+        lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]
     if repaired:
-        lines.append(f"published what an earlier run left: {', '.join(map(str, repaired))}")
+        lines.append(f"published what an earlier run left: {versions_of(repaired)}")
     return lines

@@ -32,6 +32,8 @@ class Status:
     waiting_files: dict[str, int]
     """By source."""
     waiting_bytes: int
+    planned: dict[str, int] | None
+    """Version and files of the plan that is written and not committed: the next run runs it as it is. None: no plan."""
     next_deadline: dict[str, str]
     """By clock: the first time at which something is due."""
     published_through: int
@@ -73,6 +75,7 @@ def status_of(repository: Repository) -> Status:
         operators=operators,
         waiting_files={name: len(files) for name, files in seen.files.items()},
         waiting_bytes=sum(file.size for file in seen.all),
+        planned=_planned(context, head),
         next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
         published_through=published,
         published_known=unasked is None,
@@ -98,6 +101,11 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
         return waiting(context, head), None
     except (InvalidInput, StoreUnavailable) as error:
         return Waiting(now_ms()), str(error)
+
+
+def _planned(context: Context, head: Commit | None) -> dict[str, int] | None:
+    plan = context.log.plan(0 if head is None else head.version + 1)
+    return None if plan is None else {"version": plan.number, "files": len({split.path for split in plan.splits})}
 
 
 def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:

@@ -29,7 +29,7 @@ def engine_for(
     """The engine that `name` (`local` or `spark`) means: on the session `spark`, else on one started with `conf`.
 
     A session of Spark Connect gives the Connect engine. `tasks="auto"` is as many as there are cores; a number fixes
-    it. `InvalidInput`: another name, `local` with a session, no Java or no pyspark.
+    it. `InvalidInput`: another name, `local` with a session, a session that has been stopped, no Java or no pyspark.
     """
     count = _task_count(tasks)
     if name not in NAMES:
@@ -50,7 +50,13 @@ def engine_for(
         from .connect import ConnectEngine
 
         return ConnectEngine(spark, count)
-    return _on_spark(spark.sparkContext, count)
+    context = spark.sparkContext
+    if context._jsc is None:
+        raise InvalidInput(
+            "run a batch on engine `spark`: the session that was given has been stopped",
+            hint="start one, or give none: then one is started",
+        )
+    return _on_spark(context, count)
 
 
 def is_connect(spark: Any) -> bool:

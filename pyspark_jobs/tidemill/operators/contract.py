@@ -140,6 +140,10 @@ class BoundOperator(Protocol):
         """The columns of its output that hold windows."""
 
     @property
+    def passes_rows(self) -> bool:
+        """Whether its output is rows of its input as they are."""
+
+    @property
     def reads(self) -> frozenset[str] | None:
         """The columns of its input that it looks at; others may be missing in what it is given. None: all."""
 
@@ -189,6 +193,11 @@ class Defaults:
     def windows(self) -> frozenset[str]:
         """None."""
         return frozenset()
+
+    @property
+    def passes_rows(self) -> bool:
+        """No."""
+        return False
 
     @property
     def reads(self) -> frozenset[str] | None:

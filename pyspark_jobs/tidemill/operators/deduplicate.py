@@ -82,6 +82,11 @@ class BoundDeduplicate(Defaults):
         return self.input.windows
 
     @property
+    def passes_rows(self) -> bool:
+        """The first of each key."""
+        return True
+
+    @property
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → nothing; when the key is forgotten is its deadline."""
         return (MapColumns.apart(SEEN, key_schema(self.input)),)

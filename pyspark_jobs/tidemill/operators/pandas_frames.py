@@ -263,6 +263,8 @@ class _Given:
             if not pandas.isna(piece).all():
                 raise pa.ArrowTypeError("numbers and times are no texts, and no bytes")
             return pa.nulls(len(piece), kind)
+        if piece.dtype.kind in "iu" and (pa.types.is_decimal(kind) or pa.types.is_date(kind)):
+            piece = piece.astype(object)  # as in PySpark: a whole number by its value, not by what its type could hold
         return pa.Array.from_pandas(piece, type=kind, safe=True)
 
     def _times(self, kind: pa.DataType, series: Any) -> pa.Array:

@@ -186,23 +186,25 @@ class StatefulProcessorHandle:
             raise InvalidInput(f"{what}: expected a name, as text")
         if name in self.declared:
             raise InvalidInput(f"{what} is declared twice", hint="give each variable a name of its own")
-        self._check_ttl(what, ttl_ms)
+        ttl_ms = self._checked_ttl(what, ttl_ms)
         key_schema = pa.schema([]) if kind != "map" else _user_key(what, key)
         made = Declaration(name, kind, key_schema, to_arrow(value), ttl_ms)
         self.declared[name] = made
         self.states[name] = made.state(self._operator, self._time_zone)
         return self.states[name]
 
-    def _check_ttl(self, what: str, ttl_ms: int | None) -> None:
-        if ttl_ms is None:
-            return
+    def _checked_ttl(self, what: str, ttl_ms: int | None) -> int | None:
+        """The time to live; 0 is none, as in Spark."""
+        if ttl_ms is None or (type(ttl_ms) is int and ttl_ms == 0):
+            return None
         if self._time_mode != "ProcessingTime":
             raise InvalidInput(
                 f'{what} has a time to live, which needs timeMode "ProcessingTime"; found "{self._time_mode}"'
             )
         if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or not 0 < ttl_ms <= MOST_DURATION_MS:
-            expected = f"expected whole milliseconds, more than zero and at most {MOST_DURATION_MS} (73,000 years)"
+            expected = f"expected whole milliseconds, 0 (none) to {MOST_DURATION_MS} (73,000 years)"
             raise InvalidInput(f"{what}: ttlDurationMs={ttl_ms!r}, {expected}")
+        return ttl_ms
 
     def _check_in_init(self, method: str) -> None:
         if not self._in_init:

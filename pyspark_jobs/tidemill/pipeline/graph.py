@@ -54,7 +54,10 @@ class Graph:
                 windows=node.windows,
             )
         )
-        passed_on = dataclasses.replace(event, column=bound.event_time) if event and bound.event_time else None
+        passed_on = None
+        if event and bound.event_time:
+            also = event.also if bound.passes_rows else ()
+            passed_on = dataclasses.replace(event, column=bound.event_time, also=also)
         keyed = Keyed(bound.output_schema, passed_on, windows=bound.windows, parent=node, operator=bound)
         self.operators[bound.name] = keyed
         return keyed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, repr_of
 from ..operators.aggregate import AggregateOperator
 from ..operators.apply_batch import ApplyBatchOperator, Step
 from ..operators.contract import Operator
@@ -15,6 +15,7 @@ from ..operators.groups_with_state import Group, GroupsWithStateOperator
 from ..operators.map_with_state import MapWithStateOperator, StateSpec
 from ..operators.pandas_with_state import PandasWithStateOperator
 from ..operators.transform_with_state import TransformWithStateOperator
+from .pyspark_names import OF_GROUPS, missing
 
 S = TypeVar("S")
 """The stream that an operator's output is: `pipeline.stream.Stream`."""
@@ -182,13 +183,18 @@ class GroupedStream(Generic[S]):
         chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
-    def agg(self, *, name: str | None = None, outputMode: str | None = None, **functions: Aggregate) -> S:
+    def agg(self, *unnamed: Any, name: str | None = None, outputMode: str | None = None, **functions: Aggregate) -> S:
         """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 
         By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
         window that a batch changed; either forgets it then. So it is by the event time of `.withWatermark`, where that
         is a key column. By `tm.session_window(…)` there is only "append", without any of them only "update".
         """
+        if unnamed:
+            raise InvalidInput(
+                f"agg: found {repr_of(unnamed[0])}, expected aggregates by the names of their columns",
+                hint='.agg(n=tm.count(), total=tm.sum("x"))',
+            )
         for parameter, given in (("name", name), ("outputMode", outputMode)):
             if isinstance(given, Aggregate):
                 raise InvalidInput(
@@ -225,6 +231,11 @@ class GroupedStream(Generic[S]):
         """
         chosen = "apply-batch" if name is None else name
         return self.add(ApplyBatchOperator(chosen, step, stateSchema, outputSchema, on_error))
+
+    if not TYPE_CHECKING:  # else every name would be one
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("stream by key", name, OF_GROUPS)
 
     def add(self, operator: Operator) -> S:
         """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""

@@ -21,6 +21,8 @@ class EventTime:
     watermark: str
     column: str
     late: Late
+    also: tuple[str, ...] = ()
+    """Other columns that are the same, because `.sql` has given it several names."""
 
 
 @dataclass(frozen=True, eq=False)

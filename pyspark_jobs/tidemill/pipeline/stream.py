@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from ..names import check_name
 from ..operators.contract import Operator, Windows, column
 from ..operators.session_window import SESSION, SessionWindow
 from ..operators.window import WINDOW, GivenWindow, Window
+from ..schema import type_ddl
 from ..settings import duration_ms, interval_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
@@ -25,6 +26,7 @@ from ..sources.steps import Drop, MapBatches, Select, Sql
 from .graph import Graph
 from .grouped import GroupedStream
 from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
+from .pyspark_names import OF_STREAMS, missing
 from .union import union
 
 
@@ -175,7 +177,11 @@ class Stream:
         or column of windows that an operator before has emitted. Columns are of any type, structs, lists and maps too
         (maps are equal whatever the order of their entries), and a null is a key of its own. Spark: `groupBy`."""
         only = columns[0] if len(columns) == 1 else None
-        given = tuple(self._given(one) for one in (only if isinstance(only, list) else columns))
+        return self._by(only if isinstance(only, list) else columns, "groupBy")
+
+    def _by(self, columns: Sequence[Any], method: str) -> GroupedStream[Stream]:
+        """The stream by key; `method` is what the user called."""
+        given = tuple(self._given(one) for one in columns)
         if not given:
             raise InvalidInput("groupBy needs at least one column")
         places = [place for place, one in enumerate(given) if isinstance(one, Windows)]
@@ -185,15 +191,29 @@ class Stream:
         for name in names:
             if not isinstance(name, str):
                 raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
-            column(self.schema, name, "groupBy")
+            column(self.schema, name, method)
         if len(set(names)) < len(names):
             raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
         window = self._windows(given[places[0]], places[0], names) if places else None
+        node = self._timed_by([window[0].column] if window else names)
 
         def attach(operator: Operator) -> Stream:
-            return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, tuple(names), window))
+            return Stream(self._pipeline, self._pipeline.add_operator(operator, node, tuple(names), window))
 
         return GroupedStream(attach)
+
+    def _timed_by(self, columns: Sequence[str]) -> Node:
+        """The stream by the name of its event time that is among `columns`, where it has several."""
+        event_time = self._node.event_time
+        if event_time is None or event_time.column in columns:
+            return self._node
+        name = next((name for name in columns if name in event_time.also), None)
+        if name is None:
+            return self._node
+        also = (event_time.column, *(other for other in event_time.also if other != name))
+        renamed = dataclasses.replace(event_time, column=name, also=also)
+        same = Select(tuple(self.schema.names))
+        return Stateless(self.schema, renamed, windows=self._node.windows, parent=self._node, step=same)
 
     def _given(self, key: Any) -> Any:
         """A column of windows, where `key` names one."""
@@ -208,7 +228,7 @@ class Stream:
         found = column(self.schema, window.column, method)
         if not (pa.types.is_timestamp(found.type) or window.column in self._node.windows):
             expected = "expected a timestamp, or windows as .agg(…) emits them"
-            raise InvalidInput(f"{method}: column `{window.column}` is {found.type}, {expected}")
+            raise InvalidInput(f"{method}: column `{window.column}` is {type_ddl(found.type)}, {expected}")
         if made in names:
             raise InvalidInput(
                 f"groupBy: `{made}` is the column that {method} makes, and a key column beside it",
@@ -219,12 +239,13 @@ class Stream:
     def dropDuplicates(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
         """The first row of each combination of `subset`; without it, of all columns. Spark: the same, and `distinct()`.
         See `GroupedStream`."""
-        return self.groupBy(*_names("dropDuplicates", subset, self.schema)).dropDuplicates(name=name)
+        method = "dropDuplicates"
+        return self._by(_names(method, subset, self.schema), method).dropDuplicates(name=name)
 
     def dropDuplicatesWithinWatermark(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
         """As `dropDuplicates`, with keys forgotten by the watermark's delay. See `GroupedStream`."""
-        chosen = _names("dropDuplicatesWithinWatermark", subset, self.schema)
-        return self.groupBy(*chosen).dropDuplicatesWithinWatermark(name=name)
+        method = "dropDuplicatesWithinWatermark"
+        return self._by(_names(method, subset, self.schema), method).dropDuplicatesWithinWatermark(name=name)
 
     def write(self, sink: Any, name: str | None = None) -> Stream:
         """Ends the stream in a sink (`tm.Parquet`, `tm.Json`); each row carries `_batch_id`. Returns the stream.
@@ -269,11 +290,17 @@ class Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
         if event_time is not None:
-            found = step.carried(self.schema, schema, event_time.column)
-            event_time = dataclasses.replace(event_time, column=found[0]) if found else None
+            given = (event_time.column, *event_time.also)
+            found = list(dict.fromkeys(to for one in given for to in step.carried(self.schema, schema, one)))
+            event_time = dataclasses.replace(event_time, column=found[0], also=tuple(found[1:])) if found else None
         windows = frozenset(name for one in self._node.windows for name in step.carried(self.schema, schema, one))
         node = Stateless(schema, event_time, windows=windows, parent=self._node, step=step)
         return Stream(self._pipeline, node)
+
+    if not TYPE_CHECKING:  # else every name would be one
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing("stream", name, OF_STREAMS)
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"

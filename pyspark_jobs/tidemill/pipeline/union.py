@@ -6,6 +6,8 @@ lateness would depend on the branch that it came by.
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow as pa
 
 from ..errors import InvalidInput
@@ -60,6 +62,8 @@ def _event_time(left: Node, right: Node) -> EventTime | None:
             f"unionByName: one stream has {_shown(one)}, the other {_shown(other)}",
             hint="give both the same column and late=, or set the watermark on the union",
         )
+    if one and other:
+        return dataclasses.replace(one, also=tuple(name for name in one.also if name in other.also))
     return one
 
 

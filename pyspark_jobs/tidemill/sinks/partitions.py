@@ -6,6 +6,7 @@ INVARIANT: a folder's name is a function of the values alone, and never leaves t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -86,9 +87,34 @@ def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
     levels = []
     for name in columns:
         values = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        names = [f"{escaped(name)}={escaped(v) if v else NULL_PARTITION}/" for v in values.dictionary.to_pylist()]
+        told = values.dictionary.to_pylist()
+        if pa.types.is_floating(rows.schema.field(name).type):
+            told = [None if text is None else _as_java(text) for text in told]
+        names = [f"{escaped(name)}={escaped(text) if text else NULL_PARTITION}/" for text in told]
         levels.append(pa.array(names, pa.string()).take(values.indices))
     return pc.binary_join_element_wise(*levels, "")
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _as_java(text: str) -> str:
+    """The text of a float as Java writes it, which Spark reads: `1.0E7`, `0.001`, `Infinity`."""
+    if text in _NOT_FINITE:
+        return _NOT_FINITE[text]
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    places = len(digits) + exponent  # of the whole part
+    written = "".join(map(str, digits))
+    if digits == (0,):
+        made = "0.0"
+    elif 0 < places <= 7:
+        made = f"{written[:places].ljust(places, '0')}.{written[places:] or '0'}"
+    elif -3 < places <= 0:
+        made = f"0.{'0' * -places}{written}"
+    else:
+        made = f"{written[0]}.{written[1:] or '0'}E{places - 1}"
+    return f"-{made}" if sign else made
 
 
 def _text(field: pa.Field) -> str:

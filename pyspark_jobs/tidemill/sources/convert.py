@@ -223,7 +223,8 @@ def _scalar(value: str, kind: pa.DataType, formats: Formats) -> str:
         return text
     is_text = f"starts_with({raw}, '\"')"
     if pt.is_floating(kind):
-        special = ", ".join(f"'\"{name}\"'" for name in _SPECIAL_FLOATS)
+        quote = "" if formats.marked else '"'
+        special = ", ".join(f"'{quote}{name}{quote}'" for name in _SPECIAL_FLOATS)
         if formats.marked:
             is_text = f"({is_text} AND NOT starts_with({value}->>'$', {literal(MARK)}))"
             raw = text

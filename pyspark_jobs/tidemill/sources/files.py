@@ -18,7 +18,7 @@ from ..schema import to_arrow, to_ddl, type_ddl
 from ..settings import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
 from . import duck
-from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
+from .contract import GIVE_UP, HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
@@ -224,8 +224,8 @@ class Files:
             raise InvalidInput(
                 f"read file `{split.path}` of source `{split.source}`: it is not the file of the plan any more "
                 f"({entry.size} bytes with etag {entry.etag}, expected {split.size} with {split.etag})",
-                hint="files must not be written in place: write to another name and rename; `tidemill replan` gives "
-                "the plan up",
+                hint=f"if it was corrected on purpose, {GIVE_UP}; else files must not be written in place: write to "
+                "another name and rename",
             )
 
 
@@ -320,5 +320,5 @@ def _metadata(store: Store, split: Split) -> pa.Scalar:
 def _vanished(split: Split, store: Store) -> InvalidInput:
     return InvalidInput(
         f"read file `{split.path}` of source `{split.source}`: it is not in `{store.uri}` any more",
-        hint="put it back; or give the plan up with `tidemill replan`",
+        hint=f"put it back; or {GIVE_UP}",
     )

@@ -45,7 +45,8 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
                 raise InvalidInput(
                     f"the file `{file.path}` of source `{file.source}` was overwritten after it had been taken: "
                     f"its etag is `{file.etag}`, it was `{etag}`",
-                    hint='write new files under new names, or read it again with overwritten="new"',
+                    hint="write new files under new names. This one has been read: delete it, move it away, or "
+                    'put it back as it was, its time too; overwritten="new" takes all its rows once more',
                 )
             fresh.append(file)
     return fresh

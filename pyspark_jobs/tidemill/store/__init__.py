@@ -31,6 +31,9 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
         raise InvalidInput(f"open a store: found the root {repr_of(uri)}, expected a URI or a path")
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
+        word, colon, behind = scheme.partition(":")
+        if colon and behind.startswith("/") and word in (*_S3, "memory", "gs", "gcs", "abfs", "abfss", "hdfs", "dbfs"):
+            raise InvalidInput(f"open the store `{uri}`: `{word}:/` has one slash", hint=f"{word}:/{behind}")
         return _without(options, uri, _local(uri, _plain_path(uri)))
     if scheme in _S3:
         from .s3 import open_s3  # boto3 takes a fifth of a second to import

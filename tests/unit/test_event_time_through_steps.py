@@ -91,3 +91,20 @@ def test_what_needs_an_event_time_says_that_it_ended_and_a_new_one_may_be_set() 
     with pytest.raises(InvalidInput, match="watermark"):
         days.dropDuplicatesWithinWatermark(["k"])
     days.withWatermark("day", "1 day").groupBy("day").agg(n=tm.count(), outputMode="append")
+
+
+def test_the_event_time_keeps_its_names_behind_duplicates_and_in_unions() -> None:
+    p = tm.Pipeline("names")
+    twice = "SELECT k, ts, ts AS also FROM rows"
+    one, other = (
+        p.read(tm.Rows("k string, ts timestamp"), name=name).withWatermark("ts", "1 second").sql(twice)
+        for name in ("one", "other")
+    )
+    both = one.unionByName(other).dropDuplicates(["k", "ts"])
+    for column in ("also", "ts"):
+        both.groupBy(tm.window(column, "10 seconds")).agg(n=tm.count(), name=column, outputMode="append")
+    changed = one.sql("SELECT k, ts, also + INTERVAL 1 HOUR AS also FROM rows")
+    with pytest.raises(tm.InvalidInput, match="watermark"):
+        changed.groupBy(tm.window("also", "10 seconds")).agg(n=tm.count(), name="changed", outputMode="append")
+    gone = one.select("k", "also").groupBy(tm.window("also", "10 seconds"))
+    assert "window" in gone.agg(n=tm.count(), name="gone", outputMode="append").schema.names

@@ -114,8 +114,8 @@ def by_other_windows(mode: str) -> Case:
 
 
 def twice(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any], mode: str) -> Case:
-    """The event time under two names: either is it."""
-    columns = "k", "ts", "ts AS also", "n"
+    """The event time under two names: either is it. Spark refuses both among what it groups by."""
+    columns = "k", "ts", "ts AS also", "n", "other"
     return Case(
         f"key-time-twice-{name}-{mode}",
         SCHEMA,
@@ -143,6 +143,16 @@ TWICE = [
         lambda df: counted(df.groupBy("also", "k")),
         lambda s: s.groupBy("also", "k").agg(outputMode="update", **FIRST),
         "update",
+    ),
+    *(
+        twice(
+            "other-windows",
+            15,
+            lambda df: counted(df.groupBy(_window("other", "10 seconds"), "also")),
+            lambda s, mode=mode: s.groupBy(tm.window("other", "10 seconds"), "also").agg(outputMode=mode, **FIRST),
+            mode,
+        )
+        for mode in ("append", "update")
     ),
     twice(
         "duplicates",

@@ -48,11 +48,11 @@ def test_receipts_come_by_range(spark_session: Any) -> None:
 def test_what_a_worker_imported_is_left_out_of_its_collections_once(spark_session: Any) -> None:
     engine = SparkEngine(spark_session.sparkContext)
     by_process: dict[int, list[int]] = {}
-    for _ in range(6):
+    spared: list[int] = []
+    while len(spared) < 3:  # which of its workers Spark gives a task to is its own choice
         (one,) = told(engine, Probe())
-        by_process.setdefault(one["process"], []).append(one["spared"])
-    spared = max(by_process.values(), key=len)
-    assert len(spared) >= 3, "a worker is used again"
+        spared = by_process.setdefault(one["process"], [])
+        spared.append(one["spared"])
     assert spared[1] > 10_000
     assert spared[1:] == sorted(spared[1:], reverse=True), "what later tasks make is collected as ever"
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import tidemill as tm
@@ -108,3 +113,95 @@ def test_the_event_time_keeps_its_names_behind_duplicates_and_in_unions() -> Non
         changed.groupBy(tm.window("also", "10 seconds")).agg(n=tm.count(), name="changed", outputMode="append")
     gone = one.select("k", "also").groupBy(tm.window("also", "10 seconds"))
     assert "window" in gone.agg(n=tm.count(), name="gone", outputMode="append").schema.names
+
+
+def test_a_function_over_batches_keeps_the_first_name_alone_and_its_type() -> None:
+    twice = stream().sql("SELECT k, ts, ts AS also FROM rows")
+    kept = twice.map_batches(lambda rows: rows, "k string, ts timestamp, also timestamp")
+    assert kept._node.event_time.names == ("ts",)
+    assert twice.map_batches(lambda rows: rows, "k string, also timestamp")._node.event_time is None
+    assert twice.map_batches(lambda rows: rows, "k string, ts string")._node.event_time is None
+
+
+def test_rows_by_a_column_that_a_function_has_made_are_not_late() -> None:
+    hour = 3_600_000_000
+
+    def earlier(rows: pa.RecordBatch) -> pa.RecordBatch:
+        moved = pc.subtract(rows.column("also"), pa.scalar(hour, pa.duration("us")))
+        return rows.set_column(rows.schema.names.index("also"), "also", moved)
+
+    p = tm.Pipeline("moved")
+    rows = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 second")
+    moved = rows.sql("SELECT k, ts, ts AS also FROM rows").map_batches(
+        earlier, "k string, ts timestamp, also timestamp"
+    )
+    moved.groupBy("also").agg(n=tm.count())
+    tester = Tester(p)
+    seen = [tester.batch([("a", f"2026-01-01T00:{minute}:00Z")]) for minute in (10, 20, 30)]
+    assert [(len(batch.outputs), batch.metrics.late_rows) for batch in seen] == [(1, 0)] * 3
+
+
+BY_TIME = (
+    [("a", "00:10"), ("a", "00:10"), ("b", "00:10")],
+    [("a", "00:20"), ("b", "00:10")],
+    [("a", "00:10"), ("c", "00:30")],
+)
+
+
+def by_name(name: str, keyed: Callable[[tm.Stream], Any]) -> list[Any]:
+    """Outputs, late rows and kept keys of three batches, where the event time is also called `also`."""
+    p = tm.Pipeline(name)
+    rows = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 second")
+    keyed(rows.sql("SELECT k, ts, ts AS also FROM rows"))
+    tester = Tester(p)
+    batches = [tester.batch([(k, f"2026-01-01T{at}:00Z") for k, at in rows]) for rows in BY_TIME]
+    return [
+        (sorted(batch.outputs), batch.metrics.late_rows, [one["numRowsTotal"] for one in batch.metrics.stateOperators])
+        for batch in batches
+    ]
+
+
+def test_duplicates_by_either_name_are_those_by_both() -> None:
+    found = [
+        by_name("duplicates", lambda rows, subset=subset: rows.dropDuplicates(subset))
+        for subset in (["k", "ts"], ["k", "also"], ["k", "ts", "also"], ["also", "k", "ts"])
+    ]
+    assert found[1:] == found[:1] * 3
+    assert [(len(outputs), late) for outputs, late, _ in found[0]] == [(2, 0), (1, 0), (1, 1)]
+    assert [kept for *_, kept in found[0]] == [[2], [1], [1]]
+
+
+def test_behind_keys_by_both_names_either_is_the_event_time() -> None:
+    def chained(rows: tm.Stream, column: str) -> None:
+        counted = rows.groupBy("k", "ts", "also").agg(n=tm.count(), outputMode="append")
+        counted.groupBy(tm.window(column, "10 minutes")).agg(keys=tm.count(), outputMode="append", name="behind")
+
+    one, other = (by_name("chained", lambda rows, c=column: chained(rows, c)) for column in ("ts", "also"))
+    assert one == other
+    assert any(outputs for outputs, *_ in one)
+
+
+def test_a_key_column_is_no_event_time_behind_windows_that_leave_long_after_it() -> None:
+    rows = stream().sql("SELECT k, ts, ts AS also FROM rows")
+    counted = rows.groupBy(tm.window("ts", "1 hour"), "also").agg(n=tm.count(), outputMode="append")
+    assert counted._node.event_time.names == ("window",)
+
+
+def test_an_aggregate_of_another_name_is_not_the_event_time() -> None:
+    rows = stream().sql("SELECT k, ts, ts AS also FROM rows")
+    counted = rows.groupBy("ts").agg(also=tm.max("also"), outputMode="append")
+    assert counted._node.event_time.names == ("ts",)
+
+
+def test_a_union_has_the_names_that_both_streams_have() -> None:
+    p = tm.Pipeline("names")
+
+    def named(name: str, columns: str) -> tm.Stream:
+        rows = p.read(tm.Rows("k string, ts timestamp, b timestamp"), name=name).withWatermark("ts", "1 second")
+        return rows.sql(f"SELECT k, {columns} FROM rows")
+
+    several = named("one", "ts AS first, ts AS second, ts AS third")
+    both = several.unionByName(named("other", "ts AS third, ts AS second, b AS first"))
+    assert both._node.event_time.names == ("second", "third")
+    with pytest.raises(InvalidInput, match="watermark on `first` .*, the other a watermark on `x`"):
+        several.unionByName(named("third", "ts AS x"), allowMissingColumns=True)

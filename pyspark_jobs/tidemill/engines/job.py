@@ -51,7 +51,7 @@ def run_job(context: SparkContext, call: Callable[[], T]) -> T:
 
 
 def collected(rdd: RDD[bytes]) -> list[bytes]:
-    """All items of `rdd`, by partition: its `collect`, 8 ms sooner.
+    """All items of `rdd`, by partition: its `collect`, some milliseconds sooner (decision 0001).
 
     Before a job of `collect` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext`, and of all of
     `RDD`, for closures of its own; that of `collectAsync` belongs to a small class. Meant for few items, each of which

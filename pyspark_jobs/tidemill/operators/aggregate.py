@@ -173,6 +173,11 @@ class BoundAggregate(Defaults):
         return self._key_time or self._shown
 
     @property
+    def passes_time(self) -> frozenset[str]:
+        """Its key columns, where keys end by one of them. A window's rows leave at its end, far behind their times."""
+        return frozenset() if self._key_time is None else frozenset(self.input.key)
+
+    @property
     def windows(self) -> frozenset[str]:
         """Those that rows are grouped by."""
         return frozenset() if self.input.window is None else frozenset((self._shown,))

@@ -140,8 +140,8 @@ class BoundOperator(Protocol):
         """The columns of its output that hold windows."""
 
     @property
-    def passes_rows(self) -> bool:
-        """Whether its output is rows of its input as they are."""
+    def passes_time(self) -> frozenset[str]:
+        """The columns of its input that, where they are its event time, are that of its output as well."""
 
     @property
     def reads(self) -> frozenset[str] | None:
@@ -195,9 +195,9 @@ class Defaults:
         return frozenset()
 
     @property
-    def passes_rows(self) -> bool:
-        """No."""
-        return False
+    def passes_time(self) -> frozenset[str]:
+        """None."""
+        return frozenset()
 
     @property
     def reads(self) -> frozenset[str] | None:

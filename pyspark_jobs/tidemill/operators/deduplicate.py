@@ -82,9 +82,9 @@ class BoundDeduplicate(Defaults):
         return self.input.windows
 
     @property
-    def passes_rows(self) -> bool:
-        """The first of each key."""
-        return True
+    def passes_time(self) -> frozenset[str]:
+        """All: its output is rows of its input."""
+        return frozenset(self.input.schema.names)
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:

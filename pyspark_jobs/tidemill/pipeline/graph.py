@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
 from ..errors import InvalidInput
 from ..names import check_name
 from ..operators.contract import Input, Operator, Windows
-from .nodes import Keyed, Node, Read, Watermark, Write
+from .nodes import EventTime, Keyed, Node, Read, Watermark, Write
 
 TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]
 
@@ -28,9 +27,17 @@ class Graph:
         self.time_policy: TimePolicy = "arrival"
 
     def add_operator(
-        self, operator: Operator, node: Node, key: tuple[str, ...], window: tuple[Windows, int] | None
+        self,
+        operator: Operator,
+        node: Node,
+        event: EventTime | None,
+        key: tuple[str, ...],
+        window: tuple[Windows, int] | None,
     ) -> Keyed:
-        """The output of `operator` over `node` by `key`; `InvalidInput` for a name taken."""
+        """The output of `operator` over `node` by `key`; `InvalidInput` for a name taken.
+
+        `event` is the node's event time, by the name that the operator is to take it by.
+        """
         if check_name(operator.name, "operator") in self.operators:
             raise InvalidInput(
                 f"pipeline `{self.name}` has an operator `{operator.name}` already",
@@ -41,7 +48,6 @@ class Graph:
                 f"operator `{operator.name}` cannot be grouped by windows, as tm.window(…) makes them",
                 hint="windows are for .agg(…)",
             )
-        event = node.event_time
         bound = operator.bind(
             Input(
                 schema=node.schema,
@@ -56,8 +62,8 @@ class Graph:
         )
         passed_on = None
         if event and bound.event_time:
-            also = event.also if bound.passes_rows else ()
-            passed_on = dataclasses.replace(event, column=bound.event_time, also=also)
+            also = (name for name in event.names if name in bound.passes_time)
+            passed_on = event.among(dict.fromkeys((bound.event_time, *also)))
         keyed = Keyed(bound.output_schema, passed_on, windows=bound.windows, parent=node, operator=bound)
         self.operators[bound.name] = keyed
         return keyed

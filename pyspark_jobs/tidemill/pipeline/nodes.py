@@ -5,7 +5,8 @@ No checks of operators and no execution here; a node is never changed once it st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,20 @@ class EventTime:
     late: Late
     also: tuple[str, ...] = ()
     """Other columns that are the same, because `.sql` has given it several names."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are the event time, the first one first."""
+        return self.column, *self.also
+
+    def called(self, name: str) -> EventTime:
+        """The same with `name`, one of its names, first."""
+        return replace(self, column=name, also=tuple(other for other in self.names if other != name))
+
+    def among(self, names: Iterable[str]) -> EventTime | None:
+        """The same under these names; None where there are none."""
+        found = tuple(names)
+        return replace(self, column=found[0], also=found[1:]) if found else None
 
 
 @dataclass(frozen=True, eq=False)

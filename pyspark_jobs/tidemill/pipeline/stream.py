@@ -6,7 +6,6 @@ have added to the pipeline's graph.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -95,8 +94,9 @@ class Stream:
         so long after the last one with some (by batch time), the watermark follows the batch time less `delay`, and in
         a union it does not stay behind the others. Ours: Spark's waits for ever.
 
-        The event time goes on with the column, also under another name (`.sql("SELECT ts AS at, …")`), and ends where a
-        step leaves the column out or computes it anew, as in Spark; then a new one may be set.
+        The event time goes on with the column, also under another name or several (`.sql("SELECT ts AS at, …")`), and
+        ends where a step leaves the column out or computes it anew, as in Spark; then a new one may be set. Behind
+        `.map_batches` it is the column of the same name; of several names only the first goes through it.
 
         Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
         own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
@@ -183,37 +183,27 @@ class Stream:
         """The stream by key; `method` is what the user called."""
         given = tuple(self._given(one) for one in columns)
         if not given:
-            raise InvalidInput("groupBy needs at least one column")
+            raise InvalidInput(f"{method} needs at least one column")
         places = [place for place, one in enumerate(given) if isinstance(one, Windows)]
         if len(places) > 1:
-            raise InvalidInput(f"groupBy: found {len(places)} windows, expected at most one")
-        names = [name for name in given if not isinstance(name, Windows)]
+            raise InvalidInput(f"{method}: found {len(places)} windows, expected at most one")
+        names = tuple(name for name in given if not isinstance(name, Windows))
         for name in names:
             if not isinstance(name, str):
-                raise InvalidInput(f"groupBy: expected column names or tm.window(…), found {name!r}")
+                raise InvalidInput(f"{method}: expected column names or tm.window(…), found {name!r}")
             column(self.schema, name, method)
         if len(set(names)) < len(names):
-            raise InvalidInput(f"groupBy names a column twice: {', '.join(names)}")
+            raise InvalidInput(f"{method} names a column twice: {', '.join(names)}")
         window = self._windows(given[places[0]], places[0], names) if places else None
-        node = self._timed_by([window[0].column] if window else names)
+        by = [window[0].column, *names] if window else names
+        event_time = self._node.event_time
+        if event_time is not None:
+            event_time = event_time.called(next((name for name in by if name in event_time.names), event_time.column))
 
         def attach(operator: Operator) -> Stream:
-            return Stream(self._pipeline, self._pipeline.add_operator(operator, node, tuple(names), window))
+            return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, event_time, names, window))
 
         return GroupedStream(attach)
-
-    def _timed_by(self, columns: Sequence[str]) -> Node:
-        """The stream by the name of its event time that is among `columns`, where it has several."""
-        event_time = self._node.event_time
-        if event_time is None or event_time.column in columns:
-            return self._node
-        name = next((name for name in columns if name in event_time.also), None)
-        if name is None:
-            return self._node
-        also = (event_time.column, *(other for other in event_time.also if other != name))
-        renamed = dataclasses.replace(event_time, column=name, also=also)
-        same = Select(tuple(self.schema.names))
-        return Stateless(self.schema, renamed, windows=self._node.windows, parent=self._node, step=same)
 
     def _given(self, key: Any) -> Any:
         """A column of windows, where `key` names one."""
@@ -290,10 +280,8 @@ class Stream:
         schema = step.output(self.schema)
         event_time = self._node.event_time
         if event_time is not None:
-            given = (event_time.column, *event_time.also)
-            found = list(dict.fromkeys(to for one in given for to in step.carried(self.schema, schema, one)))
-            event_time = dataclasses.replace(event_time, column=found[0], also=tuple(found[1:])) if found else None
-        windows = frozenset(name for one in self._node.windows for name in step.carried(self.schema, schema, one))
+            event_time = event_time.among(step.carried(self.schema, schema, event_time.names))
+        windows = frozenset(name for one in self._node.windows for name in step.carried(self.schema, schema, (one,)))
         node = Stateless(schema, event_time, windows=windows, parent=self._node, step=step)
         return Stream(self._pipeline, node)
 

@@ -1,12 +1,10 @@
 """`unionByName`: two streams as one, checked by name and type, and what becomes of their event times.
 
-INVARIANT: both branches have the same event time column and rule for late rows, or neither has one: else a row's
-lateness would depend on the branch that it came by.
+INVARIANT: both branches have the same rule for late rows and a column that is the event time of either, or neither has
+an event time: else a row's lateness would depend on the branch that it came by.
 """
 
 from __future__ import annotations
-
-import dataclasses
 
 import pyarrow as pa
 
@@ -57,14 +55,15 @@ def _columns(left: pa.Schema, right: pa.Schema, missing: bool) -> pa.Schema:
 
 def _event_time(left: Node, right: Node) -> EventTime | None:
     one, other = left.event_time, right.event_time
-    if (one is None) != (other is None) or (one and other and (one.column, one.late) != (other.column, other.late)):
+    if one is None and other is None:
+        return None
+    both = [name for name in one.names if name in other.names] if one and other and one.late == other.late else []
+    if not (one and both):
         raise InvalidInput(
             f"unionByName: one stream has {_shown(one)}, the other {_shown(other)}",
             hint="give both the same column and late=, or set the watermark on the union",
         )
-    if one and other:
-        return dataclasses.replace(one, also=tuple(name for name in one.also if name in other.also))
-    return one
+    return one.among(both)
 
 
 def _shown(event_time: EventTime | None) -> str:

@@ -128,9 +128,9 @@ class Step(Protocol):
     def output(self, schema: pa.Schema) -> pa.Schema:
         """The columns that it makes of rows with `schema`; `InvalidInput` where it cannot."""
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:
-        """The names in `made`, its output, under which the column `name` of `given` leaves it as it came, its own
-        first."""
+    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
+        """The names in `made`, its output, under which a column of `given` leaves it as it came, where that has `names`
+        there: all of them the same. Those of the first come first, and of each its own."""
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """What it makes of `rows`, hidden columns last as they came."""

@@ -7,7 +7,7 @@ come out last, as they went in, unless a function changed the number of rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,9 @@ class _Plain:
         """No."""
         return False
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:  # noqa: ARG002
-        """Its own name, where there is such a column: nothing is known of what a user's function does."""
-        return [name] if name in made.names else []
+    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """Its own names."""
+        return [name for name in names if name in made.names]
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,10 @@ class Sql(_Plain):
         except InvalidInput as error:
             raise sql.refused(self.text, error.message, error.hint) from error
 
-    def carried(self, given: pa.Schema, made: pa.Schema, name: str) -> list[str]:
-        """The names under which the column leaves: its own, and that of each `AS`."""
-        return [found for found in sql.carried(self.text, given.names, name) if found in made.names]
+    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
+        """Its own names, and that of each `AS`."""
+        found = (one for name in names for one in sql.carried(self.text, given.names, name))
+        return [name for name in dict.fromkeys(found) if name in made.names]
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """The statement over `rows`; times are in `time_zone`."""
@@ -182,6 +183,12 @@ class MapBatches(_Plain):
     def output(self, schema: pa.Schema) -> pa.Schema:  # noqa: ARG002
         """The declared columns."""
         return self._made
+
+    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
+        """The first name, where there is such a column of that type: whether the function has left the others the same
+        is not known."""
+        first = names[0]
+        return [first] if first in made.names and made.field(first).type == given.field(first).type else []
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
         """What the function gives back for `rows`; `InvalidInput` where that is not what was declared."""

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ DAG = """
 from datetime import timedelta
 from tidemill.airflow import tidemill_dags
 tidemill_dags(
-    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", env={env!r},
+    "pipelines/retail.py:p", root="s3://lake/tidemill", schedule="*/5 * * * *", env={env!r}, python={python!r},
     storage_options={{"root": {{"aws_secret_access_key": "{{{{ 'x' * 3 }}}}"}}}},
     default_args={{"retries": 2, "retry_delay": timedelta(0), "retry_exponential_backoff": 1, {more}}},
 )
@@ -62,10 +63,11 @@ RunTask = Callable[..., Task]
 
 @pytest.fixture
 def run_task(parse: Callable[..., Any], fake_env: Env, capsys: pytest.CaptureFixture[str]) -> RunTask:
-    """Run a DAG whose child behaves as told, with `dag.test()`."""
+    """Run a DAG whose child behaves as told, with `dag.test()`; with `python`, that one and no fake command line."""
 
-    def run(behaviour: str, dag_id: str = "retail", more: str = "") -> Task:
-        dag = parse(DAG.format(env=fake_env(behaviour), more=more)).dags[dag_id]
+    def run(behaviour: str, dag_id: str = "retail", more: str = "", python: str | None = None) -> Task:
+        env = fake_env(behaviour) if python is None else {"PYTHONPATH": ""}
+        dag = parse(DAG.format(env=env, more=more, python=python)).dags[dag_id]
         (ti,) = dag.test().get_task_instances()
         return Task(str(ti.state), ti.try_number, ti.xcom_pull(task_ids=ti.task_id), capsys.readouterr().out)
 
@@ -117,6 +119,17 @@ def test_what_no_retry_can_help_fails_at_once(
     assert (task.state, task.tries, task.xcom) == ("failed", 1, None)
     pipeline = f"{airflow_home}/dags/pipelines/retail.py:p"
     assert f"AirflowFailException: {message.format(pipeline=pipeline)}\n" in task.output
+
+
+def test_an_interpreter_without_tidemill_fails_at_once(run_task: RunTask, tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = str(tmp_path / "bare/bin/python")
+    task = run_task("none", python=python)
+    assert (task.state, task.tries, task.xcom) == ("failed", 1, None)
+    told = re.search(r"AirflowFailException: (.*)\n(.*)\n", task.output)
+    assert told is not None
+    assert told[1].endswith(f"was not started: {python}: No module named tidemill")
+    assert told[2].startswith("hint: install the wheel there")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +191,7 @@ def test_execution_timeout_leaves_no_process(run_task: RunTask, pids: Pids, aliv
 def test_cancelled_task_leaves_no_process(
     parse: Callable[..., Any], airflow_home: Path, fake_env: Env, pids: Pids, alive: Alive
 ) -> None:
-    parse(DAG.format(env=fake_env("stubborn"), more="'retries': 0"))
+    parse(DAG.format(env=fake_env("stubborn"), python=None, more="'retries': 0"))
     arguments = [sys.executable, "-c", TEST_RUN, str(airflow_home / "dags")]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as task:
         assert alive(pids(task)) == pids()

@@ -69,6 +69,12 @@ class Outcome:
     last_lines: tuple[str, ...] = ()
     ended: str | None = None
 
+    @property
+    def not_installed(self) -> bool:
+        """Whether the interpreter ended at once, because it has no Tidemill."""
+        wrote_nothing = self.result is None and self.error is None and not self.versions
+        return wrote_nothing and any("No module named tidemill" in line for line in self.last_lines[-1:])
+
 
 def check_pipeline(reference: str) -> str:
     """`reference` if it has the form `module:name` or `path.py:name`, else `InvalidInput`."""

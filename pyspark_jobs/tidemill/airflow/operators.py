@@ -163,5 +163,6 @@ class TidemillSweepOperator(_VerbOperator):
 def _exception(command: Command, outcome: Outcome) -> AirflowException:
     """What to raise for a command that failed: a retry where one can help, else a failure for good."""
     kind = None if outcome.error is None else outcome.error.get("kind")
-    final = outcome.ended is None and (outcome.status in (Exit.USAGE, Exit.FENCED) or kind in _FINAL_KINDS)
+    told = outcome.status in (Exit.USAGE, Exit.FENCED) or kind in _FINAL_KINDS or outcome.not_installed
+    final = told and outcome.ended is None
     return (AirflowFailException if final else AirflowException)(report.failure(command, outcome))

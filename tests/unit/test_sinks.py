@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import json
 import math
@@ -228,8 +229,43 @@ def test_folders_by_floats_are_named_as_java_writes_them() -> None:
             *("0.001", "9.9E-4", "-0.5", "100.0", "0.0"),
         )
     )
-    (first, *_) = Parquet("out", partitionBy=["f"]).encode(rows.slice(3, 1).drop_columns(["x"]))
-    assert first.suffix == "f=1.0E-7/"
+
+
+def folders(values: list[float], kind: pa.DataType) -> list[str]:
+    """The folders of rows with these values, in their order."""
+    rows = [pa.table({"x": pa.array([value], kind), "n": [1]}) for value in values]
+    return [file.suffix for one in rows for file in Parquet("out", partitionBy=["x"]).encode(one)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (1e-7, "1.0E-7"),
+        (16777216.0, "1.6777216E7"),
+        (123456.79, "123456.79"),
+        (3.4028235e38, "3.4028235E38"),
+        (8388608.0, "8388608.0"),
+        (1e10, "1.0E10"),
+        (-0.0, "-0.0"),
+    ],
+)
+def test_folders_by_floats_of_32_bits_have_the_digits_of_java(value: float, text: str) -> None:
+    assert folders([value], pa.float32()) == [f"x={text}/"]
+
+
+def test_folders_by_floats_have_all_digits_whatever_decimal_context_the_thread_has() -> None:
+    with decimal.localcontext(prec=4):
+        assert folders([12345678.5, 0.123456789, 1e300, 1200.0, 0.0], pa.float64()) == [
+            *("x=1.23456785E7/", "x=0.123456789/", "x=1.0E300/", "x=1200.0/", "x=0.0/")
+        ]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_every_nan_is_in_one_folder(kind: pa.DataType) -> None:
+    rows = pa.table({"x": pa.array([math.nan, -math.nan, math.copysign(math.nan, -1)], kind), "n": [1, 2, 3]})
+    (file,) = Parquet("out", partitionBy=["x"]).encode(rows)
+    assert (file.suffix, file.rows) == ("x=NaN/", 3)
 
 
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])

@@ -95,18 +95,18 @@ def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
     return pc.binary_join_element_wise(*levels, "")
 
 
-_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _as_java(text: str) -> str:
-    """The text of a float as Java writes it, which Spark reads: `1.0E7`, `0.001`, `Infinity`."""
+    """The text of a float as Java writes it, which Spark reads: `1.0E7`, `0.001`, `Infinity`; all its digits."""
     if text in _NOT_FINITE:
         return _NOT_FINITE[text]
-    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    sign, digits, exponent = Decimal(text).as_tuple()  # arithmetic would round, as the thread's decimal context says
     assert isinstance(exponent, int)
     places = len(digits) + exponent  # of the whole part
-    written = "".join(map(str, digits))
-    if digits == (0,):
+    written = "".join(map(str, digits)).rstrip("0")
+    if not written:
         made = "0.0"
     elif 0 < places <= 7:
         made = f"{written[:places].ljust(places, '0')}.{written[places:] or '0'}"

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
+from tidemill import names
 from tidemill.cli import render
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
+from tidemill.cli.status import status_of
 from tidemill.pipeline.load import load
 
 PIPELINE = """
@@ -88,7 +90,8 @@ def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
     assert main(["status", *target]) == Exit.DONE
     told = " ".join(capfd.readouterr().out.split())
     assert (
-        "plan version 0 of 1 file, not committed: the next run runs it as it is; `tidemill replan` gives it up" in told
+        "plan version 0 of 1 file, written and not committed: a run is at it, or it failed (then the next run runs it "
+        "as it is, or `tidemill replan` gives it up)" in told
     )
     assert main(["replan", *target, "--reason", "a bad cell"]) == Exit.DONE
     capfd.readouterr()
@@ -96,12 +99,64 @@ def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
     assert json.loads(capfd.readouterr().out)["planned"] is None
 
 
+@pytest.fixture
+def planned(tmp_path):
+    """A repository whose first plan, over files of the same name from two sources, is written and not committed."""
+    p = tm.Pipeline("planned")
+    for name in ("left", "right"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text("1\n")
+        (tmp_path / name / "b.csv").write_text("2\n")
+    left, right = (p.read(tm.Files(tmp_path / n, format="csv", schema="k int"), name=n) for n in ("left", "right"))
+    fails = tmp_path / "fails"
+
+    def failing(rows):
+        if fails.exists():
+            raise ValueError("not yet")
+        return rows
+
+    left.unionByName(right).map_batches(failing, "k int").groupBy("k").agg(n=tm.count(), name="counts")
+    repository = tm.open(p, root=str(tmp_path / "root"))
+    repository.init()
+    fails.touch()
+    with pytest.raises(tm.InvalidInput, match="not yet"):
+        repository.run(engine="local")
+    fails.unlink()
+    return repository
+
+
+def test_files_of_one_name_are_counted_by_source(planned):
+    found = status_of(planned)
+    assert (found.planned, found.problem) == ({"version": 0, "files": 4}, None)
+
+
+def test_a_plan_that_is_committed_while_it_is_read_is_none(planned, monkeypatch):
+    log, other = planned.context.log, tm.open(planned.context.pipeline, root=planned.context.root)
+    read = log.plan
+
+    def after_a_run(number):
+        assert [one.version for one in other.run(engine="local")] == [number]
+        return read(number)
+
+    monkeypatch.setattr(log, "plan", after_a_run)
+    assert status_of(planned).planned is None
+
+
+def test_a_plan_that_cannot_be_read_is_a_problem(planned):
+    context = planned.context
+    context.store.put(names.plan("main", 0), b"{}")
+    found = status_of(planned)
+    assert (found.head, found.planned, found.waiting_files) == (-1, None, {"left": 2, "right": 2})
+    assert found.problem.startswith("the plan of version 0 cannot be read: ")
+
+
 def test_keys_are_shown_as_they_are_given():
-    rows = pa.table({"k": [12583.0, 0.5, None], "big": [1234567, 2, 3], "n": [1234567, 2, 3]})
-    shown = render.table_of(rows, plain=["k", "big"])
+    columns = {"k": [12583.0, 0.5, None], "big": [1234567, 2, 3], "is": [True, False, None], "n": [1234567, 2, 3]}
+    shown = render.table_of(pa.table(columns), plain=["k", "big", "is"])
     assert [[cell.plain for cell in column.cells] for column in shown.columns] == [
         ["12583", "0.5", "–"],
         ["1234567", "2", "3"],
+        ["True", "False", "–"],
         ["1,234,567", "2", "3"],
     ]
 

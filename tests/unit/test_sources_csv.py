@@ -93,7 +93,7 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
         "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
         "text: bad,y,2013-01-01 00:00:00\n"
         'hint: correct the file and give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the '
-        'arguments of `tidemill run`; or read with mode="PERMISSIVE": '
+        'pipeline and `--root` of `tidemill run`; or read with mode="PERMISSIVE": '
         "what cannot be read goes to quarantine"
     )
 

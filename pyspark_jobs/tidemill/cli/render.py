@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .status import Status
 
 _WIDE = 10_000
+_AT_WORK_OR_FAILED = (
+    "a run is at it, or it failed (then the next run runs it as it is, or `tidemill replan` gives it up)"
+)
 
 
 def console() -> Console:
@@ -68,8 +71,7 @@ def cell(value: Any) -> Text:
 
 def _plain(value: Any) -> Text:
     """A key, as `--key` takes it."""
-    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    if not is_number:
+    if not isinstance(value, int | float | Decimal):
         return cell(value)
     return Text(
         str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
@@ -119,8 +121,8 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     )
     rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
     if status.planned is not None:
-        planned = f"version {status.planned['version']} of {count_of(status.planned['files'], 'file')}, not committed"
-        rows.append(("plan", f"{planned}: the next run runs it as it is; `tidemill replan` gives it up"))
+        planned = f"version {status.planned['version']} of {count_of(status.planned['files'], 'file')}"
+        rows.append(("plan", f"{planned}, written and not committed: {_AT_WORK_OR_FAILED}"))
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
     if status.head >= 0 and status.branch == "main":

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..clock import now_ms
-from ..errors import InvalidInput, StoreUnavailable
+from ..errors import CorruptState, InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
     from ..driver.context import Context
@@ -33,7 +33,8 @@ class Status:
     """By source."""
     waiting_bytes: int
     planned: dict[str, int] | None
-    """Version and files of the plan that is written and not committed: the next run runs it as it is. None: no plan."""
+    """Version and files of the plan that is written and not committed: a run is at it, or it failed, and then the next
+    run runs it as it is. None: no plan."""
     next_deadline: dict[str, str]
     """By clock: the first time at which something is due."""
     published_through: int
@@ -43,8 +44,8 @@ class Status:
     """Whether the sinks could be asked."""
     last_batch: dict[str, int]
     problem: str | None
-    """Why the next batch cannot be planned, where it cannot (then nothing counts as waiting), and why the sinks cannot
-    be asked, where they cannot."""
+    """Why the next batch cannot be planned, where it cannot (then nothing counts as waiting), why its plan cannot be
+    read, and why the sinks cannot be asked, where they cannot."""
 
 
 def status_of(repository: Repository) -> Status:
@@ -54,6 +55,7 @@ def status_of(repository: Repository) -> Status:
     context = repository.context
     head = repository.head
     seen, unplanned = _waiting(context, head)
+    planned, unread = _planned(context, head)
     published, unasked = _published(context, head)
     operators = {
         name: {
@@ -75,7 +77,7 @@ def status_of(repository: Repository) -> Status:
         operators=operators,
         waiting_files={name: len(files) for name, files in seen.files.items()},
         waiting_bytes=sum(file.size for file in seen.all),
-        planned=_planned(context, head),
+        planned=planned,
         next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
         published_through=published,
         published_known=unasked is None,
@@ -88,7 +90,7 @@ def status_of(repository: Repository) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
-        problem="\n".join(why for why in (unplanned, unasked) if why is not None) or None,
+        problem="\n".join(why for why in (unplanned, unread, unasked) if why is not None) or None,
     )
 
 
@@ -103,9 +105,16 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
         return Waiting(now_ms()), str(error)
 
 
-def _planned(context: Context, head: Commit | None) -> dict[str, int] | None:
-    plan = context.log.plan(0 if head is None else head.version + 1)
-    return None if plan is None else {"version": plan.number, "files": len({split.path for split in plan.splits})}
+def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | None, str | None]:
+    """The plan above `head`; where it cannot be read, none, and why. None, too, where a run has committed it since."""
+    number = 0 if head is None else head.version + 1
+    try:
+        plan, newest = context.log.plan(number), context.log.head()
+    except (CorruptState, StoreUnavailable) as error:
+        return None, f"the plan of version {number} cannot be read: {error}"
+    if plan is None or (newest is not None and newest.version >= number):
+        return None, None
+    return {"version": number, "files": len({(split.source, split.path) for split in plan.splits})}, None
 
 
 def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:

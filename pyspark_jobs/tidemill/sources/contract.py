@@ -30,7 +30,10 @@ METADATA_TYPE = pa.struct(
         pa.field("file_modification_time", TIMESTAMP),
     ]
 )
-GIVE_UP = 'give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the arguments of `tidemill run`'
+GIVE_UP = (
+    'give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the pipeline and `--root` of '
+    "`tidemill run`"
+)
 """What to do about a plan whose file is not what it was."""
 REJECT_SCHEMA = pa.schema(
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,22 +79,3 @@ def test_a_session_that_was_stopped_is_said_to_be() -> None:
     stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
     with pytest.raises(InvalidInput, match="has been stopped"):
         engine_for(stopped)
-
-
-@pytest.mark.parametrize("same", ["{}", "{}/", "file://{}"])
-def test_a_sink_in_the_folder_that_is_read_is_refused(tmp_path: Path, same: str) -> None:
-    p = tm.Pipeline("loop")
-    p.read(tm.Files(str(tmp_path), format="parquet", schema="k string")).write(tm.Parquet(same.format(tmp_path)))
-    with pytest.raises(InvalidInput, match="the folder that the source `source` reads"):
-        tm.open(p, root=str(tmp_path / "root"))
-
-
-def test_folders_by_instants_are_refused_outside_utc(tmp_path: Path) -> None:
-    sink = tm.Parquet(str(tmp_path / "out"), partitionBy=["at"])
-    for time_zone, is_taken in (("UTC", True), ("America/New_York", False)):
-        p = stream(time_zone).write(sink)._pipeline
-        if is_taken:
-            tm.open(p, root=str(tmp_path / "root"))
-            continue
-        with pytest.raises(InvalidInput, match="partitioned by `at`, a timestamp"):
-            tm.open(p, root=str(tmp_path / "root"))

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ..batch.work import Engine
 from ..errors import InvalidInput
+from ..pipeline.places import check_places
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
 from ..store.probe import probe
@@ -87,6 +88,7 @@ class Drain:
     def open(self) -> Commit | None:
         """The head, after checking that this code may run here and publishing what an earlier run left."""
         context = self.context
+        check_places(context.pipeline, context.storage_options)
         context.initialised()
         head = context.log.head()
         context.check_operators(head)

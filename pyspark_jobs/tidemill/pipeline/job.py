@@ -6,7 +6,6 @@ INVARIANT: a job is a pure function of the pipeline; the same code gives the sam
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,8 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
-from ..schema import quoted
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
-from ..store import relative_folder
 from .nodes import (
     Keyed,
     Node,
@@ -165,8 +162,6 @@ def compile_job(pipeline: Pipeline) -> Job:
         raise InvalidInput(f"pipeline `{pipeline.name}` reads nothing: give it a source with p.read(…)")
     if not pipeline.operators and not pipeline.sinks:
         raise InvalidInput(f"pipeline `{pipeline.name}` does nothing: give it an operator or a sink")
-    _check_folders(pipeline)
-    _check_partitions(pipeline)
     numbers = _numbered(pipeline)
     operators = _placed(pipeline, numbers)
     actions = tuple(_action(node, number, numbers) for node, number in numbers.items())
@@ -180,37 +175,6 @@ def compile_job(pipeline: Pipeline) -> Job:
         outputs=_outputs(pipeline, numbers),
         metadata=any(action.step is not None and action.step.needs_metadata for action in actions),
     )
-
-
-def _check_folders(pipeline: Pipeline) -> None:
-    """`InvalidInput` for a sink in a folder that is read: the pipeline would read what it wrote."""
-    read = {_folder(source.path): name for name, source in pipeline.sources.items() if hasattr(source, "path")}
-    for name, write in pipeline.sinks.items():
-        if hasattr(write.sink, "path") and (source := read.get(_folder(write.sink.path))) is not None:
-            raise InvalidInput(
-                f"sink `{name}` writes to `{write.sink.path}`, the folder that the source `{source}` reads",
-                hint="give the sink a folder of its own",
-            )
-
-
-def _check_partitions(pipeline: Pipeline) -> None:
-    """`InvalidInput` for folders by instants in a pipeline that is not in UTC.
-
-    Readers take such names for times of their zone, where an hour comes twice in autumn.
-    """
-    for name, write in pipeline.sinks.items():
-        by = [column for column in getattr(write.sink, "partitionBy", ()) if column in write.node.schema.names]
-        instants = [column for column in by if getattr(write.node.schema.field(column).type, "tz", None)]
-        if instants and pipeline.timeZone != "UTC":
-            raise InvalidInput(
-                f"sink `{name}` is partitioned by `{instants[0]}`, a timestamp, and the pipeline's time zone is "
-                f"{pipeline.timeZone}: what a folder's name means would depend on the zone of its reader",
-                hint=f'partition by a date or a text: .sql("SELECT *, CAST({quoted(instants[0])} AS DATE) AS day …")',
-            )
-
-
-def _folder(path: str) -> str:
-    return (relative_folder(path) or os.path.expanduser(path).removeprefix("file://")).rstrip("/")
 
 
 def _numbered(pipeline: Pipeline) -> dict[Node, int]:

@@ -17,6 +17,7 @@ from ..clock import now_ms
 from ..driver.context import Context, check_operator
 from ..errors import InvalidInput
 from ..operators.contract import describe
+from ..pipeline.places import check_places
 from ..protocol.records import Added, Init, Seeded
 from ..settings import unknown
 from ..state.seeds import Runs, is_stored
@@ -31,6 +32,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
     """
     if isinstance(drop, str):
         raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"drop=[{drop!r}]")
+    check_places(context.pipeline, context.storage_options)
     context.refuse_repository_as_root()
     probe(context.store)
     known = context.log.read_init()

@@ -14,6 +14,7 @@ from ..clock import now_ms
 from ..driver.context import Context, version_of_tidemill
 from ..driver.publish import MAIN, repair
 from ..errors import InvalidInput
+from ..pipeline.places import check_places
 from ..protocol.records import Commit, Counts, OperatorMetrics, Plan
 from ..store.probe import probe
 
@@ -22,6 +23,7 @@ def replan(context: Context, reason: str) -> Commit:
     """The void commit that gives up the plan above the head; `InvalidInput` where there is none, or no reason."""
     if not reason.strip():
         raise InvalidInput("replan: say why the plan is given up; the commit records it")
+    check_places(context.pipeline, context.storage_options)
     context.initialised()
     head = context.log.head()
     number = 0 if head is None else head.version + 1

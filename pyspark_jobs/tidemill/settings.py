@@ -52,12 +52,12 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
-def unknown(what: str, word: str, choices: Iterable[str]) -> InvalidInput:
-    """The error for a name that is none of `choices`: it names the nearest, else all of them."""
+def unknown(what: str, word: str, choices: Iterable[str], place: str = "") -> InvalidInput:
+    """The error for a name that is none of `choices`: it names the nearest, else all of them. `place`: ` in …`."""
     known = sorted(choices)
     near = nearest(word, known)
     return InvalidInput(
-        f"unknown {what} `{word}`" + (f"; did you mean `{near}`?" if near else ""),
+        f"unknown {what} `{word}`{place}" + (f"; did you mean `{near}`?" if near else ""),
         hint=None if near else f"known: {', '.join(known)}",
     )
 
@@ -183,11 +183,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in _NAMES:
-            if name in _TEXTS:
-                continue
-            least = 0 if name in ("cache_bytes", "disk_cache_bytes") else 1
-            if getattr(self, name) < least:
-                raise InvalidInput(f"setting `tidemill.{name}` is {getattr(self, name)}, expected at least {least}")
+            if name not in _TEXTS:
+                _check_least(name, getattr(self, name), "")
 
 
 def resolve(
@@ -215,7 +212,7 @@ def resolve(
             spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
             name = _own_name(str(key), places[key])
-            own[name] = (_text if name in _TEXTS else _number)(key, value, places[key])
+            own[name] = (_text if name in _TEXTS else _number)(name, value, places[key])
     return Settings(**own), spark
 
 
@@ -228,21 +225,29 @@ def _own_name(key: str, place: str) -> str:
     name = key.removeprefix("tidemill.")
     if name != key and name in _NAMES:
         return name
-    raise unknown(f"setting{place}", key, [*(f"tidemill.{known}" for known in _NAMES), "spark.…"])
+    raise unknown("setting", key, [*(f"tidemill.{known}" for known in _NAMES), "spark.…"], place)
 
 
-def _text(key: str, value: Any, place: str) -> str:
+def _text(name: str, value: Any, place: str) -> str:
     if isinstance(value, str | os.PathLike):
         return os.fspath(value)
-    raise InvalidInput(f"setting `{key}`{place} is {value!r}: expected a path")
+    raise InvalidInput(f"setting `tidemill.{name}`{place} is {value!r}: expected a path")
 
 
-def _number(key: str, value: Any, place: str) -> int:
+def _number(name: str, value: Any, place: str) -> int:
     try:
-        return int(value) if isinstance(value, str) and value.strip().isdigit() else size_bytes(value)
+        number = int(value) if isinstance(value, str) and value.strip().isdigit() else size_bytes(value)
     except InvalidInput as error:
-        what = "a number of rows" if key.removeprefix("tidemill.") in _ROWS else "a size such as `64 MiB`"
-        raise InvalidInput(f"setting `{key}`{place} is {value!r}: expected {what}") from error
+        what = "a number of rows" if name in _ROWS else "a size such as `64 MiB`"
+        raise InvalidInput(f"setting `tidemill.{name}`{place} is {value!r}: expected {what}") from error
+    _check_least(name, number, place)
+    return number
+
+
+def _check_least(name: str, number: int, place: str) -> None:
+    least = 0 if name in ("cache_bytes", "disk_cache_bytes") else 1
+    if number < least:
+        raise InvalidInput(f"setting `tidemill.{name}`{place} is {number}, expected at least {least}")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

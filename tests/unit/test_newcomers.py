@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -68,11 +69,23 @@ def test_select_of_a_star_is_refused_with_the_form() -> None:
         stream().select("*")
 
 
-@pytest.mark.parametrize("uri", ["s3:/lake/tidemill", "gs:/lake", "memory:/x"])
+def test_a_column_called_star_is_selected() -> None:
+    rows = tm.Pipeline("stars").read(tm.Rows(pa.schema([("*", pa.int64()), ("k", pa.string())])))
+    assert rows.select("*").schema.names == ["*"]
+
+
+@pytest.mark.parametrize("uri", ["s3:/lake/tidemill", "s3a:/lake", "memory:/x"])
 def test_a_root_with_one_slash_is_no_folder(uri: str) -> None:
     with pytest.raises(InvalidInput, match="has one slash") as caught:
         open_store(uri)
     assert caught.value.hint == uri.replace(":/", "://")
+
+
+@pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "abfss", "hdfs", "dbfs"])
+def test_a_store_that_is_not_known_is_not_known_with_one_slash_either(scheme: str) -> None:
+    for slashes in ("/", "//", "///"):
+        with pytest.raises(InvalidInput, match=f"scheme `{scheme}` is not known; expected `s3://bucket/prefix`"):
+            open_store(f"{scheme}:{slashes}lake")
 
 
 def test_a_session_that_was_stopped_is_said_to_be() -> None:

@@ -203,8 +203,10 @@ def test_a_setting_that_is_not_meant_is_refused(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("task_byte = 1", "unknown setting in `{}` `tidemill.task_byte`; did"),
-        ('task_bytes = "lots"', "` in `{}` is 'lots'"),
+        ("task_byte = 1", "unknown setting `tidemill.task_byte` in `{}`; did you mean `tidemill.task_bytes`?"),
+        ('task_bytes = "lots"', "setting `tidemill.task_bytes` in `{}` is 'lots': expected a size"),
+        ("block_rows = 0", "setting `tidemill.block_rows` in `{}` is 0, expected at least 1"),
+        ("disk_cache_folder = 5", "setting `tidemill.disk_cache_folder` in `{}` is 5: expected a path"),
     ],
 )
 def test_a_setting_of_the_file_that_is_refused_is_told_with_the_file(tmp_path: Path, line: str, message: str) -> None:
@@ -213,8 +215,31 @@ def test_a_setting_of_the_file_that_is_refused_is_told_with_the_file(tmp_path: P
     with pytest.raises(InvalidInput) as caught:
         resolve(None, {}, tmp_path)
     assert message.format(file.resolve()) in str(caught.value)
-    with pytest.raises(InvalidInput, match="in the environment is 'lots'"):
-        resolve(None, {"TIDEMILL_CHUNK_BYTES": "lots"}, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        (
+            "TIDEMILL_CHUNK_BYTES",
+            "lots",
+            "setting `tidemill.chunk_bytes` in the environment is 'lots': expected a size",
+        ),
+        ("TIDEMILL_BLOCK_ROWS", "0", "setting `tidemill.block_rows` in the environment is 0, expected at least 1"),
+        ("TIDEMILL_BLOK_ROWS", "5", "unknown setting `TIDEMILL_BLOK_ROWS` in the environment; did you mean"),
+    ],
+)
+def test_a_setting_of_the_environment_that_is_refused_is_told_with_it(
+    tmp_path: Path, variable: str, value: str, message: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        resolve(None, {variable: value}, tmp_path)
+    assert str(caught.value).startswith(message)
+
+
+def test_settings_are_checked_however_they_are_made() -> None:
+    with pytest.raises(InvalidInput, match="setting `tidemill.split_bytes` is 0, expected at least 1"):
+        Settings(split_bytes=0)
 
 
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:

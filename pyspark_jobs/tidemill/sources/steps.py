@@ -55,7 +55,7 @@ class Select(_Plain):
         """The chosen columns; `InvalidInput` names the nearest one to a name that is not there."""
         if not self.columns:
             raise InvalidInput("select needs at least one column")
-        if "*" in self.columns:
+        if "*" in self.columns and "*" not in schema.names:
             raise InvalidInput("select takes names of columns, found `*`", hint='.sql("SELECT *, … FROM rows")')
         fields = [self._field(schema, name) for name in self.columns]
         check_names([field.name for field in fields], "select")

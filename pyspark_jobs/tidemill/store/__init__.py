@@ -19,6 +19,8 @@ from .probe import probe
 __all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "open_store", "probe", "relative_folder"]
 
 _S3 = ("s3", "s3a")
+_OF_OTHERS = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")
+"""Schemes that Spark's users write with one slash, too; what begins so is no path."""
 
 
 def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
@@ -32,8 +34,10 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
         word, colon, behind = scheme.partition(":")
-        if colon and behind.startswith("/") and word in (*_S3, "memory", "gs", "gcs", "abfs", "abfss", "hdfs", "dbfs"):
+        if colon and behind.startswith("/") and word in (*_S3, "memory"):
             raise InvalidInput(f"open the store `{uri}`: `{word}:/` has one slash", hint=f"{word}:/{behind}")
+        if colon and behind.startswith("/") and word in _OF_OTHERS:
+            raise _not_known(uri, word)
         return _without(options, uri, _local(uri, _plain_path(uri)))
     if scheme in _S3:
         from .s3 import open_s3  # boto3 takes a fifth of a second to import
@@ -49,10 +53,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
         from .fault import find_fault
 
         return find_fault(rest)
-    raise InvalidInput(
-        f"open the store `{uri}`: scheme `{scheme}` is not known; "
-        "expected `s3://bucket/prefix`, `file:///dir` or a path"
-    )
+    raise _not_known(uri, scheme)
 
 
 def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Store:
@@ -88,6 +89,13 @@ def _local(uri: str, path: str) -> LocalStore:
     if not path or "\0" in path:
         raise InvalidInput(f"open the store {uri!r}: expected the path of a folder")
     return LocalStore(os.path.abspath(path))
+
+
+def _not_known(uri: str, scheme: str) -> InvalidInput:
+    return InvalidInput(
+        f"open the store `{uri}`: scheme `{scheme}` is not known; "
+        "expected `s3://bucket/prefix`, `file:///dir` or a path"
+    )
 
 
 def _without(options: Mapping[str, Any] | None, uri: str, store: Store) -> Store:

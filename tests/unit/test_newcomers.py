@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from tidemill.engines import engine_for
 from tidemill.errors import InvalidInput
 from tidemill.pipeline import pyspark_names
 from tidemill.store import open_store
+from tidemill.testing import Tester
 
 
 def stream(time_zone: str = "UTC") -> Any:
@@ -36,6 +39,58 @@ def test_a_name_of_pysparks_is_answered(call: Callable[[Any], Any], answer: str)
     with pytest.raises(AttributeError) as caught:
         call(stream())
     assert answer in str(caught.value)
+
+
+def calls_in(answer: str) -> list[str]:
+    """The chains of calls in an answer that are whole: none with `…` in it."""
+    found = []
+    for start in re.finditer(r"(?<![\w)])\.\w+\(", answer):
+        code, depth = "", 0
+        for place, character in enumerate(answer[start.start() :], start.start()):
+            code += character
+            depth += (character == "(") - (character == ")")
+            if character == ")" and depth == 0 and not answer.startswith(".", place + 1):
+                break
+        found.append(code)
+    return [code for code in found if "…" not in code]
+
+
+NAMES_IN_ANSWERS = {"tm": tm, "path": "memory://out", "fn": lambda batch: batch.select(["k"]), "schema": "k string"}
+
+
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        *(("stream", name) for name in pyspark_names.OF_STREAMS),
+        *(("groups", name) for name in pyspark_names.OF_GROUPS),
+    ],
+)
+def test_the_code_of_an_answer_runs(of: str, name: str) -> None:
+    answer = (pyspark_names.OF_STREAMS if of == "stream" else pyspark_names.OF_GROUPS)[name]
+    for code in calls_in(answer):
+        rows = tm.Pipeline("new").read(tm.Rows("id int, k string, a int, b int, x double"))
+        given: Any = rows.groupBy("k") if code.startswith(".agg") else rows
+        made = eval(f"given{code}", NAMES_IN_ANSWERS | {"given": given})  # noqa: S307
+        if not (made._pipeline.operators or made._pipeline.sinks):
+            made.write(tm.Json("memory://out"))
+        Tester(made._pipeline).batch([(1, "a", 1, 2, 3.0), (2, "a", 2, 2, 4.0)])
+
+
+def test_a_sample_is_a_tenth_that_no_version_of_a_library_changes() -> None:
+    (code,) = calls_in(pyspark_names.OF_STREAMS["sample"])
+    p = tm.Pipeline("sampled")
+    eval(f"rows{code}", {"rows": p.read(tm.Rows("id int"))}).groupBy("id").agg(n=tm.count())  # noqa: S307
+    taken = [row["id"] for row in Tester(p).batch(list(range(100))).rows]
+    hashes = {number: hashlib.md5(str(number).encode(), usedforsecurity=False).digest() for number in range(100)}
+    assert sorted(taken) == [number for number, md5 in hashes.items() if int.from_bytes(md5, "little") % 10 == 0]
+    assert 5 < len(taken) < 15
+
+
+def test_a_pivot_is_what_its_answer_makes() -> None:
+    (code,) = calls_in(pyspark_names.OF_GROUPS["pivot"])
+    p = tm.Pipeline("pivoted")
+    eval(f"rows{code}", {"tm": tm, "rows": p.read(tm.Rows("k string, a int, x double"))})  # noqa: S307
+    assert Tester(p).batch([("u", 1, 2.0), ("u", 2, 5.0), ("u", 1, 3.0)]).outputs == [("u", 5.0)]
 
 
 def test_any_other_name_is_not_there_as_on_any_object() -> None:

@@ -6,18 +6,31 @@ Text only. `docs/coming-from-structured-streaming.md` says the same at length.
 from __future__ import annotations
 
 _COUNT = '.agg(n=tm.count(), total=tm.sum("x"))'
-_EACH = '.sql("SELECT *, a * b AS c FROM rows WHERE …")'
-_START = "tm.open(p, root=…).run()"
+_EACH = '.sql("SELECT *, a * b AS c FROM rows WHERE a > 0")'
+_FILLED = '.sql("SELECT * REPLACE (coalesce(a, 0) AS a) FROM rows WHERE b IS NOT NULL")'
+_RENAMED = '.sql("SELECT * RENAME (a AS c) FROM rows")'
+_SAMPLE = '.sql("SELECT * FROM rows WHERE md5_number(id::varchar) % 10 = 0")'
+_START = "r = tm.open(p, root=…), r.init() once, and r.run()"
+_PIVOT = (
+    'make a column of each value first: .sql("SELECT *, CASE WHEN a = 1 THEN x END AS x_1 FROM rows")'
+    '.groupBy("k").agg(x_1=tm.sum("x_1"))'
+)
 
 OF_STREAMS = {
-    **dict.fromkeys(("where", "filter", "dropna", "fillna", "na", "replace"), f"use {_EACH}"),
-    **dict.fromkeys(("withColumn", "withColumns", "withColumnRenamed", "withColumnsRenamed"), f"use {_EACH}"),
-    **dict.fromkeys(("selectExpr", "toDF", "cast", "alias", "limit", "sample"), f"use {_EACH}"),
+    **dict.fromkeys(("where", "filter", "withColumn", "withColumns", "selectExpr", "cast"), f"use {_EACH}"),
+    **dict.fromkeys(("dropna", "fillna", "na", "replace"), f"use {_FILLED}"),
+    **dict.fromkeys(("withColumnRenamed", "withColumnsRenamed", "toDF"), f"use {_RENAMED}"),
+    "alias": "leave it out: in .sql any stream is called rows",
+    "limit": "a stream has no end; p.preview(10) shows some rows",
+    "sample": f"filter by a hash of what tells rows apart: {_SAMPLE}",
     "groupby": "it is .groupBy(…)",
     "drop_duplicates": "it is .dropDuplicates(…)",
     "distinct": "it is .dropDuplicates()",
-    **dict.fromkeys(("union", "unionAll"), "it is .unionByName(…)"),
-    **dict.fromkeys(("agg", "rollup", "cube"), f'group first: .groupBy("k"){_COUNT}'),
+    **dict.fromkeys(("union", "unionAll"), "it is .unionByName(…), which goes by names"),
+    "agg": f'group first: .groupBy("k"){_COUNT}',
+    **dict.fromkeys(
+        ("rollup", "cube"), 'group for each level by itself: .groupBy("k").agg(n=tm.count(), name="by-k") and so on'
+    ),
     **dict.fromkeys(("mapInPandas", "mapInArrow", "mapPartitions", "map", "flatMap"), "use .map_batches(fn, schema)"),
     **dict.fromkeys(("writeStream", "writeTo"), f"use .write(tm.Parquet(path)), then {_START}"),
     **dict.fromkeys(("join", "crossJoin"), "unite the streams, and join in .transformWithState; or use .map_batches"),
@@ -31,9 +44,11 @@ OF_STREAMS = {
 """Name → what to write instead, of a stream."""
 
 OF_GROUPS = {
-    **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max", "pivot"), f"use {_COUNT}"),
+    **dict.fromkeys(("count", "sum"), f"use {_COUNT}"),
+    **dict.fromkeys(("avg", "mean", "min", "max"), 'use .agg(mean=tm.mean("x"), least=tm.min("x"), most=tm.max("x"))'),
+    "pivot": _PIVOT,
     **dict.fromkeys(("applyInPandas", "apply"), "use .applyInPandasWithState(…) or .apply_batch(…)"),
-    "cogroup": "unite the streams before .groupBy",
+    "cogroup": "unite the streams before .groupBy: .unionByName(…)",
 }
 """The same, of a stream by key."""
 

@@ -158,7 +158,32 @@ def test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state(
         ("decimal(10,2)", np.array([3], dtype=np.int32), [Decimal("3.00")]),
         ("decimal(10,2)", [pd.Series([None, None], dtype=object).sum()], [Decimal("0.00")]),
         ("date", np.array([18000], dtype=np.int64), [date(2019, 4, 14)]),
+        ("date", np.array([-719162, 2932896], dtype=np.int32), [date.min, date.max]),
+        ("date", pd.array([1, None], dtype="Int64"), [date(1970, 1, 2), None]),
+        ("date", pd.Series([2932896, date.min], dtype=object), [date.max, date.min]),
+        ("array<date>", [[np.int64(1), 2]], [[date(1970, 1, 2), date(1970, 1, 3)]]),
     ],
 )
 def test_whole_numbers_count_by_their_values_in_decimals_and_dates(kind: str, column: Any, expected: Any) -> None:
     assert given(kind, column) == expected
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "Int64", "object"])
+@pytest.mark.parametrize("days", [-719163, 2932897, -(2**31), 2**31 - 1])
+def test_a_whole_number_that_is_no_date_is_refused(days: int, dtype: str) -> None:
+    with pytest.raises(
+        tm.InvalidInput, match=f"is `{dtype}`, expected `date`: {days} days from 1970-01-01 lie outside"
+    ):
+        given("date", pd.Series([0, days], dtype=dtype))
+
+
+@pytest.mark.parametrize(("days", "dtype"), [(2**31, "int64"), (-(2**63), "int64"), (2**64 - 1, "uint64")])
+def test_a_whole_number_that_is_no_date_by_far_is_refused_alike(days: int, dtype: str) -> None:
+    with pytest.raises(tm.InvalidInput, match=f"{days} days from 1970-01-01 lie outside the years 1 to 9999"):
+        given("date", np.array([days], dtype=dtype))
+
+
+def test_numpys_whole_numbers_in_lists_are_no_decimals_as_in_pyspark() -> None:
+    assert given("array<decimal(10,2)>", [[1, 2]]) == [[Decimal("1.00"), Decimal("2.00")]]
+    with pytest.raises(tm.InvalidInput, match="int or Decimal object expected, got numpy.int64"):
+        given("array<decimal(10,2)>", [[np.int64(1)]])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -263,15 +264,32 @@ class _Given:
             if not pandas.isna(piece).all():
                 raise pa.ArrowTypeError("numbers and times are no texts, and no bytes")
             return pa.nulls(len(piece), kind)
-        if piece.dtype.kind in "iu" and (pa.types.is_decimal(kind) or pa.types.is_date(kind)):
+        if piece.dtype.kind in "iu" and pa.types.is_date(kind):
+            return _checked_days(pa.Array.from_pandas(piece)).cast(pa.int32()).cast(kind)
+        if piece.dtype.kind in "iu" and pa.types.is_decimal(kind):
             piece = piece.astype(object)  # as in PySpark: a whole number by its value, not by what its type could hold
-        return pa.Array.from_pandas(piece, type=kind, safe=True)
+        found = pa.Array.from_pandas(piece, type=kind, safe=True)
+        if piece.dtype == object and pa.types.is_date(kind):
+            _checked_days(found.cast(pa.int32()))
+        return found
 
     def _times(self, kind: pa.DataType, series: Any) -> pa.Array:
         """Naive times are those of the session's time zone, as in PySpark."""
         if kind.tz is not None and series.dt.tz is None:
             series = series.dt.tz_localize(self._time_zone, ambiguous=False)
         return pa.Array.from_pandas(series).cast(kind)
+
+
+_DAYS = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
+"""Of the years 1 to 9999, from 1970 on."""
+
+
+def _checked_days(days: pa.Array) -> pa.Array:
+    """Whole numbers for dates; `ValueError` for one that is in no year that a date has."""
+    for found in pc.min_max(days).values():
+        if found.is_valid and not _DAYS[0] <= found.as_py() <= _DAYS[1]:
+            raise ValueError(f"{found} days from 1970-01-01 lie outside the years 1 to 9999")
+    return days
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -113,12 +113,27 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         (("s3://lake/tidemill", "lake"), "root `lake` is relative"),
         (("schedule=", "tasks='split', schedule="), "this version has only tasks='one'"),
         (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "pipeline name '--init--' is not allowed"),
+        (("schedule=", "engine='lokal', schedule="), "unknown engine `lokal`; did you mean `local`?"),
+        (("schedule=", "engine=None, schedule="), "hint: known: local, spark"),
+        (("schedule=", "max_batches=0, schedule="), "max_batches is 0: expected a number from 1 on, or None"),
+        (("schedule=", "max_batches=2.5, schedule="), "max_batches is 2.5: expected a number from 1 on"),
+        (("schedule=", "max_batches=True, schedule="), "max_batches is True: expected a number from 1 on"),
+        (("schedule=", "time_budget=-1, schedule="), "time_budget is -1: expected a number from 0 on"),
+        (("schedule=", "time_budget='1h', schedule="), "time_budget is '1h': expected a number from 0 on"),
+        (("schedule=", "engin='local', schedule="), "unexpected keyword argument 'engin'"),
     ],
 )
 def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tuple[str, str], message: str) -> None:
     bag = parse(BARE.replace(*change))
     assert bag.dags == {}
     assert [message in error for error in bag.import_errors.values()] == [True]
+
+
+def test_what_a_template_makes_is_not_known_when_the_file_is_parsed(parse: Parse) -> None:
+    more = "engine='{{ var.value.engine }}', max_batches='{% if a %}1{% endif %}', time_budget='{{ x }}', schedule="
+    bag = parse(BARE.replace("schedule=", more).replace("s3://lake/tidemill", "{{ var.value.root }}"))
+    assert bag.import_errors == {}
+    assert bag.dags["retail"].tasks[0].engine == "{{ var.value.engine }}"
 
 
 def test_name_comes_from_file_or_module() -> None:

@@ -14,7 +14,8 @@ from enum import IntEnum
 from typing import Any
 
 from ..errors import InvalidInput
-from ..names import check_name
+from ..names import ENGINES, check_name
+from ..settings import unknown
 
 Event = Mapping[str, Any]
 """One JSON line of the command: `event` is `progress`, `result` or `error`."""
@@ -94,6 +95,27 @@ def check_root(root: str) -> str:
     raise InvalidInput(
         f"root `{root}` is relative: expected a URI (`s3://bucket/prefix`, `file:///dir`) or an absolute path"
     )
+
+
+def check_engine(engine: str) -> str:
+    """`engine` if there is one of that name, or a template makes it one, else `InvalidInput`."""
+    if is_template(engine) or engine in ENGINES:
+        return engine
+    raise unknown("engine", str(engine), ENGINES)
+
+
+def check_number(what: str, number: object, kinds: type | tuple[type, ...], least: int) -> None:
+    """`InvalidInput` for a limit that is no number of these kinds, or too small; None is no limit."""
+    if number is None or is_template(number):
+        return
+    fits = isinstance(number, kinds) and not isinstance(number, bool) and number >= least  # type: ignore[operator]
+    if not fits:
+        raise InvalidInput(f"{what} is {number!r}: expected a number from {least} on, or None for no limit")
+
+
+def is_template(value: object) -> bool:
+    """Whether Airflow makes the value when the task runs, so that nothing is known of it before."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 def default_name(reference: str) -> str:

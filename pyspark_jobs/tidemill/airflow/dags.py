@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from ..errors import InvalidInput
-from .command import check_pipeline, check_root, default_name
+from .command import check_engine, check_number, check_pipeline, check_root, default_name, is_template
 from .operators import TidemillRunOperator, TidemillSweepOperator
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def tidemill_dags(
     """
     if tasks != "one":
         raise InvalidInput(f"tidemill_dags got tasks={tasks!r}: this version has only tasks='one', all in one task")
+    check_number("max_batches", max_batches, int, 1)
+    check_number("time_budget", time_budget, (int, float), 0)
     shared = _Shared(
         name=name or default_name(pipeline),
         fileloc=sys._getframe(1).f_code.co_filename,
@@ -72,9 +74,9 @@ def tidemill_dags(
     )
     arguments: dict[str, Any] = {
         "pipeline": check_pipeline(pipeline),
-        "root": root if "{{" in root else check_root(root),
+        "root": root if is_template(root) else check_root(root),
         "branch": branch,
-        "engine": engine,
+        "engine": check_engine(engine),
         "python": python,
         "conf": conf,
         "env": env,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from ..engines import NAMES as ENGINES
+from ..names import ENGINES
 
 if TYPE_CHECKING:
     from ..driver.drain import Limits

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from ..batch.work import Engine
 from ..errors import InvalidInput
+from ..names import ENGINES
 from ..settings import unknown
 
 __all__ = ["engine_for"]
 
-NAMES = ("local", "spark")
 _MOST_LOCAL_TASKS = 4
 _CONNECT = "pyspark.sql.connect"
 
@@ -32,8 +32,8 @@ def engine_for(
     it. `InvalidInput`: another name, `local` with a session, a session that has been stopped, no Java or no pyspark.
     """
     count = _task_count(tasks)
-    if name not in NAMES:
-        raise unknown("engine", name, NAMES)
+    if name not in ENGINES:
+        raise unknown("engine", name, ENGINES)
     if name == "local":
         if spark is not None:
             raise InvalidInput("engine `local` runs without Spark, but a Spark session was given: pass one of them")

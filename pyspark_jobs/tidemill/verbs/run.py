@@ -9,7 +9,8 @@ from typing import Any
 from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.drain import Drain, Drained, Limits, OnProgress
-from ..engines import NAMES, engine_for
+from ..engines import engine_for
+from ..names import ENGINES
 from ..settings import unknown
 
 
@@ -24,8 +25,8 @@ def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress
 
 
 def _lazily(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
-    if engine not in NAMES:
-        raise unknown("engine", str(engine), NAMES)
+    if engine not in ENGINES:
+        raise unknown("engine", str(engine), ENGINES)
 
     @cache
     def start() -> Engine:

@@ -16,6 +16,7 @@ from tidemill.cli import render
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
 from tidemill.cli.status import status_of
+from tidemill.errors import StoreUnavailable
 from tidemill.pipeline.load import load
 
 PIPELINE = """
@@ -148,6 +149,15 @@ def test_a_plan_that_cannot_be_read_is_a_problem(planned):
     found = status_of(planned)
     assert (found.head, found.planned, found.waiting_files) == (-1, None, {"left": 2, "right": 2})
     assert found.problem.startswith("the plan of version 0 cannot be read: ")
+
+
+def test_a_plan_of_which_the_store_says_nothing_is_a_problem(planned, monkeypatch):
+    def unavailable(number):
+        raise StoreUnavailable(f"read plan {number}: no answer")
+
+    monkeypatch.setattr(planned.context.log, "plan", unavailable)
+    found = status_of(planned)
+    assert (found.planned, found.problem) == (None, "the plan of version 0 cannot be read: read plan 0: no answer")
 
 
 def test_keys_are_shown_as_they_are_given():

@@ -114,12 +114,12 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         (("schedule=", "tasks='split', schedule="), "this version has only tasks='one'"),
         (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "pipeline name '--init--' is not allowed"),
         (("schedule=", "engine='lokal', schedule="), "unknown engine `lokal`; did you mean `local`?"),
-        (("schedule=", "engine=None, schedule="), "hint: known: local, spark"),
-        (("schedule=", "max_batches=0, schedule="), "max_batches is 0: expected a number from 1 on, or None"),
-        (("schedule=", "max_batches=2.5, schedule="), "max_batches is 2.5: expected a number from 1 on"),
-        (("schedule=", "max_batches=True, schedule="), "max_batches is True: expected a number from 1 on"),
-        (("schedule=", "time_budget=-1, schedule="), "time_budget is -1: expected a number from 0 on"),
-        (("schedule=", "time_budget='1h', schedule="), "time_budget is '1h': expected a number from 0 on"),
+        (("schedule=", "engine='flink', schedule="), "hint: known: local, spark"),
+        (("schedule=", "max_batches=0, schedule="), "max_batches is 0: expected a whole number from 1 on, or None"),
+        (("schedule=", "max_batches=2.5, schedule="), "max_batches is 2.5: expected a whole number from 1 on"),
+        (("schedule=", "max_batches=True, schedule="), "max_batches is True: expected a whole number from 1 on"),
+        (("schedule=", "time_budget=-1, schedule="), "time_budget is -1: expected a number of seconds from 0 on"),
+        (("schedule=", "time_budget='1h', schedule="), "time_budget is '1h': expected a number of seconds from 0 on"),
         (("schedule=", "engin='local', schedule="), "unexpected keyword argument 'engin'"),
     ],
 )
@@ -134,6 +134,13 @@ def test_what_a_template_makes_is_not_known_when_the_file_is_parsed(parse: Parse
     bag = parse(BARE.replace("schedule=", more).replace("s3://lake/tidemill", "{{ var.value.root }}"))
     assert bag.import_errors == {}
     assert bag.dags["retail"].tasks[0].engine == "{{ var.value.engine }}"
+
+
+def test_limits_may_be_given_as_text_and_the_engine_left_to_the_command(parse: Parse) -> None:
+    bag = parse(BARE.replace("schedule=", "engine=None, max_batches='5', time_budget='3600', schedule="))
+    assert bag.import_errors == {}
+    task = bag.dags["retail"].tasks[0]
+    assert (task.engine, task.max_batches, task.time_budget) == (None, "5", "3600")
 
 
 def test_name_comes_from_file_or_module() -> None:

@@ -129,7 +129,7 @@ def test_an_interpreter_without_tidemill_fails_at_once(run_task: RunTask, tmp_pa
     told = re.search(r"AirflowFailException: (.*)\n(.*)\n", task.output)
     assert told is not None
     assert told[1].endswith(f"was not started: {python}: No module named tidemill")
-    assert told[2].startswith("hint: install the wheel there")
+    assert told[2].startswith("hint: install Tidemill there")
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,31 @@ def test_failure_without_a_word_shows_the_last_lines() -> None:
     assert rest == ["its last lines:", "Traceback", "ImportError: no pyarrow"]
 
 
+@pytest.mark.parametrize(
+    ("last_lines", "status", "is_so"),
+    [
+        (("/x/python: No module named tidemill",), 1, True),
+        (("before", "/x/python: No module named tidemill"), 1, True),
+        (("/x/python: No module named tidemill", "after"), 1, False),
+        (("/x/python: No module named tidemill",), -9, False),
+        (("/x/python: No module named tidemill_extras",), 1, False),
+        (("ImportError: No module named tidemill._native",), 1, False),
+        (
+            ("python: No module named tidemill.__main__; 'tidemill' is a package and cannot be directly executed",),
+            1,
+            False,
+        ),
+        ((), 1, False),
+    ],
+)
+def test_only_the_interpreters_own_words_say_that_tidemill_is_not_there(
+    last_lines: tuple[str, ...], status: int, is_so: bool
+) -> None:
+    assert Outcome(status=status, last_lines=last_lines).not_installed == is_so
+    told = {"kind": "InternalError", "message": "x"}
+    assert not Outcome(status=status, last_lines=last_lines, error=told).not_installed
+
+
 def test_failure_keeps_the_first_line_of_the_error_alone() -> None:
     error = {"kind": "InvalidInput", "message": "operator `spend` is not there\nhint: name it", "versions": [1, 2]}
     text = report.failure(COMMAND, Outcome(status=1, error=error, versions=(1, 2)))

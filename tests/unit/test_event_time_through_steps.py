@@ -121,6 +121,8 @@ def test_a_function_over_batches_keeps_the_first_name_alone_and_its_type() -> No
     assert kept._node.event_time.names == ("ts",)
     assert twice.map_batches(lambda rows: rows, "k string, also timestamp")._node.event_time is None
     assert twice.map_batches(lambda rows: rows, "k string, ts string")._node.event_time is None
+    for kind in ("date", "timestamp", "timestamp_ntz"):
+        assert stream().map_batches(lambda rows: rows, f"ts {kind}")._node.event_time.column == "ts"
 
 
 def test_rows_by_a_column_that_a_function_has_made_are_not_late() -> None:
@@ -193,6 +195,14 @@ def test_an_aggregate_of_another_name_is_not_the_event_time() -> None:
     assert counted._node.event_time.names == ("ts",)
 
 
+def test_of_two_names_among_the_key_columns_the_first_name_counts_in_whatever_order() -> None:
+    rows = stream().sql("SELECT k, ts, ts AS also FROM rows")
+    for order, keys in enumerate((["k", "ts", "also"], ["also", "k", "ts"])):
+        rows.groupBy(keys).agg(n=tm.count(), outputMode="append", name=f"by-{order}")
+    operators = rows._pipeline.operators
+    assert [operators[name].operator.input.event_time for name in ("by-0", "by-1")] == ["ts", "ts"]
+
+
 def test_a_union_has_the_names_that_both_streams_have() -> None:
     p = tm.Pipeline("names")
 
@@ -203,5 +213,7 @@ def test_a_union_has_the_names_that_both_streams_have() -> None:
     several = named("one", "ts AS first, ts AS second, ts AS third")
     both = several.unionByName(named("other", "ts AS third, ts AS second, b AS first"))
     assert both._node.event_time.names == ("second", "third")
-    with pytest.raises(InvalidInput, match="watermark on `first` .*, the other a watermark on `x`"):
+    with pytest.raises(
+        InvalidInput, match="watermark on `first` = `second` = `third` .*, the other a watermark on `x`"
+    ):
         several.unionByName(named("third", "ts AS x"), allowMissingColumns=True)

@@ -72,9 +72,9 @@ class Outcome:
 
     @property
     def not_installed(self) -> bool:
-        """Whether the interpreter ended at once, because it has no Tidemill."""
-        wrote_nothing = self.result is None and self.error is None and not self.versions
-        return wrote_nothing and any("No module named tidemill" in line for line in self.last_lines[-1:])
+        """Whether the interpreter ended at once, because it has no Tidemill: in its own words, and no others."""
+        said = self.last_lines[-1:] if self.status == Exit.FAILED and self.error is None else ()
+        return any(line.endswith(": No module named tidemill") for line in said)
 
 
 def check_pipeline(reference: str) -> str:
@@ -97,20 +97,24 @@ def check_root(root: str) -> str:
     )
 
 
-def check_engine(engine: str) -> str:
-    """`engine` if there is one of that name, or a template makes it one, else `InvalidInput`."""
-    if is_template(engine) or engine in ENGINES:
+def check_engine(engine: str | None) -> str | None:
+    """`engine` if there is one of that name, or a template makes it one, or None, else `InvalidInput`."""
+    if engine is None or is_template(engine) or engine in ENGINES:
         return engine
     raise unknown("engine", str(engine), ENGINES)
 
 
-def check_number(what: str, number: object, kinds: type | tuple[type, ...], least: int) -> None:
-    """`InvalidInput` for a limit that is no number of these kinds, or too small; None is no limit."""
-    if number is None or is_template(number):
+def check_limit(what: str, limit: object, kind: type[int] | type[float], least: int) -> None:
+    """`InvalidInput` for a limit that is no such number, nor one as text, or too small; None is no limit."""
+    if limit is None or is_template(limit):
         return
-    fits = isinstance(number, kinds) and not isinstance(number, bool) and number >= least  # type: ignore[operator]
-    if not fits:
-        raise InvalidInput(f"{what} is {number!r}: expected a number from {least} on, or None for no limit")
+    try:
+        number = kind(str(limit))
+    except ValueError:
+        number = -1
+    if not number >= least:
+        expected = f"a {'whole number' if kind is int else 'number of seconds'} from {least} on, or None for no limit"
+        raise InvalidInput(f"{what} is {limit!r}: expected {expected}")
 
 
 def is_template(value: object) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from ..errors import InvalidInput
-from .command import check_engine, check_number, check_pipeline, check_root, default_name, is_template
+from .command import check_engine, check_limit, check_pipeline, check_root, default_name, is_template
 from .operators import TidemillRunOperator, TidemillSweepOperator
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def tidemill_dags(
     sweep: ScheduleArg | bool = True,
     tasks: str = "one",
     branch: str = "main",
-    engine: str = "spark",
+    engine: str | None = "spark",
     python: str | None = None,
     conf: Mapping[str, object] | None = None,
     env: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
-    max_batches: int | None = None,
-    time_budget: float | None = None,
+    max_batches: str | int | None = None,
+    time_budget: str | float | None = None,
     start_date: datetime | None = None,
     default_args: Mapping[str, Any] | None = None,
     tags: Iterable[str] = (),
@@ -63,8 +63,8 @@ def tidemill_dags(
     """
     if tasks != "one":
         raise InvalidInput(f"tidemill_dags got tasks={tasks!r}: this version has only tasks='one', all in one task")
-    check_number("max_batches", max_batches, int, 1)
-    check_number("time_budget", time_budget, (int, float), 0)
+    check_limit("max_batches", max_batches, int, 1)
+    check_limit("time_budget", time_budget, float, 0)
     shared = _Shared(
         name=name or default_name(pipeline),
         fileloc=sys._getframe(1).f_code.co_filename,

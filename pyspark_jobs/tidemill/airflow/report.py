@@ -72,7 +72,7 @@ def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
         first, *rest = message.split("\n")
         return f"{kind}: {first}", rest
     if outcome.not_installed:
-        hint = "hint: install the wheel there (`<that python> -m pip install tidemill`), or give another `python=`"
+        hint = "hint: install Tidemill there (`<that python> -m pip install <its wheel>`), or give another `python=`"
         return f"{name} was not started: {outcome.last_lines[-1]}", [hint]
     if outcome.status < 0:
         return f"{name} was killed by {signal.Signals(-outcome.status).name}", _said(outcome)

@@ -1,25 +1,28 @@
 """Where a pipeline writes, checked before anything is written: the folders of its sinks and the names in them.
 
-Decisions over paths, columns and the time zone; nothing is read. INVARIANT: only what writes asks here, so a repository
-that was made before a check can still be opened and read.
+Decisions over paths, columns and the time zone; of what lies there only symbolic links are looked at. Of sources and
+sinks only our own are judged: what the path of another kind means is not known. INVARIANT: only what writes asks here,
+so a repository that was made before a check can still be opened and read.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ..errors import InvalidInput, TidemillError
+from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
 from ..sinks.contract import Published
 from ..sinks.files import Parquet
+from ..sinks.partitions import escaped
 from ..sinks.publish import public_name
+from ..sources.files import Files
 from ..sources.listing import is_data
-from ..store import folder_store
+from ..store import folder_uri
 from .graph import Graph
 from .nodes import Write
 
@@ -35,42 +38,53 @@ def check_places(pipeline: Graph, storage_options: StorageOptions) -> None:
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:
     """`InvalidInput` for a sink in a folder that is read: the pipeline would read what it wrote."""
-    written = _place(write.sink, storage_options.get("sink"))
+    if not isinstance(write.sink, Parquet):
+        return
+    written = _place(write.sink.path, storage_options.get("sink"))
     for name, source in pipeline.sources.items():
-        inner = _below(written, _place(source, storage_options.get("source")))
-        recursive, pattern = getattr(source, "recursiveFileLookup", False), getattr(source, "pathGlobFilter", None)
-        if inner is not None and is_data(inner + _file_name(pipeline, write), recursive, pattern):
+        if not isinstance(source, Files):
+            continue
+        read = _place(source.path, storage_options.get("source"))
+        inner = _inner(written, read, write.sink.partitionBy)
+        where = inner + _file_name(pipeline, write) if inner is not None else None
+        if where is not None and is_data(where, source.recursiveFileLookup, source.pathGlobFilter):
+            lies = "" if written == read else "below " if _below(written, read) else "above "
             raise InvalidInput(
-                f"sink `{write.name}` writes to `{os.fspath(write.sink.path)}`, {'below ' if inner else ''}the folder "
-                f"that the source `{name}` reads",
+                f"sink `{write.name}` writes to `{write.sink.path}`, {lies}the folder that the source `{name}` reads",
                 hint="give the sink a folder of its own",
             )
 
 
-def _place(of: Any, options: Mapping[str, Any] | None) -> tuple[str, Any] | None:
-    """The URI of the folder of a source or a sink, and the endpoint that is given for S3; None where it has no folder,
-    or cannot be opened, which is told where it is."""
-    path = getattr(of, "path", None)
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        return None
-    try:
-        uri = folder_store(os.fspath(path), options).uri
-    except TidemillError:
-        return None
-    return uri, (options or {}).get("endpoint_url") if uri.startswith("s3://") else None
+def _place(path: str, options: Mapping[str, Any] | None) -> tuple[str, str]:
+    """A folder and, on S3, the endpoint; two of them are the same where both are."""
+    uri = folder_uri(path)
+    if not uri.startswith("s3://"):
+        return uri, ""
+    given = (options or {}).get("endpoint_url")
+    of_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return uri, str(given or of_environment or "").rstrip("/")
 
 
-def _below(inner: tuple[str, Any] | None, outer: tuple[str, Any] | None) -> str | None:
+def _inner(written: tuple[str, str], read: tuple[str, str], partition_by: Sequence[str]) -> str | None:
+    """The folders from the one that is read to the files of a sink (`a/k=v/`); None where they lie elsewhere."""
+    by = [f"{escaped(column)}=" for column in partition_by]
+    below = _below(written, read)
+    if below is not None:
+        return below + "".join(f"{part}x/" for part in by)
+    above = (_below(read, written) or "").split("/")[:-1]  # the source may be one of the sink's partition folders
+    fits = 0 < len(above) <= len(by) and all(map(str.startswith, above, by))
+    return "".join(f"{part}x/" for part in by[len(above) :]) if fits else None
+
+
+def _below(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
     """The folders from `outer` to `inner` (`a/b/`), empty where they are one; None where `inner` lies elsewhere."""
-    if inner is None or outer is None or inner[1] != outer[1]:
-        return None
     folder, above = (f"{uri.rstrip('/')}/" for uri, _ in (inner, outer))
-    return folder.removeprefix(above) if folder.startswith(above) else None
+    return folder.removeprefix(above) if folder.startswith(above) and inner[1] == outer[1] else None
 
 
 def _file_name(pipeline: Graph, write: Write) -> str:
     """What the first file of a sink is called."""
-    file = OutputFile("", "", 0, 0, 0, 0, 0, extension=getattr(write.sink, "extension", ""))
+    file = OutputFile("", "", 0, 0, 0, 0, 0, extension=write.sink.extension)
     return public_name(Published(pipeline.name, "0" * 32, write.name, 0), 0, file)
 
 

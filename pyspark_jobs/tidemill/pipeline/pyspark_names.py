@@ -6,8 +6,12 @@ Text only. `docs/coming-from-structured-streaming.md` says the same at length.
 from __future__ import annotations
 
 _COUNT = '.agg(n=tm.count(), total=tm.sum("x"))'
-_EACH = '.sql("SELECT *, a * b AS c FROM rows WHERE a > 0")'
-_FILLED = '.sql("SELECT * REPLACE (coalesce(a, 0) AS a) FROM rows WHERE b IS NOT NULL")'
+_CHOSEN = '.sql("SELECT * FROM rows WHERE a > 0")'
+_MADE = '.sql("SELECT *, a * b AS c FROM rows")'
+_CAST = '.sql("SELECT * REPLACE (a::bigint AS a) FROM rows")'
+_FILLED = '.sql("SELECT * REPLACE (coalesce(a, 0) AS a) FROM rows")'
+_LEFT_OUT = '.sql("SELECT * FROM rows WHERE a IS NOT NULL")'
+_REPLACED = '.sql("SELECT * REPLACE (CASE WHEN a = 1 THEN 2 ELSE a END AS a) FROM rows")'
 _RENAMED = '.sql("SELECT * RENAME (a AS c) FROM rows")'
 _SAMPLE = '.sql("SELECT * FROM rows WHERE md5_number(id::varchar) % 10 = 0")'
 _START = "r = tm.open(p, root=…), r.init() once, and r.run()"
@@ -17,12 +21,17 @@ _PIVOT = (
 )
 
 OF_STREAMS = {
-    **dict.fromkeys(("where", "filter", "withColumn", "withColumns", "selectExpr", "cast"), f"use {_EACH}"),
-    **dict.fromkeys(("dropna", "fillna", "na", "replace"), f"use {_FILLED}"),
+    **dict.fromkeys(("where", "filter"), f"use {_CHOSEN}"),
+    **dict.fromkeys(("withColumn", "withColumns", "selectExpr"), f"use {_MADE}"),
+    "cast": f"use {_CAST}",
+    "fillna": f"use {_FILLED}",
+    "dropna": f"use {_LEFT_OUT}",
+    "na": f"to fill, use {_FILLED}; to drop, use {_LEFT_OUT}",
+    "replace": f"use {_REPLACED}",
     **dict.fromkeys(("withColumnRenamed", "withColumnsRenamed", "toDF"), f"use {_RENAMED}"),
     "alias": "leave it out: in .sql any stream is called rows",
     "limit": "a stream has no end; p.preview(10) shows some rows",
-    "sample": f"filter by a hash of what tells rows apart: {_SAMPLE}",
+    "sample": f"filter by a hash of a column that each row has: {_SAMPLE}",
     "groupby": "it is .groupBy(…)",
     "drop_duplicates": "it is .dropDuplicates(…)",
     "distinct": "it is .dropDuplicates()",

@@ -96,7 +96,8 @@ class Stream:
 
         The event time goes on with the column, also under another name or several (`.sql("SELECT ts AS at, …")`), and
         ends where a step leaves the column out or computes it anew, as in Spark; then a new one may be set. Behind
-        `.map_batches` it is the column of the same name; of several names only the first goes through it.
+        `.map_batches` it is the column of the same name, of timestamps or dates; of several names only the first goes
+        through it.
 
         Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
         own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
@@ -155,7 +156,7 @@ class Stream:
         """The rows of both streams as one, columns by name, in the order of this one's. Spark: `unionByName`.
 
         The watermark is the least of theirs: a source that has not delivered yet holds it back (see `idle=` in
-        `withWatermark`). Types must be the same, and event time the same column, or be set on the union.
+        `withWatermark`). Types must be the same, and event time a column that is it in both, or be set on the union.
         `allowMissingColumns`: a column that one of them lacks is null there. Rows of a key come in plan order, source
         by source in the order of `p.read`. Not behind a keyed operator yet.
 
@@ -194,10 +195,10 @@ class Stream:
             column(self.schema, name, method)
         if len(set(names)) < len(names):
             raise InvalidInput(f"{method} names a column twice: {', '.join(names)}")
-        window = self._windows(given[places[0]], places[0], names) if places else None
-        by = [window[0].column, *names] if window else names
+        window = self._windows(given[places[0]], places[0], names, method) if places else None
         event_time = self._node.event_time
         if event_time is not None:
+            by = [*([window[0].column] if window else ()), *(n for n in event_time.names if n in names)]
             event_time = event_time.called(next((name for name in by if name in event_time.names), event_time.column))
 
         def attach(operator: Operator) -> Stream:
@@ -209,19 +210,19 @@ class Stream:
         """A column of windows, where `key` names one."""
         return GivenWindow(key) if isinstance(key, str) and key in self._node.windows else key
 
-    def _windows(self, window: Any, place: int, names: Sequence[str]) -> tuple[Windows, int]:
-        method, made = {
+    def _windows(self, window: Any, place: int, names: Sequence[str], method: str) -> tuple[Windows, int]:
+        what, made = {
             Window: ("tm.window", WINDOW),
-            GivenWindow: ("groupBy", None),
+            GivenWindow: (method, None),
             SessionWindow: ("tm.session_window", SESSION),
         }[type(window)]
-        found = column(self.schema, window.column, method)
+        found = column(self.schema, window.column, what)
         if not (pa.types.is_timestamp(found.type) or window.column in self._node.windows):
             expected = "expected a timestamp, or windows as .agg(…) emits them"
-            raise InvalidInput(f"{method}: column `{window.column}` is {type_ddl(found.type)}, {expected}")
+            raise InvalidInput(f"{what}: column `{window.column}` is {type_ddl(found.type)}, {expected}")
         if made in names:
             raise InvalidInput(
-                f"groupBy: `{made}` is the column that {method} makes, and a key column beside it",
+                f"{method}: `{made}` is the column that {what} makes, and a key column beside it",
                 hint="rename the key column with .sql",
             )
         return window, place

@@ -67,4 +67,6 @@ def _event_time(left: Node, right: Node) -> EventTime | None:
 
 
 def _shown(event_time: EventTime | None) -> str:
-    return "no watermark" if event_time is None else f'a watermark on `{event_time.column}` (late="{event_time.late}")'
+    if event_time is None:
+        return "no watermark"
+    return f'a watermark on {" = ".join(f"`{name}`" for name in event_time.names)} (late="{event_time.late}")'

@@ -184,11 +184,11 @@ class MapBatches(_Plain):
         """The declared columns."""
         return self._made
 
-    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
-        """The first name, where there is such a column of that type: whether the function has left the others the same
-        is not known."""
+    def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """The first name, where there is such a column, of times or dates: whether the function has left the others the
+        same is not known."""
         first = names[0]
-        return [first] if first in made.names and made.field(first).type == given.field(first).type else []
+        return [first] if first in made.names and _is_time(made.field(first).type) else []
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
         """What the function gives back for `rows`; `InvalidInput` where that is not what was declared."""
@@ -206,6 +206,10 @@ class MapBatches(_Plain):
             raise InvalidInput(f"map_batches: `{name}` returned other columns than declared: {differs}")
         made = conform(made, self._made, f"map_batches: `{name}`")
         return _with_hidden(made, rows) if made.num_rows == rows.num_rows else made
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def _visible(schema: pa.Schema) -> list[str]:

@@ -16,7 +16,7 @@ from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
-__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "open_store", "probe", "relative_folder"]
+__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "folder_uri", "open_store", "probe", "relative_folder"]
 
 _S3 = ("s3", "s3a")
 _OF_OTHERS = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")
@@ -63,6 +63,22 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
     """
     scheme, separator, _ = str(path).partition("://")
     return open_store(path, s3_options if separator and scheme in _S3 else None)
+
+
+def folder_uri(path: str) -> str:
+    """One text for a folder, however a user names it: `folder_store(path).uri`, symbolic links of a local one followed.
+
+    Opens nothing and needs no credentials. `InvalidInput` where `open_store` refuses the form.
+    """
+    scheme, separator, rest = str(path).partition("://")
+    if separator and scheme in _S3:
+        bucket, _, prefix = rest.partition("/")
+        return f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")
+    uri = folder_store(path).uri
+    if not uri.startswith("file://"):
+        return uri
+    real = os.path.realpath(unquote(uri.removeprefix("file://")))
+    return f"file:///{real.lstrip('/')}"  # two slashes before a path are one
 
 
 def relative_folder(path: str) -> str | None:

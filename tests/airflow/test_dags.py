@@ -121,6 +121,18 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         (("schedule=", "time_budget=-1, schedule="), "time_budget is -1: expected a number of seconds from 0 on"),
         (("schedule=", "time_budget='1h', schedule="), "time_budget is '1h': expected a number of seconds from 0 on"),
         (("schedule=", "engin='local', schedule="), "unexpected keyword argument 'engin'"),
+        (
+            ('"pipelines/retail.py:p"', "object"),
+            "pipeline reference `<class 'object'>` is not understood: expected text",
+        ),
+        (('"s3://lake/tidemill"', "None"), "root is None: expected a URI"),
+        (("schedule=", "conf=['a=b'], schedule="), "conf is ['a=b']: expected a mapping, such as `{"),
+        (("schedule=", "env='A=b', schedule="), "env is 'A=b': expected a mapping, such as `{"),
+        (("schedule=", "storage_options='x', schedule="), "storage_options is a str: expected a mapping"),
+        (
+            ("schedule=", "storage_options={'endpoint_url': 'http://x'}, schedule="),
+            "section `endpoint_url` of storage_options is a str: expected a mapping, such as `{",
+        ),
     ],
 )
 def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tuple[str, str], message: str) -> None:
@@ -134,6 +146,14 @@ def test_what_a_template_makes_is_not_known_when_the_file_is_parsed(parse: Parse
     bag = parse(BARE.replace("schedule=", more).replace("s3://lake/tidemill", "{{ var.value.root }}"))
     assert bag.import_errors == {}
     assert bag.dags["retail"].tasks[0].engine == "{{ var.value.engine }}"
+
+
+def test_a_root_may_be_a_path_and_tags_one_text(parse: Parse) -> None:
+    more = "import pathlib\n" + BARE.replace('"s3://lake/tidemill"', "pathlib.Path('/lake')")
+    bag = parse(more.replace("schedule=", "tags='shop', schedule="))
+    assert bag.import_errors == {}
+    assert bag.dags["retail"].tags == {"tidemill", "shop"}
+    assert bag.dags["retail"].tasks[0].root == "/lake"
 
 
 def test_limits_may_be_given_as_text_and_the_engine_left_to_the_command(parse: Parse) -> None:

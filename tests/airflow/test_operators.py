@@ -78,7 +78,7 @@ def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
     task = run_task("done")
     assert (task.state, task.tries) == ("success", 1)
     assert task.first_open_line == "tidemill: committed versions 4–5 (head 5)"
-    assert task.log[-1] == "tidemill: published what an earlier run had left: version 3"
+    assert task.log[-1] == "tidemill: published what was not in its folder: version 3"
     assert task.xcom == {
         "status": "done",
         "versions": [4, 5],
@@ -109,7 +109,7 @@ def test_nothing_to_do_is_a_success(run_task: RunTask) -> None:
         ("fenced", "Fenced: commit 5 of `flights` is another batch (version 4 committed before)"),
         ("invalid", "InvalidInput: column `a` is not there (version 4 committed before)"),
         ("corrupt", "CorruptState: segment `s` is missing (version 4 committed before)"),
-        ("usage", "`tidemill run {pipeline}` failed with exit status 2"),
+        ("usage", "`tidemill run {pipeline}`: no such option: --rot"),
     ],
 )
 def test_what_no_retry_can_help_fails_at_once(

@@ -45,7 +45,7 @@ def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
 def test_summary_says_what_was_published_of_earlier_runs() -> None:
     first, second = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
     assert first == "tidemill: nothing new to commit (head 3)"
-    assert second == "tidemill: published what an earlier run had left: versions 2–3"
+    assert second == "tidemill: published what was not in its folder: versions 2–3"
 
 
 def test_summary_does_not_repeat_what_was_committed() -> None:

@@ -123,7 +123,8 @@ def test_batch_time_never_goes_back_and_says_so(rule: Any) -> None:
     found = batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=100))
     assert found == BatchTime(100, raised_from_ms=90)
     assert found.note == (
-        "batch time 90 ms lies before the last commit's and was raised to 100 ms, because batch time never goes back"
+        "batch time 1970-01-01T00:00:00.090Z lies before the last commit's and was raised to 1970-01-01T00:00:00.100Z, "
+        "because batch time never goes back"
     )
     assert batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=90)).note is None
 

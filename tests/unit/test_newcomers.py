@@ -41,6 +41,22 @@ def test_a_name_of_pysparks_is_answered(call: Callable[[Any], Any], answer: str)
     assert answer in str(caught.value)
 
 
+def test_a_column_of_pysparks_is_no_name() -> None:
+    class Given:
+        """As a Column: compared with anything it gives a Column, which is neither true nor false."""
+
+        def __eq__(self, other: object) -> Any:
+            return self
+
+        def __bool__(self) -> bool:
+            raise ValueError("neither")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(tm.InvalidInput, match="select: expected names of columns, found <"):
+        stream().select(Given())  # type: ignore[arg-type]
+
+
 def calls_in(answer: str) -> list[str]:
     """The chains of calls in an answer that are whole: none with `…` in it."""
     found = []

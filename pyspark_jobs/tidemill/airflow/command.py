@@ -79,17 +79,20 @@ class Outcome:
 
 def check_pipeline(reference: str) -> str:
     """`reference` if it has the form `module:name` or `path.py:name`, else `InvalidInput`."""
-    place, colon, name = reference.rpartition(":")
+    place, colon, name = reference.rpartition(":") if isinstance(reference, str) else ("", "", "")
     if colon and place and name.isidentifier():
         return reference
     raise InvalidInput(
-        f"pipeline reference `{reference}` is not understood: expected `module:name` or `path.py:name`",
+        f"pipeline reference `{reference}` is not understood: expected text, `module:name` or `path.py:name`",
         hint="for example `pipelines/retail.py:p`",
     )
 
 
-def check_root(root: str) -> str:
+def check_root(root: str | os.PathLike[str]) -> str:
     """`root` if it is a URI or an absolute path, else `InvalidInput`: a worker's folder is nobody's choice."""
+    if not isinstance(root, str | os.PathLike):
+        raise InvalidInput(f"root is {root!r}: expected a URI (`s3://bucket/prefix`) or an absolute path, as text")
+    root = os.fspath(root)
     if "://" in root or os.path.isabs(root):
         return root
     raise InvalidInput(
@@ -115,6 +118,25 @@ def check_limit(what: str, limit: object, kind: type[int] | type[float], least: 
     if not number >= least:
         expected = f"a {'whole number' if kind is int else 'number of seconds'} from {least} on, or None for no limit"
         raise InvalidInput(f"{what} is {limit!r}: expected {expected}")
+
+
+def check_mapping(what: str, value: object, example: str) -> None:
+    """`InvalidInput` for what is no mapping; None is an empty one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInput(f"{what} is {value!r}: expected a mapping, such as `{example}`")
+
+
+def check_storage_options(value: object) -> None:
+    """`InvalidInput` for what is no mapping of sections, each a mapping. Values are not shown: some are secret."""
+    example = '{"root": {"endpoint_url": "https://…"}, "source": {…}, "sink": {…}}'
+    if value is not None and not isinstance(value, Mapping):
+        raise InvalidInput(f"storage_options is a {type(value).__name__}: expected a mapping, such as `{example}`")
+    for section, options in (value or {}).items():
+        if not isinstance(options, Mapping):
+            raise InvalidInput(
+                f"section `{section}` of storage_options is a {type(options).__name__}: expected a mapping, such as "
+                f"`{example}`"
+            )
 
 
 def is_template(value: object) -> bool:

@@ -7,6 +7,7 @@ backfills, and one run at a time.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered
 
 def tidemill_dags(
     pipeline: str,
-    root: str,
+    root: str | os.PathLike[str],
     schedule: ScheduleArg,
     *,
     name: str | None = None,
@@ -54,7 +55,7 @@ def tidemill_dags(
     time_budget: str | float | None = None,
     start_date: datetime | None = None,
     default_args: Mapping[str, Any] | None = None,
-    tags: Iterable[str] = (),
+    tags: str | Iterable[str] = (),
 ) -> dict[str, DAG]:
     """The DAGs `NAME` (cadence) and `NAME__sweep`, registered with Airflow and returned by their ids.
 
@@ -70,7 +71,7 @@ def tidemill_dags(
         fileloc=sys._getframe(1).f_code.co_filename,
         start_date=start_date,
         default_args={**_DEFAULT_ARGS, **(default_args or {})},
-        tags=("tidemill", *tags),
+        tags=("tidemill", *((tags,) if isinstance(tags, str) else tags)),
     )
     arguments: dict[str, Any] = {
         "pipeline": check_pipeline(pipeline),

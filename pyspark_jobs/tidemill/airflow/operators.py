@@ -19,7 +19,18 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from ..counts import versions_of
 from ..errors import InvalidInput, TidemillError
 from . import report
-from .command import STORAGE_ENVIRONMENT, Command, Event, Exit, Outcome, check_root, locate, merged
+from .command import (
+    STORAGE_ENVIRONMENT,
+    Command,
+    Event,
+    Exit,
+    Outcome,
+    check_mapping,
+    check_root,
+    check_storage_options,
+    locate,
+    merged,
+)
 from .process import Child
 
 if TYPE_CHECKING:
@@ -52,6 +63,9 @@ class _VerbOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        check_mapping("conf", conf, '{"tidemill.block_rows": 65536}')
+        check_mapping("env", env, '{"AWS_PROFILE": "lake"}')
+        check_storage_options(storage_options)
         self.pipeline = pipeline
         self.root = root
         self.branch = branch

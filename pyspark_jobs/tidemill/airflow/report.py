@@ -52,7 +52,7 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     lines = [first]
     left = set(result.get("published") or []) - set(committed or [])
     if left:
-        lines.append(f"tidemill: published what an earlier run had left: {versions_of(sorted(left))}")
+        lines.append(f"tidemill: published what was not in its folder: {versions_of(sorted(left))}")
     return [*lines, RECOMPUTE] if earlier else lines
 
 
@@ -76,6 +76,8 @@ def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
         return f"{name} was not started: {outcome.last_lines[-1]}", [hint]
     if outcome.status < 0:
         return f"{name} was killed by {signal.Signals(-outcome.status).name}", _said(outcome)
+    if outcome.status == Exit.USAGE and outcome.last_lines[-1:] and outcome.last_lines[-1].startswith("Error: "):
+        return f"{name}: {outcome.last_lines[-1].removeprefix('Error: ')}", _said(outcome)
     if outcome.status in (Exit.DONE, Exit.NOTHING):
         return f"{name} ended with status {outcome.status} and wrote no result", _said(outcome)
     return f"{name} failed with exit status {outcome.status}", _said(outcome)

@@ -33,6 +33,7 @@ from .wire import Message
 from .work import Item
 
 T = TypeVar("T")
+U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
 
@@ -52,8 +53,9 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
             store = functools.partial(task.stored, applied)
             # All rows for sinks are known after the last one: they are encoded while its maps are stored. What a sink
             # encodes with may be a thread's own, so it is the maps that are given to another one.
-            segments = both(store, task.encode) if placed is operators[-1] else store()
-            task.settle(applied, segments)
+            encode = task.encode if placed is operators[-1] else None
+            segments, more = both(store, functools.partial(task.counted, applied, encode))
+            task.settle(applied, segments, more)
     if not operators:
         task.encode()
     inbox.check_read(level)
@@ -81,18 +83,18 @@ class _Applied:
     ended: float
 
 
-def both(aside: Callable[[], T], here: Callable[[], None]) -> T:
-    """What `aside` returns, which a thread runs while this one runs `here`. Where both fail, the error is that of
-    `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
+def both(aside: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
+    """What `aside` returns, which a thread runs while this one runs `here`, and what that returns. Where both fail, the
+    error is that of `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
     with ThreadPoolExecutor(1, "tidemill-aside") as thread:
         outcome = thread.submit(aside)
         try:
-            here()
+            found = here()
         except Exception as error:
             if (failed := outcome.exception()) is not None:
                 raise failed from error
             raise
-        return outcome.result()
+        return outcome.result(), found
 
 
 class _Range:
@@ -149,8 +151,14 @@ class _Range:
             for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
         }
 
-    def settle(self, applied: _Applied, segments: Segments) -> None:
-        """What the receipt says of an operator."""
+    def counted(self, applied: _Applied, encode: Callable[[], None] | None) -> int:
+        """By how many rows the first map of an operator has become larger; after `encode`, where it is given."""
+        if encode is not None:
+            encode()
+        return sum(one.live_change() for one in applied.maps[:1])
+
+    def settle(self, applied: _Applied, segments: Segments, more: int) -> None:
+        """What the receipt says of an operator, which has `more` rows than before."""
         operator, counters = applied.operator, applied.counters
         self.state[operator.name] = segments
         self._deadline(operator)
@@ -161,7 +169,7 @@ class _Range:
             timed_out=counters.get("timed_out", 0),
             failed=counters.get("failed", 0),
             failure=str(counters.get("failure", "")),
-            rows_total=sum(one.live_change() for one in applied.maps[:1]),  # the driver adds those of the version below
+            rows_total=more,  # the driver adds those of the version below
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),

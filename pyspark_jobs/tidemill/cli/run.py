@@ -153,5 +153,5 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]
     if repaired:
-        lines.append(f"published what an earlier run left: {versions_of(repaired)}")
+        lines.append(f"published what was not in its folder: {versions_of(repaired)}")
     return lines

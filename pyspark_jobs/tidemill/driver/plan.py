@@ -110,7 +110,9 @@ def _batch_time(
     rule = context.pipeline.time_policy
     found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told, context.job.time_zone), observed)
     if found.note is not None:
-        LOG.warning("pipeline `%s`, batch %d: %s", context.job.pipeline, draft.number, found.note)
+        # Who has given a rule learns that it was not heeded; files that arrived in another order are nobody's mistake.
+        level = logging.WARNING if told is not None or callable(rule) else logging.INFO
+        LOG.log(level, "pipeline `%s`, batch %d: %s", context.job.pipeline, draft.number, found.note)
     return found
 
 

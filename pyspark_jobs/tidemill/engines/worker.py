@@ -69,8 +69,10 @@ def _spare_imports() -> None:
     Spark collects all garbage after each task (40 ms with pandas and Arrow there), while the batch is committed and
     the next task may wait. Done once: what tasks make later is collected as ever.
     """
-    if __package__.partition(".")[0] in sys.modules and not gc.get_freeze_count():
+    package = sys.modules.get(__package__.partition(".")[0])
+    if package is not None and not hasattr(package, "_imports_spared"):  # to ask gc how much is frozen takes 10 ms
         gc.freeze()
+        package._imports_spared = True  # type: ignore[attr-defined]
 
 
 def is_alone(work: Work) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
+from .progress import iso
 from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
@@ -105,7 +106,7 @@ class BatchTime:
         if self.raised_from_ms is None:
             return None
         return (
-            f"batch time {self.raised_from_ms} ms lies before the last commit's and was raised to {self.ms} ms, "
+            f"batch time {iso(self.raised_from_ms)} lies before the last commit's and was raised to {iso(self.ms)}, "
             "because batch time never goes back"
         )
 

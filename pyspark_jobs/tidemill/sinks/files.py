@@ -19,6 +19,7 @@ from ..settings import unknown
 from ..store import Store, folder_store
 from . import json_text
 from .contract import Encoded, Options, Published
+from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
 from .publish import are_published, publish_files
 
@@ -27,7 +28,8 @@ class Parquet:
     """A folder of Parquet files (zstd), readable by anything; each row carries `_batch_id`. Spark: `format("parquet")`.
 
     `partitionBy`: columns that become folders `column=value/` and leave the files, as in Spark; there, too, an empty
-    text comes back as null.
+    text comes back as null. Files must stay in the folder: what of the newest version is not there, the next run
+    publishes (again).
     """
 
     kind = "parquet"
@@ -87,8 +89,8 @@ class Parquet:
 
     def _bytes(self, rows: pa.Table) -> bytes:
         """Chunks are put together first: where they end must not show in the file."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows.combine_chunks(), sink, compression="zstd")
+        sink, whole = pa.BufferOutputStream(), rows.combine_chunks()
+        pq.write_table(whole, sink, compression="zstd", use_dictionary=columns_with_dictionary(whole))
         data: bytes = sink.getvalue().to_pybytes()
         return data
 

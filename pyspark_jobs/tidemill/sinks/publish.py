@@ -6,9 +6,10 @@ gives is compared with the commit before it is published; an object store checks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
-from ..errors import CorruptState
+from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.records import OutputFile, digest
 from ..store import ObjectMissing, Store
 from .contract import Published
@@ -19,10 +20,22 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
     copied = 0
     for part, file in enumerate(files):
         target = public_name(whose, part, file)
-        if folder.stat(target) is None:
-            _copy(store, folder, file, target)
-            copied += 1
+        with _told(whose):
+            if folder.stat(target) is None:
+                _copy(store, folder, file, target)
+                copied += 1
     return copied
+
+
+@contextlib.contextmanager
+def _told(whose: Published) -> Iterator[None]:
+    """Errors say which sink it is, and that the version itself is committed."""
+    try:
+        yield
+    except (InvalidInput, StoreUnavailable) as error:
+        what = f"publish version {whose.version}, which is committed, in the folder of sink `{whose.sink}`"
+        hint = error.hint or "correct the folder; the next run publishes it"
+        raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 
 def are_published(folder: Store, files: Sequence[OutputFile], whose: Published) -> bool:

@@ -46,7 +46,8 @@ class Files:
     stores tell times by the second), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or `"new"`). As in
     Spark, decimals with more digits than the schema are rounded half up, and a time in an hour that a zone has twice
     is the earlier one. Differences from Spark: `escape` is `"` (doubled quotes), quoted line ends are always read, a
-    record with too few cells cannot be read, and a header must name the schema's columns in order.
+    record with too few cells cannot be read, a header must name the schema's columns in order, and a Parquet file must
+    have all of them.
 
     Names beginning with `_` or `.` are not data; files ending in `.gz` and `.zst` are decompressed; columns of the
     schema may come from partition folders `dt=2020-01-01/`. Text without an offset is in the pipeline's time zone.

@@ -55,8 +55,6 @@ class Select(_Plain):
         """The chosen columns; `InvalidInput` names the nearest one to a name that is not there."""
         if not self.columns:
             raise InvalidInput("select needs at least one column")
-        if "*" in self.columns and "*" not in schema.names:
-            raise InvalidInput("select takes names of columns, found `*`", hint='.sql("SELECT *, … FROM rows")')
         fields = [self._field(schema, name) for name in self.columns]
         check_names([field.name for field in fields], "select")
         return pa.schema(fields)
@@ -75,6 +73,8 @@ class Select(_Plain):
     def _field(self, schema: pa.Schema, name: str) -> pa.Field:
         if not isinstance(name, str):
             raise InvalidInput(f"select: expected names of columns, found {name!r}", hint="compute with .sql")
+        if name == "*" and name not in schema.names:
+            raise InvalidInput("select takes names of columns, found `*`", hint='.sql("SELECT *, … FROM rows")')
         if name in schema.names and name not in HIDDEN:
             return schema.field(name)
         head, _, inner = name.partition(".")

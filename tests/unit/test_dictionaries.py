@@ -1,0 +1,85 @@
+"""Which columns of Parquet files have a dictionary: those that repeat themselves, nested ones always."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidemill as tm
+from tidemill.sinks.dictionaries import LOOKED_AT, SMALL_ROWS, columns_with_dictionary
+
+ROWS = 20_000
+
+
+def encoded(**columns: Any) -> pq.ParquetFile:
+    (file,) = tm.Parquet("out").encode(pa.table(columns))
+    return pq.ParquetFile(io.BytesIO(file.data))
+
+
+def with_dictionary(file: pq.ParquetFile) -> set[str]:
+    group = file.metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    return {column.path_in_schema for column in columns if column.has_dictionary_page}
+
+
+def test_a_column_whose_values_are_all_others_has_none() -> None:
+    numbers = np.random.default_rng(7).permutation(ROWS)
+    file = encoded(key=[f"k{number}" for number in numbers], total=numbers * 0.5, kind=numbers % 9, batch=[3] * ROWS)
+    assert with_dictionary(file) == {"kind", "batch"}
+    assert file.read().column("key").to_pylist() == [f"k{number}" for number in numbers]
+
+
+def test_the_file_is_smaller_and_small_ones_are_as_ever() -> None:
+    text = [f"key-{number:08d}" for number in np.random.default_rng(1).permutation(100_000)]
+    rows = pa.table({"key": text, "total": np.random.default_rng(2).random(100_000)})
+    (file,) = tm.Parquet("out").encode(rows)
+    with_all = pa.BufferOutputStream()
+    pq.write_table(rows, with_all, compression="zstd")
+    assert len(file.data) < 0.9 * with_all.getvalue().size
+    assert columns_with_dictionary(rows[:SMALL_ROWS]) is True
+    assert columns_with_dictionary(rows[: SMALL_ROWS + 1]) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "repeats"),
+    [
+        (np.arange(ROWS), False),
+        (np.arange(ROWS) // 2, True),  # side by side
+        (np.arange(ROWS) % (ROWS // 4), True),  # far apart
+        (np.arange(10 * ROWS) // 10, True),
+        (np.where(np.arange(ROWS) < LOOKED_AT, np.arange(ROWS), 0), True),
+        (np.where(np.arange(ROWS) < LOOKED_AT, 0, np.arange(ROWS)), True),
+    ],
+)
+def test_values_that_come_again_have_one_wherever_they_do(numbers: Any, repeats: bool) -> None:
+    assert with_dictionary(encoded(one=numbers, other=np.zeros(len(numbers), int))) == {
+        *({"one"} if repeats else ()), "other",
+    }  # fmt: skip
+
+
+def test_nested_columns_keep_theirs_beside_one_without() -> None:
+    kinds = {
+        "s": pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))]),
+        "l": pa.list_(pa.int64()),
+        "m": pa.map_(pa.string(), pa.list_(pa.float64())),
+    }
+    rows = {
+        "s": [{"a": 1, "b": {"c": "x"}}] * ROWS,
+        "l": [[1, 2]] * ROWS,
+        "m": [[("k", [0.5])]] * ROWS,
+    }
+    columns = {name: pa.array(rows[name], kind) for name, kind in kinds.items()}
+    alone = with_dictionary(encoded(**columns))
+    assert len(alone) == 5
+    assert with_dictionary(encoded(**columns, one=np.arange(ROWS))) == alone
+
+
+def test_columns_of_nulls_are_no_matter() -> None:
+    file = encoded(nothing=pa.nulls(ROWS), empty=pa.nulls(ROWS, pa.string()), one=np.arange(ROWS))
+    assert file.read().column("empty").null_count == ROWS
+    assert "one" not in with_dictionary(file)

@@ -182,6 +182,13 @@ def test_a_sink_of_another_kind_is_not_judged(path: Any) -> None:
     assert refusal(p) is None
 
 
+def test_a_function_a_batch_has_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    p = tm.Pipeline("called")
+    p.read(tm.Files(".", format="json", schema=SCHEMA)).foreachBatch(lambda table, batch_id: None)
+    assert refusal(p) is None
+
+
 def by_instants(time_zone: str, folder: Path) -> tm.Pipeline:
     """A pipeline whose sink has folders by a timestamp."""
     p = tm.Pipeline("days", timeZone=time_zone)

@@ -38,7 +38,7 @@ def check_places(pipeline: Graph, storage_options: StorageOptions) -> None:
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:
     """`InvalidInput` for a sink in a folder that is read: the pipeline would read what it wrote."""
-    if not isinstance(write.sink, Parquet):
+    if not isinstance(write.sink, Parquet) or not write.sink.path:  # `foreachBatch` keeps its rows in the repository
         return
     written = _place(write.sink.path, storage_options.get("sink"))
     for name, source in pipeline.sources.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,29 @@ def by_timeouts(grouped: Any) -> tm.Stream:
     return grouped.flatMapGroupsWithState(
         staying, "k string, at bigint", "int", timeoutConf="ProcessingTimeTimeout", name="op"
     )
+
+
+def test_a_clock_that_went_back_is_told_and_files_in_another_order_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        repository.run(engine="local")
+        found = [record.levelname for record in caplog.records if "never goes back" in record.message]
+        caplog.clear()
+        return found
+
+    caplog.set_level("INFO", "tidemill")
+    (tmp_path / "in").mkdir()
+    for number, seconds in enumerate((1_600_000_300, 1_600_000_100, 1_600_000_200)):
+        file = tmp_path / "in" / f"{number}.csv"
+        file.write_text("a\n")
+        os.utime(file, (seconds, seconds))
+    repository = opened(tmp_path)
+    repository.init()
+    assert told() == ["INFO"]
+    monkeypatch.setattr(planning, "now_ms", lambda: 10**12)
+    (tmp_path / "in" / "9.csv").write_text("a\n")
+    assert told() == ["WARNING"]
 
 
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,9 +110,16 @@ def _batch_time(
     rule = context.pipeline.time_policy
     found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told, context.job.time_zone), observed)
     if found.note is not None:
-        # Who has given a rule learns that it was not heeded; files that arrived in another order are nobody's mistake.
-        level = logging.WARNING if told is not None or callable(rule) else logging.INFO
-        LOG.log(level, "pipeline `%s`, batch %d: %s", context.job.pipeline, draft.number, found.note)
+        # A clock that went back is told, and to who has given a time that it was not heeded; that files arrived in
+        # another order than they are read in is nobody's mistake.
+        is_order = told is None and not callable(rule) and observed.planned_ms >= found.ms
+        LOG.log(
+            logging.INFO if is_order else logging.WARNING,
+            "pipeline `%s`, batch %d: %s",
+            context.job.pipeline,
+            draft.number,
+            found.note,
+        )
     return found
 
 

@@ -126,8 +126,8 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
             "pipeline reference `<class 'object'>` is not understood: expected text",
         ),
         (('"s3://lake/tidemill"', "None"), "root is None: expected a URI"),
-        (("schedule=", "conf=['a=b'], schedule="), "conf is ['a=b']: expected a mapping, such as `{"),
-        (("schedule=", "env='A=b', schedule="), "env is 'A=b': expected a mapping, such as `{"),
+        (("schedule=", "conf=['a=b'], schedule="), "conf is a list: expected a mapping, such as `{"),
+        (("schedule=", "env='A=b', schedule="), "env is a str: expected a mapping, such as `{"),
         (("schedule=", "storage_options='x', schedule="), "storage_options is a str: expected a mapping"),
         (
             ("schedule=", "storage_options={'endpoint_url': 'http://x'}, schedule="),

@@ -52,6 +52,8 @@ def test_the_file_is_smaller_and_small_ones_are_as_ever() -> None:
         (np.arange(ROWS) // 2, True),  # side by side
         (np.arange(ROWS) % (ROWS // 4), True),  # far apart
         (np.arange(10 * ROWS) // 10, True),
+        (np.random.default_rng(3).permutation(np.arange(3 * ROWS) % ROWS), True),
+        (np.random.default_rng(3).permutation(np.arange(3 * ROWS) % (2 * ROWS)), False),  # half of them once
         (np.where(np.arange(ROWS) < LOOKED_AT, np.arange(ROWS), 0), True),
         (np.where(np.arange(ROWS) < LOOKED_AT, 0, np.arange(ROWS)), True),
     ],

@@ -71,6 +71,12 @@ def test_a_folder_of_a_store_is_one_however_it_is_written(source: str, sink: str
     assert "the folder that the source `source` reads" in str(refusal(looped(source, tm.Json(sink))))
 
 
+@pytest.mark.parametrize("source", ["s3://", "s3://key:secret@lake/in", "s3://lake/in?versionId=1"])
+def test_what_no_store_opens_is_told_as_that(source: str) -> None:
+    read = tm.Files(source, format="json", schema=SCHEMA, recursiveFileLookup=True)
+    assert "expected `s3://bucket/prefix`" in str(refusal(looped(read, tm.Json("s3://lake/out"))))
+
+
 def test_one_name_at_two_endpoints_is_two_folders() -> None:
     p, here, there = looped("s3://lake/in", tm.Json("s3://lake/in")), "http://a", "http://b"
     assert refusal(p, source={"endpoint_url": here}, sink={"endpoint_url": there}) is None

@@ -121,17 +121,16 @@ def check_limit(what: str, limit: object, kind: type[int] | type[float], least: 
 
 
 def check_mapping(what: str, value: object, example: str) -> None:
-    """`InvalidInput` for what is no mapping; None is an empty one."""
+    """`InvalidInput` for what is no mapping; None is an empty one. Values are not shown: some are secret."""
     if value is not None and not isinstance(value, Mapping):
-        raise InvalidInput(f"{what} is {value!r}: expected a mapping, such as `{example}`")
+        raise InvalidInput(f"{what} is a {type(value).__name__}: expected a mapping, such as `{example}`")
 
 
 def check_storage_options(value: object) -> None:
-    """`InvalidInput` for what is no mapping of sections, each a mapping. Values are not shown: some are secret."""
+    """`InvalidInput` for what is no mapping of sections, each of them a mapping."""
     example = '{"root": {"endpoint_url": "https://…"}, "source": {…}, "sink": {…}}'
-    if value is not None and not isinstance(value, Mapping):
-        raise InvalidInput(f"storage_options is a {type(value).__name__}: expected a mapping, such as `{example}`")
-    for section, options in (value or {}).items():
+    check_mapping("storage_options", value, example)
+    for section, options in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(options, Mapping):
             raise InvalidInput(
                 f"section `{section}` of storage_options is a {type(options).__name__}: expected a mapping, such as "

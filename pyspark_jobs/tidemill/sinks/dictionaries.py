@@ -34,14 +34,15 @@ def _repeats(column: pa.ChunkedArray, spread: pa.Array) -> bool:
     """Whether a value comes twice or more on the average. Of nested columns it is taken for granted.
 
     Either those that lie side by side say so, half of which or fewer are different ones; or those that are spread over
-    all rows: of m drawn from n rows, where each of n / 2 values has two, some m² / n are there again.
+    all rows: of m drawn from n rows, where each value has two, some m² / 2n are there again. (Of millions of rows that
+    is one or none: there chance decides about values that come a few times, far apart.)
     """
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return True
     if _different(column[:LOOKED_AT]) * 2 <= LOOKED_AT:
         return True
     again = len(spread) - _different(column.take(spread))
-    return again * len(column) >= len(spread) ** 2
+    return again * 2 * len(column) >= len(spread) ** 2
 
 
 def _different(values: pa.ChunkedArray) -> int:

@@ -33,8 +33,8 @@ def _told(whose: Published) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, StoreUnavailable) as error:
-        what = f"publish version {whose.version}, which is committed, in the folder of sink `{whose.sink}`"
-        hint = error.hint or "correct the folder; the next run publishes it"
+        what = f"publish version {whose.version} of sink `{whose.sink}`, which is committed"
+        hint = error.hint or "put that right; the next run publishes it"
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 

@@ -73,6 +73,8 @@ def folder_uri(path: str) -> str:
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
         bucket, _, prefix = rest.partition("/")
+        if not bucket or "@" in rest or "?" in rest:
+            open_store(path)  # refuses that, and says why
         return f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")
     uri = folder_store(path).uri
     if not uri.startswith("file://"):

@@ -129,12 +129,15 @@ def twice(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[
 TWICE = [
     *(
         twice(
-            "window",
-            11,
-            lambda df: counted(df.groupBy(_window("also", "10 seconds"), "k")),
-            lambda s, mode=mode: s.groupBy(tm.window("also", "10 seconds"), "k").agg(outputMode=mode, **FIRST),
+            name,
+            seed,
+            lambda df, column=column, key=key: counted(df.groupBy(_window(column, "10 seconds"), key)),
+            lambda s, column=column, key=key, mode=mode: s.groupBy(tm.window(column, "10 seconds"), key).agg(
+                outputMode=mode, **FIRST
+            ),
             mode,
         )
+        for name, seed, column, key in (("window", 11, "also", "k"), ("other-windows", 15, "other", "also"))
         for mode in ("append", "update")
     ),
     twice(
@@ -143,16 +146,6 @@ TWICE = [
         lambda df: counted(df.groupBy("also", "k")),
         lambda s: s.groupBy("also", "k").agg(outputMode="update", **FIRST),
         "update",
-    ),
-    *(
-        twice(
-            "other-windows",
-            15,
-            lambda df: counted(df.groupBy(_window("other", "10 seconds"), "also")),
-            lambda s, mode=mode: s.groupBy(tm.window("other", "10 seconds"), "also").agg(outputMode=mode, **FIRST),
-            mode,
-        )
-        for mode in ("append", "update")
     ),
     twice(
         "duplicates",

@@ -109,7 +109,8 @@ def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | No
     """The plan above `head`; where it cannot be read, none, and why. None, too, where a run has committed it since."""
     number = 0 if head is None else head.version + 1
     try:
-        plan, newest = context.log.plan(number), context.log.head()
+        plan = context.log.plan(number)
+        newest = None if plan is None else context.log.head()
     except (CorruptState, StoreUnavailable) as error:
         return None, f"the plan of version {number} cannot be read: {error}"
     if plan is None or (newest is not None and newest.version >= number):

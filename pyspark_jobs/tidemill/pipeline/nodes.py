@@ -30,10 +30,6 @@ class EventTime:
         """The columns that are the event time, the first one first."""
         return self.column, *self.also
 
-    def called(self, name: str) -> EventTime:
-        """The same with `name`, one of its names, first."""
-        return replace(self, column=name, also=tuple(other for other in self.names if other != name))
-
     def among(self, names: Iterable[str]) -> EventTime | None:
         """The same under these names; None where there are none."""
         found = tuple(names)

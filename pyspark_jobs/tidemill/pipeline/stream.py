@@ -198,8 +198,10 @@ class Stream:
         window = self._windows(given[places[0]], places[0], names, method) if places else None
         event_time = self._node.event_time
         if event_time is not None:
-            by = [*([window[0].column] if window else ()), *(n for n in event_time.names if n in names)]
-            event_time = event_time.called(next((name for name in by if name in event_time.names), event_time.column))
+            # The name that rows are grouped by comes first: the window's, else that of a key column.
+            by = ([window[0].column] if window else [], names)
+            first = min(event_time.names, key=lambda name: [name not in some for some in by])
+            event_time = event_time.among(dict.fromkeys((first, *event_time.names)))
 
         def attach(operator: Operator) -> Stream:
             return Stream(self._pipeline, self._pipeline.add_operator(operator, self._node, event_time, names, window))

@@ -18,9 +18,9 @@ from .contract import Published
 def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Published) -> int:
     """Copies those of a version's files that are not there yet; how many were copied. `files` in canonical order."""
     copied = 0
-    for part, file in enumerate(files):
-        target = public_name(whose, part, file)
-        with _told(whose):
+    with _told(whose):
+        for part, file in enumerate(files):
+            target = public_name(whose, part, file)
             if folder.stat(target) is None:
                 _copy(store, folder, file, target)
                 copied += 1

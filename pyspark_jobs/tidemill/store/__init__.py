@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InvalidInput, repr_of
+from . import s3_uri
 from .contract import Entry, ObjectMissing, Store
 from .local import LocalStore
 from .memory import open_memory
@@ -72,10 +73,7 @@ def folder_uri(path: str) -> str:
     """
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
-        bucket, _, prefix = rest.partition("/")
-        if not bucket or "@" in rest or "?" in rest:
-            open_store(path)  # refuses that, and says why
-        return f"s3://{bucket}/{prefix.strip('/')}".rstrip("/")
+        return s3_uri.uri_of(*s3_uri.parsed(rest))
     uri = folder_store(path).uri
     if not uri.startswith("file://"):
         return uri

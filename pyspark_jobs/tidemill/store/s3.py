@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..errors import InvalidInput, StoreUnavailable
+from ..errors import StoreUnavailable
 from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked, checked_prefix, listed
 from .s3_client import Clients, clients
 from .s3_errors import Cause, asking, cause_of
+from .s3_uri import parsed, uri_of
 
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which says that nothing was stored and that one may try again."""
@@ -28,11 +29,8 @@ COPY_WHOLE_BYTES = 5 * 1024**3
 
 def open_s3(rest: str, options: Mapping[str, Any]) -> S3Store:
     """The store at `s3://` and `rest` (`bucket/prefix`). Checks names only; no request is made."""
-    bucket, _, prefix = rest.partition("/")
-    if not bucket or "@" in rest or "?" in rest:
-        raise InvalidInput("open an S3 store: expected `s3://bucket/prefix`, credentials in options or environment")
+    bucket, prefix = parsed(rest)
     store = S3Store(bucket, "", clients(options), dict(options))
-    prefix = prefix.strip("/")
     return store.at(prefix) if prefix else store
 
 
@@ -48,7 +46,7 @@ class S3Store:
     @property
     def uri(self) -> str:
         """`s3://bucket/prefix`."""
-        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+        return uri_of(self._bucket, self._prefix)
 
     @property
     def _clients(self) -> Clients:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,6 +24,7 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
 from ..store import Store
 from . import flow, wire
+from .aside import both
 from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .outbox import Outbox
@@ -32,8 +32,6 @@ from .put_aside import failed_rejects
 from .wire import Message
 from .work import Item
 
-T = TypeVar("T")
-U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
 
@@ -51,13 +49,13 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
         with closed_if_it_fails(handle):
             applied = task.apply(placed, handle)
             store = functools.partial(task.stored, applied)
-            # All rows for sinks are known after the last one: they are encoded while its maps are stored. What a sink
-            # encodes with may be a thread's own, so it is the maps that are given to another one.
-            encode = task.encode if placed is operators[-1] else None
-            segments, more = both(store, functools.partial(task.counted, applied, encode))
+            # All rows for sinks are known after the last one: their files are made while its maps are stored. What a
+            # sink encodes with may be a thread's own, so it is the maps that are given to another one.
+            outputs = task.store_outputs if placed is operators[-1] else None
+            segments, more = both(store, functools.partial(task.counted, applied, outputs))
             task.settle(applied, segments, more)
     if not operators:
-        task.encode()
+        task.store_outputs()
     inbox.check_read(level)
     yield from task.finish()
 
@@ -81,20 +79,6 @@ class _Applied:
     maps: list[_native.StateMap]
     started: float
     ended: float
-
-
-def both(aside: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
-    """What `aside` returns, which a thread runs while this one runs `here`, and what that returns. Where both fail, the
-    error is that of `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
-    with ThreadPoolExecutor(1, "tidemill-aside") as thread:
-        outcome = thread.submit(aside)
-        try:
-            found = here()
-        except Exception as error:
-            if (failed := outcome.exception()) is not None:
-                raise failed from error
-            raise
-        return outcome.result(), found
 
 
 class _Range:
@@ -151,10 +135,10 @@ class _Range:
             for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
         }
 
-    def counted(self, applied: _Applied, encode: Callable[[], None] | None) -> int:
-        """By how many rows the first map of an operator has become larger; after `encode`, where it is given."""
-        if encode is not None:
-            encode()
+    def counted(self, applied: _Applied, first: Callable[[], None] | None) -> int:
+        """By how many rows the first map of an operator has become larger; after `first`, where it is given."""
+        if first is not None:
+            first()
         return sum(one.live_change() for one in applied.maps[:1])
 
     def settle(self, applied: _Applied, segments: Segments, more: int) -> None:
@@ -210,15 +194,15 @@ class _Range:
             timer = "batch" if operator.clock == "batch" else f"event/{operator.name}"
             self.deadlines[timer] = min(*found, self.deadlines.get(timer, found[0]))
 
-    def encode(self) -> None:
-        """The rows for sinks as files: those of the operators, and those of keyless streams."""
+    def store_outputs(self) -> None:
+        """Stores the rows for sinks as files: those of the operators, and those of keyless streams."""
         for message in self.inbox.keyless_outputs():
             self.out.to_output(self._output(message.head.subject), message.batch(), number=0)
-        self.out.encode()
+        self.out.store(self.store, self.stem)
 
     def finish(self) -> Iterator[Item]:
-        """Output and quarantine files, the receipt, and, below the last level, what goes on."""
-        outputs = self.out.write(self.store, self.stem)
+        """Quarantine files, the receipt, and, below the last level, what goes on."""
+        outputs = self.out.stored()
         receipt = Receipt(
             level=self.level,
             lo=self.lo,

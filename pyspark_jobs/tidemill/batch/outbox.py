@@ -16,7 +16,6 @@ from ..errors import InternalError
 from ..operators.contract import Handle
 from ..pipeline.job import Output, Placed
 from ..protocol.records import OutputFile, digest
-from ..sinks.contract import Encoded
 from ..sinks.files import Parquet
 from ..store import Store
 from . import flow, wire
@@ -45,7 +44,7 @@ class Outbox:
         self._handles: dict[str, Handle] = {}
         self._late_rows: dict[str, int] = {}
         self._event_times: dict[str, tuple[int, int]] = {}
-        self._encoded: list[tuple[str, int, list[Encoded]]] = []
+        self._stored: dict[str, list[OutputFile]] = defaultdict(list)
 
     def to_output(self, output: Output, rows: pa.RecordBatch, number: int | None = None) -> None:
         """Rows for a sink; `number` is the pass, where it is not the one at work."""
@@ -103,25 +102,18 @@ class Outbox:
             fields: dict[str, Any] = {"sent": sent, "event_times": seen, "late": self._late_rows}
             yield Item(target, wire.encode(Head(wire.HEADER, sender=self.sender, fields=fields)))
 
-    def encode(self) -> None:
-        """Brings the rows of each sink, all of them, to the sink's form; a file a pass and partition folder."""
+    def store(self, store: Store, stem: str) -> None:
+        """Brings the rows of each sink, all of them, to the sink's form and stores them; a file a pass and partition
+        folder, one sink's after the other's."""
         for name, number in sorted(self._rows):
             table = pa.Table.from_batches(self._rows.pop((name, number)))
             stamp = pa.repeat(pa.scalar(self.batch.plan.number, pa.int64()), table.num_rows)
             table = table.append_column(pa.field(BATCH_ID, pa.int64(), nullable=False), stamp)
             sink = self.batch.job.outputs[name].sink or _KEPT
-            self._encoded.append((name, number, sink.encode(table)))
-
-    def write(self, store: Store, stem: str) -> dict[str, list[OutputFile]]:
-        """Stores what was encoded."""
-        if self._rows:  # INVARIANT: no row for a sink is left behind
-            raise InternalError(f"store output files: rows of {sorted(self._rows)} were not encoded")
-        written: dict[str, list[OutputFile]] = defaultdict(list)
-        for name, number, files in self._encoded:
-            for part, encoded in enumerate(files):
+            for part, encoded in enumerate(sink.encode(table)):
                 path = names.output(name, self.batch.plan.branch, stem, number, part, encoded.extension)
                 store.put(path, encoded.data)
-                written[name].append(
+                self._stored[name].append(
                     OutputFile(
                         name=path,
                         checksum=digest(encoded.data),
@@ -134,7 +126,12 @@ class Outbox:
                         extension=encoded.extension,
                     )
                 )
-        return dict(written)
+
+    def stored(self) -> dict[str, list[OutputFile]]:
+        """The files that were stored, by output."""
+        if self._rows:  # INVARIANT: no row for a sink is left behind
+            raise InternalError(f"store output files: rows of {sorted(self._rows)} were not stored")
+        return dict(self._stored)
 
     def parquet(self, table: pa.Table) -> bytes:
         """A table as one Parquet file."""

@@ -52,6 +52,11 @@ impl By {
 }
 
 impl Accumulator for By {
+    fn grow(&mut self, groups: usize) {
+        self.values.grow(groups);
+        self.orders.grow(groups);
+    }
+
     fn update(&mut self, pairs: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         if let Some(pairs) = pairs {
             let columns = pairs.as_struct().columns();

@@ -30,6 +30,10 @@ impl Count {
 }
 
 impl Accumulator for Count {
+    fn grow(&mut self, groups: usize) {
+        self.counts.resize(groups, 0);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         match values.and_then(Array::logical_nulls) {
             None => groups.iter().for_each(|&group| self.counts[group as usize] += 1),

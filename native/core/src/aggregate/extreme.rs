@@ -17,7 +17,7 @@ use super::{Accumulator, compare};
 use crate::error::Result;
 
 /// Which of two values is kept.
-pub(super) trait Side: Copy + 'static {
+pub(super) trait Side: Copy + Send + 'static {
     /// Whether a value in this order to the best so far replaces it.
     fn replaces(self, order: Ordering) -> bool;
 }
@@ -62,7 +62,7 @@ fn typed<T: ArrowPrimitiveType, S: Side>(
     side: S,
     data_type: DataType,
     groups: usize,
-    order: impl Fn(&T::Native, &T::Native) -> Ordering + 'static,
+    order: impl Fn(&T::Native, &T::Native) -> Ordering + Send + 'static,
 ) -> Box<dyn Accumulator> {
     let (best, some) = (vec![T::Native::usize_as(0); groups], vec![false; groups]);
     Box::new(Typed::<T, S, _> { side, data_type, order, best, some })
@@ -98,8 +98,13 @@ impl<T, S, O> Accumulator for Typed<T, S, O>
 where
     T: ArrowPrimitiveType,
     S: Side,
-    O: Fn(&T::Native, &T::Native) -> Ordering,
+    O: Fn(&T::Native, &T::Native) -> Ordering + Send,
 {
+    fn grow(&mut self, groups: usize) {
+        self.best.resize(groups, T::Native::usize_as(0));
+        self.some.resize(groups, false);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         if let Some(values) = values {
             self.fold(values, groups);
@@ -144,6 +149,10 @@ impl<S: Side> Picked<S> {
 }
 
 impl<S: Side> Accumulator for Picked<S> {
+    fn grow(&mut self, groups: usize) {
+        self.picks.grow(groups);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         if let Some(values) = values {
             self.fold(values, groups);

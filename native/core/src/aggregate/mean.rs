@@ -44,6 +44,11 @@ pub(super) fn accumulator(
 }
 
 impl<N: Dividing> Accumulator for Mean<N> {
+    fn grow(&mut self, groups: usize) {
+        self.sum.grow(groups);
+        self.count.grow(groups);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         self.sum.update(values, groups)?;
         self.count.update(values, groups)

@@ -117,8 +117,11 @@ pub struct Aggregate {
     pub label: String,
 }
 
-/// Folds one aggregate for a fixed number of groups.
-pub(crate) trait Accumulator {
+/// Folds one aggregate for a number of groups.
+pub(crate) trait Accumulator: Send {
+    /// Makes it so many groups, no fewer than there are; nothing is folded yet of those that are new.
+    fn grow(&mut self, groups: usize);
+
     /// Folds input rows: row i belongs to `groups[i]`. `values` is `None` for a count of rows.
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()>;
 
@@ -130,6 +133,12 @@ pub(crate) trait Accumulator {
 
     /// The result of each group.
     fn result(&self) -> Result<ArrayRef>;
+}
+
+impl std::fmt::Debug for dyn Accumulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Accumulator")
+    }
 }
 
 impl Aggregate {

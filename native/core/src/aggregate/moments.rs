@@ -75,6 +75,10 @@ impl Moments {
 }
 
 impl Accumulator for Moments {
+    fn grow(&mut self, groups: usize) {
+        self.moments.resize(groups, Moment::default());
+    }
+
     fn update(&mut self, column: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         let Some(column) = column else { return Ok(()) };
         let moments = &mut self.moments;

@@ -25,6 +25,10 @@ impl Picks {
         Self { sources: vec![new_null_array(data_type, 1)], at: vec![(0, 0); groups] }
     }
 
+    pub(super) fn grow(&mut self, groups: usize) {
+        self.at.resize(groups, (0, 0));
+    }
+
     /// Adds a column to pick from; returns its number.
     #[expect(clippy::cast_possible_truncation, reason = "a pass has fewer than 2**32 chunks")]
     pub(super) fn source(&mut self, column: &ArrayRef) -> u32 {
@@ -82,6 +86,10 @@ impl Edge {
 }
 
 impl Accumulator for Edge {
+    fn grow(&mut self, groups: usize) {
+        self.picks.grow(groups);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         if let Some(values) = values {
             self.fold(values, groups, |_| true);

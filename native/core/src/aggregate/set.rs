@@ -77,6 +77,10 @@ impl Set {
 }
 
 impl Accumulator for Set {
+    fn grow(&mut self, groups: usize) {
+        self.members.resize(groups, Vec::new());
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         values.map_or(Ok(()), |values| self.fold(values, groups.iter().copied().enumerate()))
     }

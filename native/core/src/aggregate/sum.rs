@@ -115,6 +115,11 @@ pub(super) fn overflow(label: &str, result: &DataType) -> Error {
 }
 
 impl<N: Adding> Accumulator for Sum<N> {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, N::default());
+        self.some.resize(groups, false);
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         values.map_or(Ok(()), |values| self.fold(values, groups))
     }

@@ -26,8 +26,9 @@ pub(super) struct Cells {
     data: Data,
 }
 
+/// What the cells of a column are, null or not.
 #[derive(Clone, Debug)]
-enum Data {
+pub(super) enum Data {
     Bool(BooleanBuffer),
     I8(ScalarBuffer<i8>),
     I16(ScalarBuffer<i16>),
@@ -54,6 +55,15 @@ impl Cells {
         Ok(Self { nulls, data: Data::new(column)? })
     }
 
+    pub(super) fn data(&self) -> &Data {
+        &self.data
+    }
+
+    pub(super) fn has_nulls(&self) -> bool {
+        self.nulls.is_some()
+    }
+
+    #[inline]
     pub(super) fn is_null(&self, i: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(i))
     }
@@ -199,7 +209,7 @@ impl Data {
 
     /// The little-endian number that the canonical bytes of a cell of at most 8 bytes spell.
     #[inline]
-    fn word(&self, i: usize) -> u64 {
+    pub(super) fn word(&self, i: usize) -> u64 {
         match self {
             Self::Bool(bits) => u64::from(bits.value(i)),
             Self::I8(values) => i64::from(values[i]).cast_unsigned(),

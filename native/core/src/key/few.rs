@@ -1,18 +1,20 @@
-//! Hashes that many rows have, by a table: that of few hashes is smaller than their rows, and lies in the processor's
-//! cache where those do not.
+//! Keys that many rows have, by a table of their hashes: that of few keys is smaller than their rows, and lies in the
+//! processor's cache where those do not.
 //!
 //! INVARIANT: what is found is what sorting finds.
 
+use super::Keys;
+use super::known::Known;
 use super::order::by_hash;
 
 /// Fewer rows than this are quickly sorted.
 const LEAST_ROWS: usize = 4096;
-/// Rows for each hash, on average, from which on a table pays.
-const ROWS_A_HASH: usize = 3;
+/// Rows for each key, on average, from which on a table pays.
+const ROWS_A_KEY: usize = 3;
 /// After this part of the rows a tenth are repetitions, if there are to be enough of them.
 const FIRST_PART: usize = 16;
-/// The table of more hashes than this would not stay in cache.
-const MOST_HASHES: usize = 1 << 18;
+/// The table of more keys than this would not stay in cache.
+const MOST_KEYS: usize = 1 << 18;
 /// Slots of the first table.
 const FIRST_SLOT_BITS: u32 = 12;
 /// Rows whose slots are read together.
@@ -20,37 +22,28 @@ const TOGETHER: usize = 64;
 /// Slots that a hash may be away from its own: more only where hashes were chosen to meet there.
 const MOST_STEPS: usize = 256;
 
-/// The distinct hashes of rows, ascending.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Few {
-    pub(crate) hashes: Vec<u64>,
-    /// (part, row) of the first row of each.
-    pub(crate) firsts: Vec<(u32, u32)>,
-    /// For each part, for each row, the number of its hash in `hashes`.
-    pub(crate) numbers: Vec<Vec<u32>>,
-}
-
-/// The hashes of `parts`; `None` where they are so many that rows are better sorted.
-pub(crate) fn few_hashes(parts: &[&[u64]]) -> Option<Few> {
-    let rows: usize = parts.iter().map(|hashes| hashes.len()).sum();
-    if rows < LEAST_ROWS {
-        return None;
-    }
-    let mut numbering = Numbering::new(rows);
-    if parts.iter().all(|hashes| numbering.add(hashes)) { numbering.few(parts) } else { None }
-}
-
-/// The hashes of parts that come one after the other.
+/// The keys of blocks of rows that come one after the other.
 #[derive(Debug)]
 pub(crate) struct Numbering {
     table: Table,
-    /// (part, row) of the first row of each hash, as they came.
+    known: Known,
+    /// (block, row) of the first row of each key, as they came.
     firsts: Vec<(u32, u32)>,
-    /// For each part, for each row, the place of its hash in `firsts`.
+    /// For each block, for each row, the place of its key in `firsts`.
     numbers: Vec<Vec<u32>>,
     rows: usize,
     first_part: usize,
     most: usize,
+}
+
+/// The distinct keys in the order of their hashes, which differ.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InOrder {
+    pub(crate) hashes: Vec<u64>,
+    /// (block, row) of the first row of each.
+    pub(crate) firsts: Vec<(u32, u32)>,
+    /// The number that each had as they came.
+    pub(crate) came: Vec<u32>,
 }
 
 impl Numbering {
@@ -58,25 +51,32 @@ impl Numbering {
     pub(crate) fn new(rows: usize) -> Self {
         Self {
             table: Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) },
+            known: Known::default(),
             firsts: Vec::new(),
             numbers: Vec::new(),
             rows: 0,
             first_part: rows / FIRST_PART,
-            most: (rows / ROWS_A_HASH).min(MOST_HASHES),
+            most: (rows / ROWS_A_KEY).min(MOST_KEYS),
         }
     }
 
-    /// Adds a part; false where hashes are so many that rows are better sorted. Then it is of no use any more.
-    #[expect(clippy::cast_possible_truncation, reason = "parts of a split are numbered by u32")]
-    pub(crate) fn add(&mut self, hashes: &[u64]) -> bool {
-        let part = self.numbers.len() as u32;
-        let mut of = Vec::with_capacity(hashes.len());
-        for (start, some) in (0u32..).step_by(TOGETHER).zip(hashes.chunks(TOGETHER)) {
+    /// Whether so many rows are not better sorted at once.
+    pub(crate) fn pays_for(rows: usize) -> bool {
+        rows >= LEAST_ROWS
+    }
+
+    /// Adds a block; false where keys are so many that rows are better sorted, or where two have one hash. Then it is of
+    /// no use any more.
+    #[expect(clippy::cast_possible_truncation, reason = "blocks of a split are numbered by u32")]
+    pub(crate) fn add(&mut self, keys: &Keys) -> bool {
+        let (block, before) = (self.numbers.len() as u32, self.firsts.len());
+        let mut of = Vec::with_capacity(keys.len());
+        for (start, some) in (0u32..).step_by(TOGETHER).zip(keys.hashes().chunks(TOGETHER)) {
             self.table.touch(some);
             for (row, &hash) in (start..).zip(some) {
                 let Some(number) = self.table.number(hash) else { return false };
                 if number as usize == self.firsts.len() {
-                    self.firsts.push((part, row));
+                    self.firsts.push((block, row));
                 }
                 of.push(number);
             }
@@ -88,37 +88,62 @@ impl Numbering {
                 return false;
             }
         }
+        let have_their_keys = self.have_their_keys(keys, &of, before);
         self.numbers.push(of);
-        true
+        have_their_keys
     }
 
-    /// What all parts have, which were added in this order; `None` where rows are better sorted.
-    #[expect(clippy::cast_possible_truncation, reason = "there are at most MOST_HASHES")]
-    pub(crate) fn few(self, parts: &[&[u64]]) -> Option<Few> {
-        let Self { table, firsts, numbers, rows, .. } = self;
-        let count = firsts.len();
-        if rows < LEAST_ROWS || count > rows / ROWS_A_HASH {
-            return None;
+    /// Whether each row of a block has the key of its number: a slot tells most bits of a hash, not all. Keys are new from
+    /// number `new` on.
+    fn have_their_keys(&mut self, keys: &Keys, numbers: &[u32], new: usize) -> bool {
+        if keys.are_told_by_hash(keys) {
+            let hashes = &self.table.hashes;
+            return numbers.iter().zip(keys.hashes()).all(|(&number, &hash)| hashes[number as usize] == hash);
         }
-        let mut found = Few { hashes: Vec::with_capacity(count), firsts: Vec::with_capacity(count), numbers };
-        let mut places: Vec<(u64, u32)> = table.hashes.iter().map(|&hash| (hash, 0)).collect();
+        let rows: Vec<u32> = self.firsts[new..].iter().map(|&(_, row)| row).collect();
+        self.known.add(keys, &rows) && self.known.are_at(keys, numbers)
+    }
+
+    /// How many keys there are so far.
+    pub(crate) fn len(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// For each row of the last block the number of its key, as they came; empty before there is one.
+    pub(crate) fn last(&self) -> &[u32] {
+        self.numbers.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether keys are so few that to renumber the rows takes less than to sort them.
+    pub(crate) fn are_few(&self) -> bool {
+        Self::pays_for(self.rows) && self.len() <= self.rows / ROWS_A_KEY
+    }
+
+    /// The keys in the order of their hashes.
+    pub(crate) fn in_order(&self) -> InOrder {
+        let count = self.len();
+        let room = || Vec::with_capacity(count);
+        let mut found = InOrder { hashes: Vec::with_capacity(count), firsts: Vec::with_capacity(count), came: room() };
         let number = |_, number| number;
-        by_hash(&[&table.hashes], number, |pairs| {
+        by_hash(&[&self.table.hashes], number, |pairs| {
             for &mut (hash, number) in pairs {
-                places[number as usize].1 = found.hashes.len() as u32;
                 found.hashes.push(hash);
-                found.firsts.push(firsts[number as usize]);
+                found.firsts.push(self.firsts[number as usize]);
+                found.came.push(number);
             }
         });
-        for (of, hashes) in found.numbers.iter_mut().zip(parts) {
-            for (number, &hash) in of.iter_mut().zip(*hashes) {
-                match places.get(*number as usize) {
-                    Some((numbered, place)) if *numbered == hash => *number = *place,
-                    _ => return None, // a slot tells most bits of a hash, not all
-                }
-            }
+        found
+    }
+
+    /// For each block, for each row, the place of its key among those in order.
+    pub(crate) fn places(self, order: &InOrder) -> Vec<Vec<u32>> {
+        let mut places = vec![0; order.came.len()];
+        (0u32..).zip(&order.came).for_each(|(place, &number)| places[number as usize] = place);
+        let mut numbers = self.numbers;
+        for number in numbers.iter_mut().flatten() {
+            *number = places[*number as usize];
         }
-        Some(found)
+        numbers
     }
 }
 
@@ -199,12 +224,32 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int64Array;
     use proptest::prelude::*;
 
     use super::*;
 
-    /// The same by sorting; `None` where there are more hashes than `most`.
-    fn expected(parts: &[&[u64]]) -> Few {
+    /// Keys that are told by these hashes alone.
+    fn keys(hashes: &[u64]) -> Keys {
+        let numbers: Int64Array = hashes.iter().map(|hash| hash.cast_signed()).collect();
+        Keys::known(vec![Arc::new(numbers)], 1, hashes.to_vec().into()).unwrap()
+    }
+
+    /// Keys in order, and for each row the place of its own; `None` where rows are better sorted.
+    fn few_keys(parts: &[&[u64]]) -> Option<(InOrder, Vec<Vec<u32>>)> {
+        let mut numbering = Numbering::new(parts.iter().map(|part| part.len()).sum());
+        if !parts.iter().all(|part| numbering.add(&keys(part))) || !numbering.are_few() {
+            return None;
+        }
+        let order = numbering.in_order();
+        let places = numbering.places(&order);
+        Some((order, places))
+    }
+
+    /// The same by sorting, whether there are few or not.
+    fn expected(parts: &[&[u64]]) -> (InOrder, Vec<Vec<u32>>) {
         let mut all: Vec<(u64, (u32, u32))> = Vec::new();
         for (part, hashes) in (0u32..).zip(parts) {
             all.extend((0u32..).zip(*hashes).map(|(row, &hash)| (hash, (part, row))));
@@ -212,9 +257,12 @@ mod tests {
         all.sort_unstable();
         all.dedup_by_key(|pair| pair.0);
         let (hashes, firsts): (Vec<u64>, Vec<(u32, u32)>) = all.into_iter().unzip();
-        let number = |hash: &u64| hashes.binary_search(hash).unwrap() as u32;
-        let numbers = parts.iter().map(|part| part.iter().map(number).collect()).collect();
-        Few { hashes, firsts, numbers }
+        let place = |hash: &u64| hashes.binary_search(hash).unwrap() as u32;
+        let places = parts.iter().map(|part| part.iter().map(place).collect()).collect();
+        let mut as_they_came = firsts.clone();
+        as_they_came.sort_unstable();
+        let came = firsts.iter().map(|first| as_they_came.binary_search(first).unwrap() as u32).collect();
+        (InOrder { hashes, firsts, came }, places)
     }
 
     fn mixed(number: u64) -> u64 {
@@ -234,7 +282,7 @@ mod tests {
             let hash = |row: u64| lowest.saturating_add(mixed(mixed(row) % distinct) >> bits);
             let hashes: Vec<u64> = (0..rows as u64).map(hash).collect();
             let parts = [&hashes[..cut], &[], &hashes[cut..]];
-            if let Some(found) = few_hashes(&parts) {
+            if let Some(found) = few_keys(&parts) {
                 prop_assert_eq!(found, expected(&parts));
             } else {
                 prop_assert!(bits > 16 || distinct * 10 > rows as u64);
@@ -245,22 +293,22 @@ mod tests {
     #[test]
     fn many_hashes_are_left_to_sorting() {
         let hashes: Vec<u64> = (0..10_000).map(mixed).collect();
-        assert_eq!(few_hashes(&[&hashes]), None);
-        assert_eq!(few_hashes(&[&hashes[..100]]), None);
+        assert_eq!(few_keys(&[&hashes]), None);
+        assert_eq!(few_keys(&[&hashes[..100]]), None);
         let twice: Vec<u64> = hashes.iter().chain(&hashes).copied().collect();
-        assert_eq!(few_hashes(&[&twice]), None);
+        assert_eq!(few_keys(&[&twice]), None);
         let first_few: Vec<u64> = std::iter::repeat_n(7, 2000).chain(hashes.iter().copied()).collect();
-        assert_eq!(few_hashes(&[&first_few]), None);
+        assert_eq!(few_keys(&[&first_few]), None);
     }
 
     #[test]
     fn hashes_that_differ_in_no_bit_that_a_slot_tells_are_left_to_sorting() {
         let pair = [1 << 50, (1 << 50) | (1 << 16)];
         let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| pair[row % 2]).collect();
-        assert_eq!(few_hashes(&[&hashes]), None);
+        assert_eq!(few_keys(&[&hashes]), None);
         let told = [1 << 50, (1 << 50) | (1 << 20), 0, u64::MAX];
         let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| told[row % 4]).collect();
-        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+        assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
     }
 
     #[test]
@@ -271,16 +319,16 @@ mod tests {
         let others = (0..1982).map(|number: u64| (1000 + number) << 20 | (0x2010 + 2 * number) & 0x3fff);
         let rows = std::iter::repeat_n(first, 600).chain([next]).chain(others).chain([last]);
         let hashes: Vec<u64> = rows.chain(std::iter::repeat_n(first, 6000)).chain([last]).collect();
-        assert_eq!(few_hashes(&[&hashes]), None);
+        assert_eq!(few_keys(&[&hashes]), None);
     }
 
     #[test]
     fn hashes_chosen_to_meet_in_one_slot_are_left_to_sorting() {
         let hashes: Vec<u64> = (0..9_000).map(|row| (row % 300) << 20).collect();
-        assert_eq!(few_hashes(&[&hashes]), None);
+        assert_eq!(few_keys(&[&hashes]), None);
         // Each by itself has a slot near enough until the table grows into their bits.
         let hashes: Vec<u64> = (0..40_000).map(|row| (row % 4_000) << 14).collect();
-        if let Some(found) = few_hashes(&[&hashes]) {
+        if let Some(found) = few_keys(&[&hashes]) {
             assert_eq!(found, expected(&[&hashes]));
         }
     }
@@ -289,12 +337,12 @@ mod tests {
     fn hashes_in_order_need_no_more_slots_than_others() {
         let mut hashes: Vec<u64> = (0..40_000).map(|row| mixed(row % 5_000)).collect();
         hashes.sort_unstable();
-        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+        assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
     }
 
     #[test]
     fn the_table_grows() {
         let hashes: Vec<u64> = (0..400_000).map(|row| mixed(mixed(row) % 50_000)).collect();
-        assert_eq!(few_hashes(&[&hashes]).unwrap(), expected(&[&hashes]));
+        assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
     }
 }

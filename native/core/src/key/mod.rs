@@ -8,6 +8,7 @@ mod canonical;
 mod cells;
 mod few;
 mod hash;
+mod known;
 mod nested;
 mod order;
 mod short;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::run::{Pick, gather};
 use cells::Cells;
 
-pub(crate) use few::{Few, Numbering, few_hashes};
+pub(crate) use few::{InOrder, Numbering};
 #[cfg(test)]
 pub(crate) use hash::with_masked_hashes;
 pub(crate) use order::{by_hash, sort_ties};
@@ -154,16 +155,6 @@ impl Keys {
     /// The order of the sub-keys of row `i` and row `j` of `other`, which are known to be of one key.
     pub(crate) fn cmp_sub_keys(&self, i: usize, other: &Self, j: usize) -> Ordering {
         first_difference(&self.cells[self.hashed..], i, &other.cells[self.hashed..], j)
-    }
-
-    /// Whether row i is the key at `places[i]` of `other`, for all i; the hashes are known to be equal.
-    pub(crate) fn are_at(&self, other: &Self, places: &[u32]) -> bool {
-        self.are_told_by_hash(other)
-            || self
-                .cells
-                .iter()
-                .zip(&other.cells)
-                .all(|(cells, others)| cells.are_same(others, (0..).zip(places.iter().copied())))
     }
 
     /// Whether row `a` and row `b` of `other` are the same key, for all `(a, b)`; their hashes are known to be equal.

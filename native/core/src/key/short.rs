@@ -83,12 +83,7 @@ impl<'a> ShortTexts<'a> {
             return Short { row, part: part as u16, ..Short::default() };
         };
         let bytes = &texts.bytes[range.start..];
-        // Texts are of any length: to read as many bytes always, and clear what is behind, is not guessed wrong.
-        let word = |from: usize| match bytes.get(from..).and_then(|bytes| bytes.first_chunk()) {
-            Some(word) => first_bytes(u64::from_le_bytes(*word), range.len().saturating_sub(from)),
-            None => few_bytes(&bytes[..range.len()], from),
-        };
-        Short { words: [word(0), word(8)], row, part: part as u16, extent: range.len() as u16 + 1 }
+        Short { words: words_at(bytes, range.len()), row, part: part as u16, extent: range.len() as u16 + 1 }
     }
 
     /// A column of no texts yet, with room for those of `rows` rows.
@@ -100,6 +95,23 @@ impl<'a> ShortTexts<'a> {
     }
 }
 
+/// The first of `count` bytes, at most 16 of them, then zeros; what lies behind them in `bytes` does not matter.
+#[inline]
+pub(super) fn words_at(bytes: &[u8], count: usize) -> [u64; 2] {
+    [word_at(bytes, count), word_at(bytes.get(8..).unwrap_or_default(), count.saturating_sub(8))]
+}
+
+/// The first 8 of these bytes.
+///
+/// Texts are of any length: to read as many bytes always, and clear what is behind, is not guessed wrong.
+#[inline]
+fn word_at(bytes: &[u8], count: usize) -> u64 {
+    match bytes.first_chunk() {
+        Some(word) => first_bytes(u64::from_le_bytes(*word), count),
+        None => few_bytes(bytes, count),
+    }
+}
+
 /// The first `count` bytes of a word, then zeros.
 #[inline]
 fn first_bytes(word: u64, count: usize) -> u64 {
@@ -107,10 +119,10 @@ fn first_bytes(word: u64, count: usize) -> u64 {
     word & u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
 }
 
-/// At most 8 of `bytes`, from number `from` on.
+/// The first `count` of `bytes`, which are fewer than 8.
 #[cold]
-fn few_bytes(bytes: &[u8], from: usize) -> u64 {
-    bytes.iter().skip(from).take(8).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+fn few_bytes(bytes: &[u8], count: usize) -> u64 {
+    bytes[..count.min(bytes.len())].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// A column of distinct short texts, as it is collected.

@@ -15,6 +15,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use proptest::prelude::*;
 
+use super::known::Known;
 use super::{Keys, by_hash, text_hash, with_masked_hashes};
 use crate::error::Error;
 
@@ -282,8 +283,16 @@ proptest! {
     }
 }
 
+/// Whether row i of `rows` is key `numbers[i]` of those that are known, all of `known`.
+fn are_at(known: &Keys, rows: &Keys, numbers: &[u32]) -> bool {
+    let (mut found, all) = (Known::default(), (0..known.len() as u32).collect::<Vec<u32>>());
+    let (first, second) = all.split_at(all.len() / 2);
+    assert!(found.add(known, first) && found.add(known, second));
+    found.are_at(rows, numbers)
+}
+
 #[test]
-fn texts_at_places_are_told_apart_by_each_of_their_bytes() {
+fn known_texts_are_told_apart_by_each_of_their_bytes() {
     let text = |length: usize| -> Vec<u8> { (0..length).map(|at| b'a' + (at % 26) as u8).collect() };
     let keys = |texts: &[Vec<u8>]| {
         let column: ArrayRef = Arc::new(texts.iter().map(Some).collect::<BinaryArray>());
@@ -291,19 +300,44 @@ fn texts_at_places_are_told_apart_by_each_of_their_bytes() {
     };
     let texts: Vec<Vec<u8>> = (0..40).map(text).collect();
     let all = keys(&texts);
-    let places: Vec<u32> = (0..40).rev().collect();
+    let numbers: Vec<u32> = (0..40).rev().collect();
     let reversed: Vec<Vec<u8>> = texts.iter().rev().cloned().collect();
-    assert!(keys(&reversed).are_at(&all, &places));
-    assert!(!keys(&reversed[1..]).are_at(&all, &places[..39]));
+    assert!(are_at(&all, &keys(&reversed), &numbers));
+    assert!(!are_at(&all, &keys(&reversed[1..]), &numbers[..39]));
     for text in &texts {
         for at in 0..text.len() {
             let mut other = text.clone();
             other[at] ^= 1;
-            assert!(!keys(&[other]).are_at(&all, &[text.len() as u32]), "byte {at} of {}", text.len());
+            assert!(!are_at(&all, &keys(&[other]), &[text.len() as u32]), "byte {at} of {}", text.len());
         }
     }
-    let column: ArrayRef = Arc::new(StringArray::from(vec![None, Some(""), Some("a")]));
-    let some = Keys::new(&[column]).unwrap();
-    assert!(some.are_at(&some, &[0, 1, 2]));
-    assert!(!some.are_at(&some, &[1, 1, 2]) && !some.are_at(&some, &[0, 0, 2]));
+    assert!(!are_at(&all, &keys(&[b"abc\0".to_vec()]), &[3]) && !are_at(&all, &keys(&[b"ab".to_vec()]), &[3]));
+}
+
+#[test]
+fn known_keys_are_those_of_all_columns_nulls_too() {
+    let columns: [(ArrayRef, ArrayRef); 4] = [
+        (Arc::new(StringArray::from(vec![None, Some(""), Some("a")])), Arc::new(StringArray::from(vec!["", "", "b"]))),
+        (Arc::new(Int32Array::from(vec![None, Some(0), Some(7)])), Arc::new(Int32Array::from(vec![0, 0, 8]))),
+        (
+            Arc::new(Decimal128Array::from(vec![None, Some(0), Some(7)])),
+            Arc::new(Decimal128Array::from(vec![0, 0, 7 + (1 << 64)])),
+        ),
+        (
+            Arc::new(BooleanArray::from(vec![None, Some(false), Some(true)])),
+            Arc::new(BooleanArray::from(vec![false; 3])),
+        ),
+    ];
+    let ones: ArrayRef = Arc::new(Int32Array::from(vec![1, 1, 1]));
+    for (with_null, without) in columns {
+        for columns in [vec![with_null.clone()], vec![ones.clone(), with_null.clone()]] {
+            let some = Keys::new(&columns).unwrap();
+            assert!(are_at(&some, &some, &[0, 1, 2]));
+            assert!([[1, 1, 2], [0, 0, 2], [0, 1, 1]].iter().all(|numbers| !are_at(&some, &some, numbers)));
+            let other: Vec<ArrayRef> = columns[1..].iter().map(|_| ones.clone()).chain([without.clone()]).collect();
+            let other = Keys::new(&other).unwrap();
+            let same = |number: u32, row: usize| are_at(&some, &other.take(&[row as u32]).unwrap(), &[number]);
+            assert!(same(1, 1) && !same(0, 1) && !same(2, 2), "{}", with_null.data_type());
+        }
+    }
 }

@@ -3,15 +3,16 @@
 //!
 //! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{Fields, SchemaRef};
+use arrow_select::take::take;
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
-use super::combiner::{Combiner, Kept};
+use super::combiner::{Combiner, Kept, Values};
 use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
-use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
+use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one, partials_of, update};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
 use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
@@ -51,6 +52,8 @@ pub struct AggregateOperator {
     prepared: SchemaRef,
     output: SchemaRef,
     combiner: Combiner,
+    /// What is kept back folded as it came, where its keys are told as they come.
+    running: Option<Accumulators>,
     metrics: Metrics,
 }
 
@@ -82,7 +85,19 @@ impl AggregateOperator {
         let map = map_of(&spec.name, MAP, &Fields::from(key_fields), &aggregates.partial_fields())?;
         let (name, prepared) = (spec.name.clone(), map.own_columns());
         let (combiner, metrics) = (Combiner::default(), Metrics::default());
-        Ok(Self { name, key, windows, key_time, aggregates, maps: [map], prepared, output, combiner, metrics })
+        Ok(Self {
+            name,
+            key,
+            windows,
+            key_time,
+            aggregates,
+            maps: [map],
+            prepared,
+            output,
+            combiner,
+            running: None,
+            metrics,
+        })
     }
 
     /// Keeps back at most so many rows, or bytes, of a split.
@@ -101,10 +116,37 @@ impl AggregateOperator {
         windows.place()..windows.place() + self.key_width() - self.key.len()
     }
 
+    /// Keeps a block of rows back, and folds it where its keys are told already.
+    fn keep(&mut self, keys: Keys, values: Values) -> Result<()> {
+        self.combiner.add(keys, values, |told| {
+            self.running = match (told, self.running.take()) {
+                (None, _) => None, // rows will be sorted, and folded then
+                (Some(told), running) => {
+                    let mut running = running.map_or_else(|| self.aggregates.accumulators(0), Ok)?;
+                    update(&mut running, told.keys, told.values, told.numbers)?;
+                    Some(running)
+                }
+            };
+            Ok(())
+        })
+    }
+
     /// What was kept back as rows that travel, in the order of the keys.
-    fn combined(&self, kept: &Kept) -> Result<RecordBatch> {
-        let partials = self.aggregates.partials_of(kept.groups.len(), &kept.values, kept.groups.numbers())?;
-        Ok(RecordBatch::try_new(self.prepared.clone(), [kept.groups.keys.columns(), &partials].concat())?)
+    fn combined(&mut self, kept: Kept) -> Result<RecordBatch> {
+        let running = self.running.take();
+        let (keys, partials) = match running.zip(kept.in_order()?) {
+            Some((running, (keys, came))) => {
+                let came = UInt32Array::from(came);
+                let in_order = |partial: &ArrayRef| Ok(take(partial, &came, None)?);
+                (keys, partials_of(&running)?.iter().map(in_order).collect::<Result<_>>()?)
+            }
+            None => {
+                let (groups, values) = kept.grouped()?;
+                let partials = self.aggregates.partials_of(groups.len(), &values, groups.numbers())?;
+                (groups.keys, partials)
+            }
+        };
+        Ok(RecordBatch::try_new(self.prepared.clone(), [keys.columns(), &partials].concat())?)
     }
 
     /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
@@ -156,8 +198,7 @@ impl AggregateOperator {
         let accumulators = self.fold(&groups, chunks, map)?;
         let rows = groups.len();
         let deadline = self.deadlines(&groups.keys)?;
-        let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
-        map.put(groups.keys.clone(), partials.concat(), at_ms, deadline)?;
+        map.put(groups.keys.clone(), partials_of(&accumulators)?, at_ms, deadline)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += rows as u64;
         Ok(Folded { keys: groups.keys, accumulators })
@@ -211,17 +252,19 @@ impl Operator for AggregateOperator {
                 let partials = self.aggregates.partials_of(keys.len(), &[values], &[one_by_one(keys.len())])?;
                 RecordBatch::try_new(self.prepared.clone(), [keys.columns(), &partials].concat())?
             }
-            Combine::Split => match self.combiner.add(keys, values)? {
-                Some(kept) => self.combined(&kept)?,
-                None => RecordBatch::new_empty(self.prepared.clone()),
-            },
+            Combine::Split => {
+                self.keep(keys, values)?;
+                match self.combiner.take_enough() {
+                    Some(kept) => self.combined(kept)?,
+                    None => RecordBatch::new_empty(self.prepared.clone()),
+                }
+            }
         };
         Ok(Prepared { rows, late })
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
-        let kept = self.combiner.take()?;
-        kept.map(|kept| self.combined(&kept)).transpose()
+        self.combiner.take().map(|kept| self.combined(kept)).transpose()
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

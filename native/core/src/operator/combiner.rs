@@ -1,5 +1,6 @@
-//! Keeps the blocks of a split back until there are enough of them, and groups their rows by key all at once: what
-//! travels is a row a key, not one a key and block, and to sort many rows costs no more a row than to sort few.
+//! Keeps the blocks of a split back until there are enough of them, and groups their rows by key: what travels is a row
+//! a key, not one a key and block. Keys that a table tells apart are known as blocks come, and may be folded at once, while
+//! the next block is being read; else all rows are sorted together, which costs no more a row than to sort few.
 //!
 //! INVARIANT: what comes out depends on the rows, their order and how they are cut into blocks, which a plan fixes, never
 //! on how they lie in memory. Other limits than these would add doubles in another order.
@@ -45,8 +46,30 @@ pub(super) struct Combiner {
 /// What was kept back: the keys and the values of some blocks.
 #[derive(Debug)]
 pub(super) struct Kept {
-    pub(super) groups: Groups,
+    keys: Vec<Keys>,
+    grouping: Grouping,
     pub(super) values: Vec<Values>,
+}
+
+impl Kept {
+    /// The groups of all rows, and the values of each block.
+    pub(super) fn grouped(self) -> Result<(Groups, Vec<Values>)> {
+        Ok((self.grouping.groups(&self.keys)?, self.values))
+    }
+
+    /// The distinct keys, sorted, and the number that each had as they came; `None` where rows must be sorted.
+    pub(super) fn in_order(&self) -> Result<Option<(Keys, Vec<u32>)>> {
+        self.grouping.in_order(&self.keys)
+    }
+}
+
+/// A block whose keys are told as they come.
+pub(super) struct Told<'a> {
+    pub(super) values: &'a Values,
+    /// How many keys there are so far.
+    pub(super) keys: usize,
+    /// Which of them, as they came, each row has.
+    pub(super) numbers: &'a [u32],
 }
 
 impl Combiner {
@@ -56,26 +79,38 @@ impl Combiner {
         Self { enough, ..Self::default() }
     }
 
-    /// Takes a block: the keys of its rows, and their values. Returns all that is kept back, and begins anew, where that
-    /// is enough.
-    pub(super) fn add(&mut self, keys: Keys, values: Values) -> Result<Option<Kept>> {
+    /// Takes a block: the keys of its rows, and their values. Calls `come` with them, or with `None` where rows will be
+    /// sorted; not for a block without rows.
+    pub(super) fn add(
+        &mut self,
+        keys: Keys,
+        values: Values,
+        come: impl FnOnce(Option<Told<'_>>) -> Result<()>,
+    ) -> Result<()> {
         if keys.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         self.rows += keys.len();
         self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(content_bytes).sum::<usize>();
-        self.grouping.get_or_insert_with(|| Grouping::new(self.enough.rows)).add(&keys);
+        let grouping = self.grouping.get_or_insert_with(|| Grouping::new(self.enough.rows));
+        grouping.add(&keys);
+        come(grouping.last().map(|(keys, numbers)| Told { values: &values, keys, numbers }))?;
         self.keys.push(keys);
         self.values.push(values);
-        if self.rows >= self.enough.rows || self.bytes >= self.enough.bytes { self.take() } else { Ok(None) }
+        Ok(())
     }
 
-    /// All that is kept back; `None` if there is nothing.
-    pub(super) fn take(&mut self) -> Result<Option<Kept>> {
+    /// All that is kept back, if that is enough; then it begins anew.
+    pub(super) fn take_enough(&mut self) -> Option<Kept> {
+        let is_enough = self.rows >= self.enough.rows || self.bytes >= self.enough.bytes;
+        if is_enough { self.take() } else { None }
+    }
+
+    /// All that is kept back; `None` if there is nothing. Then it begins anew.
+    pub(super) fn take(&mut self) -> Option<Kept> {
         let enough = self.enough;
         let Self { keys, values, grouping, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
-        let Some(grouping) = grouping else { return Ok(None) };
-        Ok(Some(Kept { groups: grouping.groups(&keys)?, values }))
+        Some(Kept { keys, grouping: grouping?, values })
     }
 }
 

@@ -9,7 +9,7 @@ use arrow_array::Array;
 
 use super::columns::keys_of;
 use crate::error::Result;
-use crate::key::{Few, Keys, Numbering, Short, ShortTexts, by_hash, few_hashes, sort_ties};
+use crate::key::{InOrder, Keys, Numbering, Short, ShortTexts, by_hash, sort_ties};
 use crate::run::{Gathering, Pick};
 
 /// A row by its chunk and its number there.
@@ -36,35 +36,55 @@ pub struct Groups {
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        Self::told_by(chunks, few_hashes(&hashes(chunks)))
+        if let Some(groups) = Self::as_they_lie(chunks)? {
+            return Ok(groups);
+        }
+        let rows = chunks.iter().map(Keys::len).sum();
+        if !Numbering::pays_for(rows) {
+            return Self::by_sorting(chunks);
+        }
+        let mut grouping = Grouping::new(rows);
+        chunks.iter().for_each(|keys| grouping.add(keys));
+        grouping.groups(chunks)
     }
 
-    /// The groups of `few` hashes; `None`: they are not few.
-    fn told_by(chunks: &[Keys], few: Option<Few>) -> Result<Self> {
-        // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
-        // processor need not wait for one comparison before it begins the next.
-        let Some(few) = few else { return Self::of_many(chunks, false) };
-        let groups = Self::of_few(chunks, few)?;
-        if groups.have_one_key_each(chunks) { Ok(groups) } else { Self::of_many(chunks, true) }
+    /// The groups of rows that are in the order of their keys, as what one task has combined is; `None` where they are
+    /// not, or in several chunks.
+    #[expect(clippy::cast_possible_truncation, reason = "rows of a chunk are numbered by u32")]
+    fn as_they_lie(chunks: &[Keys]) -> Result<Option<Self>> {
+        let mut with_rows = (0..).zip(chunks).filter(|(_, keys)| !keys.is_empty());
+        let (Some((chunk, keys)), None) = (with_rows.next(), with_rows.next()) else { return Ok(None) };
+        let hashes = keys.hashes();
+        if !hashes.is_sorted() {
+            return Ok(None);
+        }
+        let (mut of, mut firsts, mut ties) = (Vec::with_capacity(keys.len()), Vec::new(), Vec::new());
+        for (row, &hash) in (0u32..).zip(hashes) {
+            match firsts.last() {
+                Some(&first) if hashes[first as usize] == hash => ties.push((row, first)),
+                _ => firsts.push(row),
+            }
+            of.push(firsts.len() as u32 - 1);
+        }
+        if !keys.are_same(keys, &ties) {
+            return Ok(None);
+        }
+        let keys = if ties.is_empty() { keys.clone() } else { keys.take(&firsts)? };
+        let mut numbers = vec![Vec::new(); chunks.len()];
+        numbers[chunk] = of;
+        Ok(Some(Self { keys, lengths: lengths(chunks), numbers: numbers.into(), rows: OnceLock::new() }))
     }
 
-    /// The groups of hashes that many rows have, as a table tells them.
-    fn of_few(chunks: &[Keys], found: Few) -> Result<Self> {
-        let firsts = found.firsts.iter().map(|&(part, row)| Pick { source: part, row });
-        let keys = keys_at(chunks, firsts, found.hashes)?;
-        Ok(Self { keys, lengths: lengths(chunks), numbers: found.numbers.into(), rows: OnceLock::new() })
-    }
-
-    /// The groups by sorting; `has_collided`: different keys are known to have one hash.
-    fn of_many(chunks: &[Keys], has_collided: bool) -> Result<Self> {
+    /// The groups by sorting.
+    fn by_sorting(chunks: &[Keys]) -> Result<Self> {
         if let Some(texts) = ShortTexts::of(chunks) {
             return Self::short(chunks, &texts);
         }
-        if !has_collided {
-            let groups = Self::sorted(chunks, |_| (), |_, _| true)?;
-            if groups.have_one_key_each(chunks) {
-                return Ok(groups);
-            }
+        // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
+        // processor need not wait for one comparison before it begins the next.
+        let groups = Self::sorted(chunks, |_| (), |_, _| true)?;
+        if groups.have_one_key_each(chunks) {
+            return Ok(groups);
         }
         let compare = |a: &RowAt, b: &RowAt| compare(chunks, *a, *b);
         Self::sorted(chunks, |pairs| sort_ties(pairs, compare), |a, b| compare(a, b).is_eq())
@@ -107,10 +127,6 @@ impl Groups {
     fn have_one_key_each(&self, chunks: &[Keys]) -> bool {
         if chunks.iter().all(|keys| keys.are_told_by_hash(&self.keys)) {
             return true;
-        }
-        if self.rows.get().is_none() {
-            // The keys of few groups are often in cache: rows as they lie in memory.
-            return self.numbers().iter().zip(chunks).all(|(numbers, keys)| keys.are_at(&self.keys, numbers));
         }
         // The first row of each group has its key.
         let mut pairs = vec![Vec::new(); chunks.len()];
@@ -173,8 +189,6 @@ impl Groups {
 
 /// Groups of chunks that come one after the other: what a table tells of their rows is found as they come, while the
 /// next ones are still being read.
-///
-/// INVARIANT: the groups are those of [`Groups::new`].
 #[derive(Debug)]
 pub(super) struct Grouping {
     /// `None` where rows are better sorted, all at once.
@@ -189,16 +203,36 @@ impl Grouping {
 
     /// The next chunk.
     pub(super) fn add(&mut self, keys: &Keys) {
-        if !self.numbering.as_mut().is_some_and(|numbering| numbering.add(keys.hashes())) {
+        if !self.numbering.as_mut().is_some_and(|numbering| numbering.add(keys)) {
             self.numbering = None;
         }
     }
 
-    /// The groups of all chunks.
-    pub(super) fn groups(self, chunks: &[Keys]) -> Result<Groups> {
-        let few = self.numbering.and_then(|numbering| numbering.few(&hashes(chunks)));
-        Groups::told_by(chunks, few)
+    /// How many keys there are so far, and which of them, as they came, each row of the last chunk has; `None` where rows
+    /// will be sorted.
+    pub(super) fn last(&self) -> Option<(usize, &[u32])> {
+        self.numbering.as_ref().map(|numbering| (numbering.len(), numbering.last()))
     }
+
+    /// The groups of all chunks: those of [`Groups::new`].
+    pub(super) fn groups(self, chunks: &[Keys]) -> Result<Groups> {
+        let Some(numbering) = self.numbering.filter(Numbering::are_few) else { return Groups::by_sorting(chunks) };
+        let order = numbering.in_order();
+        let numbers = numbering.places(&order).into();
+        Ok(Groups { keys: keys_in(chunks, order)?.0, lengths: lengths(chunks), numbers, rows: OnceLock::new() })
+    }
+
+    /// The distinct keys of all chunks, sorted, and the number that each had as they came; `None` where rows must be
+    /// sorted.
+    pub(super) fn in_order(&self, chunks: &[Keys]) -> Result<Option<(Keys, Vec<u32>)>> {
+        self.numbering.as_ref().map(|numbering| keys_in(chunks, numbering.in_order())).transpose()
+    }
+}
+
+/// The keys of `order`, and the number that each had as they came.
+fn keys_in(chunks: &[Keys], order: InOrder) -> Result<(Keys, Vec<u32>)> {
+    let firsts = order.firsts.iter().map(|&(chunk, row)| Pick { source: chunk, row });
+    Ok((keys_at(chunks, firsts, order.hashes)?, order.came))
 }
 
 fn hashes(chunks: &[Keys]) -> Vec<&[u64]> {

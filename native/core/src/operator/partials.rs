@@ -80,14 +80,11 @@ impl Aggregates {
 
     /// The partial columns of chunks of input rows: their `values`, and the group, of `groups`, of each row.
     pub(super) fn partials_of(&self, groups: usize, values: &[Values], numbers: &[Vec<u32>]) -> Result<Vec<ArrayRef>> {
-        let mut columns = Vec::with_capacity(self.partials.len());
-        for (place, mut accumulator) in self.accumulators(groups)?.into_iter().enumerate() {
-            for (values, numbers) in values.iter().zip(numbers) {
-                accumulator.update(values[place].as_ref(), numbers)?;
-            }
-            columns.extend(accumulator.partials()?);
+        let mut accumulators = self.accumulators(groups)?;
+        for (values, numbers) in values.iter().zip(numbers) {
+            update(&mut accumulators, groups, values, numbers)?;
         }
-        Ok(columns)
+        partials_of(&accumulators)
     }
 
     /// Folds partial rows: row i of `partials` belongs to `groups[i]`.
@@ -129,6 +126,21 @@ impl Part {
         let pair = StructArray::try_new(pair_fields(column, by), vec![values, by.of(operator, rows)?], None)?;
         Ok(Some(Arc::new(pair)))
     }
+}
+
+/// Folds a chunk of input rows: their `values`, and the group, of `groups`, of each row.
+pub(super) fn update(into: &mut Accumulators, groups: usize, values: &Values, numbers: &[u32]) -> Result<()> {
+    for (accumulator, values) in into.iter_mut().zip(values) {
+        accumulator.grow(groups);
+        accumulator.update(values.as_ref(), numbers)?;
+    }
+    Ok(())
+}
+
+/// The partial columns of each group.
+pub(super) fn partials_of(accumulators: &Accumulators) -> Result<Vec<ArrayRef>> {
+    let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
+    Ok(partials.concat())
 }
 
 /// Group i for row i.

@@ -140,20 +140,21 @@ impl SessionOperator {
     }
 
     /// What was kept back as rows that travel: the rows of a session are one.
-    fn combined(&self, kept: &Kept) -> Result<RecordBatch> {
-        let mut pieces = Vec::with_capacity(kept.groups.numbers().iter().map(Vec::len).sum());
-        for (groups, values) in kept.groups.numbers().iter().zip(&kept.values) {
+    fn combined(&self, kept: Kept) -> Result<RecordBatch> {
+        let (groups, values) = kept.grouped()?;
+        let rows = groups.numbers();
+        let mut pieces = Vec::with_capacity(rows.iter().map(Vec::len).sum());
+        for (groups, values) in rows.iter().zip(&values) {
             let Some(Some(at)) = values.last() else {
                 return Err(Error::InternalError(format!("`{}` kept rows back without their times", self.name)));
             };
             pieces.extend(self.pieces_at(groups, times(at)));
         }
-        let Touching { sessions, of } = Touching::new(kept.groups.len(), &pieces);
+        let Touching { sessions, of } = Touching::new(groups.len(), &pieces);
         let mut of = of.into_iter().flatten();
-        let numbers: Vec<Vec<u32>> =
-            kept.groups.numbers().iter().map(|groups| of.by_ref().take(groups.len()).collect()).collect();
+        let numbers: Vec<Vec<u32>> = rows.iter().map(|rows| of.by_ref().take(rows.len()).collect()).collect();
         let chosen: Vec<u32> = sessions.iter().map(|session| session.group).collect();
-        self.prepared_rows(&kept.groups.keys.take(&chosen)?, &sessions, &kept.values, &numbers)
+        self.prepared_rows(&groups.keys.take(&chosen)?, &sessions, &values, &numbers)
     }
 
     /// The rows whose own session is not over, and has a time.
@@ -314,8 +315,9 @@ impl Operator for SessionOperator {
             }
             Combine::Split => {
                 values.push(Some(Arc::new(times)));
-                match self.combiner.add(keys, values)? {
-                    Some(kept) => self.combined(&kept)?,
+                self.combiner.add(keys, values, |_| Ok(()))?;
+                match self.combiner.take_enough() {
+                    Some(kept) => self.combined(kept)?,
                     None => RecordBatch::new_empty(self.prepared.clone()),
                 }
             }
@@ -324,8 +326,7 @@ impl Operator for SessionOperator {
     }
 
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
-        let kept = self.combiner.take()?;
-        kept.map(|kept| self.combined(&kept)).transpose()
+        self.combiner.take().map(|kept| self.combined(kept)).transpose()
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {

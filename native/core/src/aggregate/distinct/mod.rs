@@ -38,6 +38,10 @@ impl ApproximateCount {
 }
 
 impl Accumulator for ApproximateCount {
+    fn grow(&mut self, groups: usize) {
+        self.sketches.resize(groups, Sketch::default());
+    }
+
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()> {
         let Some(values) = values else { return Ok(()) };
         let (sketches, precision) = (&mut self.sketches, self.precision);

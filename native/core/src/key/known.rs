@@ -1,0 +1,129 @@
+//! The distinct keys of rows that come block by block, side by side by their numbers: to look at one takes no way to the
+//! block that it came in, and one of a short text no more than one read.
+//!
+//! INVARIANT: two keys are the same here where their canonical bytes are.
+
+use super::Keys;
+use super::cells::{Cells, Data};
+use super::short::words_at;
+
+/// Distinct keys by number.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// None before there is a key.
+    columns: Vec<Column>,
+}
+
+impl Known {
+    /// Gives the keys of `rows` the next numbers. False where there is no room for them.
+    pub(super) fn add(&mut self, keys: &Keys, rows: &[u32]) -> bool {
+        if self.columns.is_empty() {
+            self.columns = keys.cells.iter().map(|cells| Column::like(cells.data())).collect();
+        }
+        self.columns.iter_mut().zip(&keys.cells).all(|(column, cells)| column.add(cells, rows))
+    }
+
+    /// Whether each row has the key of its number.
+    pub(super) fn are_at(&self, keys: &Keys, numbers: &[u32]) -> bool {
+        self.columns.iter().zip(&keys.cells).all(|(column, cells)| column.are_at(cells, numbers))
+    }
+}
+
+/// Cells of one key column.
+#[derive(Debug)]
+enum Column {
+    /// Numbers of at most 8 bytes, and which of them are null.
+    Words(Vec<(u64, bool)>),
+    Wide(Vec<(i128, bool)>),
+    /// Texts, and the bytes of all of them behind their first 16.
+    Texts(Vec<Text>, Vec<u8>),
+}
+
+/// A text of no, or any number of bytes; or null.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    /// Its first bytes, then zeros.
+    words: [u64; 2],
+    length: u32,
+    /// Where its other bytes begin.
+    rest: u32,
+}
+
+impl Text {
+    /// Bytes of its words.
+    const FIRST: usize = 16;
+    /// No text is as long: a column has at most 2 GiB.
+    const NULL: Self = Self { words: [0; 2], length: u32::MAX, rest: 0 };
+}
+
+impl Column {
+    fn like(data: &Data) -> Self {
+        match data {
+            Data::I128(_) => Self::Wide(Vec::new()),
+            Data::Bytes(..) => Self::Texts(Vec::new(), Vec::new()),
+            _ => Self::Words(Vec::new()),
+        }
+    }
+
+    fn add(&mut self, cells: &Cells, rows: &[u32]) -> bool {
+        let rows = rows.iter().map(|&row| row as usize);
+        match (self, cells.data()) {
+            (Self::Words(words), data) => {
+                words.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) }));
+            }
+            (Self::Wide(numbers), Data::I128(values)) => {
+                numbers.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (values[row], false) }));
+            }
+            (Self::Texts(texts, rest), Data::Bytes(offsets, data)) => {
+                for row in rows {
+                    if cells.is_null(row) {
+                        texts.push(Text::NULL);
+                        continue;
+                    }
+                    let (start, end) = ends(offsets, row);
+                    let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else { return false };
+                    texts.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
+                    rest.extend_from_slice(data.get(start + Text::FIRST..end).unwrap_or_default());
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn are_at(&self, cells: &Cells, numbers: &[u32]) -> bool {
+        let mut rows = numbers.iter().map(|&number| number as usize).enumerate();
+        match (self, cells.data()) {
+            (Self::Words(words), data) => rows.all(|(row, number)| match words[number] {
+                (_, true) => cells.is_null(row),
+                (word, false) => !cells.is_null(row) && data.word(row) == word,
+            }),
+            (Self::Wide(known), Data::I128(values)) => rows.all(|(row, number)| match known[number] {
+                (_, true) => cells.is_null(row),
+                (known, false) => !cells.is_null(row) && values[row] == known,
+            }),
+            (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
+                let has_nulls = cells.has_nulls();
+                rows.all(|(row, number)| {
+                    let text = known[number];
+                    if has_nulls && cells.is_null(row) {
+                        return text.length == Text::NULL.length;
+                    }
+                    let (start, end) = ends(offsets, row);
+                    let length = end - start;
+                    text.length as usize == length
+                        && text.words == words_at(&data[start..], length)
+                        && (length <= Text::FIRST
+                            || rest[text.rest as usize..][..length - Text::FIRST] == data[start + Text::FIRST..end])
+                })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Where a text lies.
+#[inline]
+fn ends(offsets: &[i32], row: usize) -> (usize, usize) {
+    (offsets[row].cast_unsigned() as usize, offsets[row + 1].cast_unsigned() as usize)
+}

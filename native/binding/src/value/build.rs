@@ -12,6 +12,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, FieldRef, Fields};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyString};
 use tidemill_core::{Error, Result, offsets};
 
 use super::Value;
@@ -57,6 +58,32 @@ impl Builder {
     #[inline]
     pub(crate) fn append(&mut self, py: Python<'_>, value: &Value) -> PyResult<()> {
         self.cells.append(py, value)
+    }
+
+    /// Adds a cell that is of Python's own type for the column, a text, a double or a long; false: it is something else,
+    /// and nothing was added. What `parse` and `append` do, in one step.
+    #[inline]
+    pub(crate) fn append_plain(&mut self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match &mut self.cells {
+            Cells::Text(cells) => {
+                let Some(text) = object.cast_exact::<PyString>().ok().and_then(|text| text.to_str().ok()) else {
+                    return Ok(false);
+                };
+                check_room(object.py(), cells.values_slice(), text.as_bytes())?;
+                cells.append_value(text);
+            }
+            Cells::Float64(cells) => {
+                let Ok(value) = object.cast_exact::<PyFloat>() else { return Ok(false) };
+                cells.append_value(value.value());
+            }
+            Cells::Int64(cells) => {
+                let value = object.cast_exact::<PyInt>().ok().and_then(|value| value.extract().ok());
+                let Some(value) = value else { return Ok(false) };
+                cells.append_value(value);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The column, of the type it was made for.

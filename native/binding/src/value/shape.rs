@@ -163,12 +163,21 @@ impl Shape {
     ) -> Result<(), Refused> {
         let py = object.py();
         match self {
-            Self::Scalar(field) => Ok(columns[0].append(py, &parse(object, field, zone)?)?),
+            Self::Scalar(field) => match columns[0].append_plain(object)? {
+                true => Ok(()),
+                false => Ok(columns[0].append(py, &parse(object, field, zone)?)?),
+            },
             Self::Record(record) => {
                 let mut columns = columns.iter_mut();
                 record.spread(object, |field, item| {
+                    let mut column = columns.next();
+                    if let (Some(column), Some(item)) = (&mut column, item)
+                        && column.append_plain(item)?
+                    {
+                        return Ok(());
+                    }
                     let value = parse_field(item, field, zone)?;
-                    columns.next().map_or(Ok(()), |column| Ok(column.append(py, &value)?))
+                    column.map_or(Ok(()), |column| Ok(column.append(py, &value)?))
                 })
             }
         }

@@ -17,8 +17,9 @@ mod tests;
 
 use std::cmp::Ordering;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, make_array};
 use arrow_buffer::ScalarBuffer;
+use arrow_data::transform::MutableArrayData;
 
 use crate::error::{Error, Result};
 use crate::run::{Pick, gather};
@@ -167,6 +168,18 @@ impl Keys {
     #[must_use]
     pub fn order(&self) -> Vec<u32> {
         order::order(self)
+    }
+
+    /// The same keys, in memory that is nobody else's.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        let copied = |column: &ArrayRef| {
+            let data = column.to_data();
+            let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+            copy.try_extend(0, 0, data.len())?;
+            Ok(make_array(copy.freeze()))
+        };
+        let columns: Vec<ArrayRef> = self.columns.iter().map(copied).collect::<Result<_>>()?;
+        self.rebuilt(columns, self.hashes.to_vec())
     }
 
     /// The keys at `rows`, in that order.

@@ -69,7 +69,7 @@ impl Groups {
         if !keys.are_same(keys, &ties) {
             return Ok(None);
         }
-        let keys = if ties.is_empty() { keys.clone() } else { keys.take(&firsts)? };
+        let keys = if ties.is_empty() { keys.copied()? } else { keys.take(&firsts)? };
         let mut numbers = vec![Vec::new(); chunks.len()];
         numbers[chunk] = of;
         Ok(Some(Self { keys, lengths: lengths(chunks), numbers: numbers.into(), rows: OnceLock::new() }))

@@ -20,11 +20,32 @@ pub struct Aside {
     pub reason: String,
 }
 
+/// Rows emitted together.
+#[derive(Debug)]
+struct Emitted {
+    keys: Keys,
+    /// The number of its key for each row; none: one row a key.
+    by: Option<Vec<u32>>,
+    rows: RecordBatch,
+}
+
+impl Emitted {
+    fn is_sorted(&self) -> bool {
+        self.by.as_ref().is_none_or(|by| by.is_sorted()) && is_sorted(&self.keys)
+    }
+
+    /// With a key for each row.
+    fn spread(self) -> Result<(Keys, RecordBatch)> {
+        let keys = self.by.map_or_else(|| Ok(self.keys.clone()), |by| self.keys.take(&by))?;
+        Ok((keys, self.rows))
+    }
+}
+
 /// Collects the rows emitted in one pass.
 #[derive(Debug)]
 pub struct Output {
     schema: SchemaRef,
-    emitted: Vec<(Keys, RecordBatch)>,
+    emitted: Vec<Emitted>,
     aside: Vec<Aside>,
 }
 
@@ -37,19 +58,34 @@ impl Output {
 
     /// Emits `rows`; `keys` has the key of each.
     pub fn emit(&mut self, keys: Keys, rows: RecordBatch) -> Result<()> {
-        if keys.len() != rows.num_rows() || rows.schema_ref().fields() != self.schema.fields() {
-            return Err(Error::InternalError(format!(
-                "an operator emitted {} rows of {} under {} keys, expected {}",
-                rows.num_rows(),
-                rows.schema_ref(),
-                keys.len(),
-                self.schema
-            )));
-        }
-        if rows.num_rows() > 0 {
-            self.emitted.push((keys, rows));
-        }
+        self.check(keys.len(), &rows)?;
+        self.add(Emitted { keys, by: None, rows });
         Ok(())
+    }
+
+    /// Emits `rows`; row i has the key number `by[i]` of `keys`.
+    pub fn emit_by(&mut self, keys: &Keys, by: Vec<u32>, rows: RecordBatch) -> Result<()> {
+        self.check(by.len(), &rows)?;
+        self.add(Emitted { keys: keys.clone(), by: Some(by), rows });
+        Ok(())
+    }
+
+    fn check(&self, keys: usize, rows: &RecordBatch) -> Result<()> {
+        if keys == rows.num_rows() && rows.schema_ref().fields() == self.schema.fields() {
+            return Ok(());
+        }
+        Err(Error::InternalError(format!(
+            "an operator emitted {} rows of {} under {keys} keys, expected {}",
+            rows.num_rows(),
+            rows.schema_ref(),
+            self.schema
+        )))
+    }
+
+    fn add(&mut self, emitted: Emitted) {
+        if emitted.rows.num_rows() > 0 {
+            self.emitted.push(emitted);
+        }
     }
 
     /// Puts rows of a key aside, of which there may be none, and says why.
@@ -64,28 +100,21 @@ impl Output {
 
     /// All rows, in order.
     pub fn into_rows(mut self) -> Result<RecordBatch> {
-        if self.emitted.len() == 1 && is_sorted(&self.emitted[0].0) {
-            return Ok(self.emitted.remove(0).1);
+        if self.emitted.len() == 1 && self.emitted[0].is_sorted() {
+            return Ok(self.emitted.remove(0).rows);
         }
-        let mut order = self.addresses();
-        order.sort_by(|a, b| self.keys_of(a.0).cmp_at(a.1, self.keys_of(b.0), b.1));
+        let emitted = self.emitted.into_iter().map(Emitted::spread).collect::<Result<Vec<_>>>()?;
+        let addresses = (0..).zip(&emitted).flat_map(|(part, (keys, _))| (0..keys.len()).map(move |row| (part, row)));
+        let mut order: Vec<(usize, usize)> = addresses.collect();
+        order.sort_by(|a, b| emitted[a.0].0.cmp_at(a.1, &emitted[b.0].0, b.1));
         let picks: Vec<Pick> = order.iter().map(|&(part, row)| Pick::new(part, row)).collect();
         let column = |(number, field): (usize, &FieldRef)| {
-            let parts: Vec<&dyn Array> = self.emitted.iter().map(|(_, rows)| rows.column(number).as_ref()).collect();
+            let parts: Vec<&dyn Array> = emitted.iter().map(|(_, rows)| rows.column(number).as_ref()).collect();
             gather(field.data_type(), &parts, &picks)
         };
         let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
-    }
-
-    fn keys_of(&self, part: usize) -> &Keys {
-        &self.emitted[part].0
-    }
-
-    fn addresses(&self) -> Vec<(usize, usize)> {
-        let parts = self.emitted.iter().enumerate();
-        parts.flat_map(|(part, (keys, _))| (0..keys.len()).map(move |row| (part, row))).collect()
     }
 }
 

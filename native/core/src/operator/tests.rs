@@ -140,6 +140,16 @@ proptest! {
     ) {
         with_masked_hashes(mask, || check(&chunks))?;
     }
+
+    #[test]
+    fn rows_that_lie_in_order_are_grouped_as_they_lie(
+        rows in a_chunk(60), mask in prop::sample::select(vec![u64::MAX, 3 << 62, 0]), is_first: bool,
+    ) {
+        with_masked_hashes(mask, || {
+            let in_order: Vec<Key> = keys(&rows).order().into_iter().map(|row| rows[row as usize].clone()).collect();
+            check(&if is_first { [in_order, Vec::new()] } else { [Vec::new(), in_order] })
+        })?;
+    }
 }
 
 proptest! {
@@ -203,6 +213,21 @@ fn outputs_leave_by_key_and_rows_of_a_key_as_they_were_emitted() {
     let expected: Vec<i64> =
         order.into_iter().flat_map(|n| if n == 1 { vec![10, 11, 12] } else { vec![n * 10] }).collect();
     assert_eq!(cells, expected);
+    // The same by the numbers of keys: in one emission and in two, in order and not.
+    let (all, emitted) = (keys(&[key(3), key(1), key(2)]), [(1, 10), (0, 30), (1, 11), (2, 20), (1, 12)]);
+    for cut in 0..=emitted.len() {
+        let mut out = Output::new(schema.clone());
+        for part in [&emitted[..cut], &emitted[cut..]] {
+            let (by, cells): (Vec<u32>, Vec<i64>) = part.iter().copied().unzip();
+            out.emit_by(&all, by, rows(&cells)).unwrap();
+        }
+        assert_eq!(out.into_rows().unwrap().column(0).as_primitive::<Int64Type>().values(), &expected[..]);
+    }
+    let ascending = all.take(&all.order()).unwrap();
+    let mut out = Output::new(schema.clone());
+    out.emit_by(&ascending, vec![0, 0, 2], rows(&[5, 4, 3])).unwrap();
+    assert_eq!(out.into_rows().unwrap().column(0).as_primitive::<Int64Type>().values(), &[5, 4, 3]);
+    assert!(Output::new(schema.clone()).emit_by(&all, vec![0], rows(&[1, 2])).is_err());
     assert!(Output::new(schema.clone()).into_rows().unwrap().num_rows() == 0);
     assert!(Output::new(schema.clone()).emit(keys(&[key(1)]), rows(&[1, 2])).is_err());
 }
@@ -269,12 +294,77 @@ fn blocks_of_a_split_are_combined_together() {
         let blocks: Vec<RecordBatch> = (0..3).map(|seed| block(&schema, seed + splits, 50, 20 + seed, 1)).collect();
         for rows in &blocks {
             assert_eq!(operator.prepare(rows, &pass, Combine::Split).unwrap().rows.num_rows(), 0);
+            let nothing = rows.slice(0, 0);
+            assert_eq!(operator.prepare(&nothing, &pass, Combine::Split).unwrap().rows.num_rows(), 0);
         }
         assert_eq!(partials(&operator.rest().unwrap().unwrap()), expected(&blocks));
         assert!(operator.rest().unwrap().is_none());
     }
     assert_eq!(operator.prepare(&block(&schema, 0, 0, 1, 1), &pass, Combine::Split).unwrap().rows.num_rows(), 0);
     assert!(operator.rest().unwrap().is_none());
+}
+
+#[test]
+fn rows_are_folded_once_where_keys_become_too_many_to_be_told_as_they_come() {
+    let (mut operator, schema, pass) = totals();
+    operator.keeping_back(20_000, usize::MAX);
+    // A third of the rows may have keys of their own: those of the second block are more.
+    for (few, many) in [((6_000, 10), (7_500, 7_500)), ((100, 10), (9_000, 9_000)), ((9_000, 10), (9_000, 700))] {
+        let blocks =
+            [block(&schema, 0, few.0, few.1, 1), block(&schema, 3, many.0, many.1, 5), block(&schema, 5, 400, 9, 1)];
+        for rows in &blocks {
+            assert_eq!(operator.prepare(rows, &pass, Combine::Split).unwrap().rows.num_rows(), 0);
+        }
+        assert_eq!(partials(&operator.rest().unwrap().unwrap()), expected(&blocks));
+    }
+}
+
+#[test]
+fn every_function_folds_blocks_as_they_come_as_it_folds_them_together() {
+    let functions = ["count", "sum", "min", "max", "mean", "first", "last", "var", "stddev"].map(|name| (name, None));
+    let more = [("approx_count_distinct", Some(9)), ("collect_set", Some(4))];
+    let by = ["min_by", "max_by", "earliest"];
+    let (_, schema, pass) = totals();
+    let columns = |name: &str| if ["min", "max"].contains(&name) { vec!["amount", "note"] } else { vec!["amount"] };
+    let mut calls = Vec::new();
+    for (name, parameter) in functions.into_iter().chain(more).chain(by.map(|name| (name, None))) {
+        for column in columns(name) {
+            calls.push(Call {
+                output: format!("{name} {column}"),
+                function: Function::named(name, parameter).unwrap(),
+                column: Some(column.into()),
+                by: by.contains(&name).then(|| "note".into()),
+            });
+        }
+    }
+    let spec = AggregateSpec {
+        name: "all".into(),
+        key: vec!["key".into()],
+        input: Arc::new(schema.clone()),
+        functions: calls,
+        window: None,
+        key_time: None,
+    };
+    // New keys in each block, and keys of blocks before.
+    let blocks: Vec<RecordBatch> = (0..4).map(|seed| block(&schema, seed, 200, 10 + 25 * seed, 1)).collect();
+    let combined = |mask: u64| {
+        with_masked_hashes(mask, || {
+            let mut operator = AggregateOperator::new(&spec).unwrap();
+            for rows in &blocks {
+                operator.prepare(rows, &pass, Combine::Split).unwrap();
+            }
+            let rows = operator.rest().unwrap().unwrap();
+            let row = |row: usize| -> Vec<String> {
+                rows.columns().iter().map(|column| format!("{:?}", column.slice(row, 1))).collect()
+            };
+            let mut found: Vec<Vec<String>> = (0..rows.num_rows()).map(row).collect();
+            found.sort();
+            found
+        })
+    };
+    let as_they_come = combined(u64::MAX);
+    assert_eq!(as_they_come.len(), 85);
+    assert_eq!(as_they_come, combined(0)); // no hash tells keys apart: rows are sorted, and folded then
 }
 
 #[test]

@@ -171,7 +171,13 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let settled = Settled::new(given.keys, given.known, &returned, deadlines, pass.batch_time_ms);
         self.metrics.rows_updated += settled.updated();
         self.metrics.rows_removed += settled.removed();
-        map.change(&settled.changes()?)?;
+        match settled.has_all_new() {
+            true => {
+                let (keys, states) = (given.keys.clone(), returned.states.clone());
+                map.put(keys, states, pass.batch_time_ms, deadlines.to_vec())?;
+            }
+            false => map.change(&settled.changes()?)?,
+        }
         let fates = (0u32..).zip(&returned.fates);
         let failed: Vec<u32> = fates.filter(|(_, fate)| **fate == Fate::Failed).map(|(key, _)| key).collect();
         self.metrics.failed += failed.len() as u64;
@@ -179,7 +185,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             let start = key.checked_sub(1).map_or(0, |before| given.ends[before as usize]);
             out.put_aside(&given.rows[start..given.ends[key as usize]], reason);
         }
-        out.emit(given.keys.take(&returned.emitted_by)?, returned.outputs)?;
+        out.emit_by(given.keys, returned.emitted_by, returned.outputs)?;
         Ok(failed)
     }
 

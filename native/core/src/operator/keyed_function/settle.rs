@@ -83,6 +83,13 @@ impl<'a> Settled<'a> {
         self.rows.len() as u64 - self.removed()
     }
 
+    /// Whether every key has a new state, and nothing else is to be written.
+    pub(super) fn has_all_new(&self) -> bool {
+        let is_new = |(key, row): (u32, &Row)| row.key == key && row.state == (NEW, key as usize);
+        let are_all = self.rows.len() == self.keys.len() && !self.known.may_be_armed_alone();
+        are_all && (0..).zip(&self.rows).all(is_new)
+    }
+
     /// Tombstones.
     pub(super) fn removed(&self) -> u64 {
         self.rows.iter().filter(|row| row.deleted).count() as u64

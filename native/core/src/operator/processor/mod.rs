@@ -168,7 +168,7 @@ impl<P: Processor> ProcessorOperator<P> {
             self.metrics.rows_removed += removed;
         }
         self.metrics.failed += answer.failed.len() as u64;
-        out.emit(keys.take(&answer.emitted_by)?, answer.outputs)?;
+        out.emit_by(keys, answer.emitted_by, answer.outputs)?;
         Ok(answer.failed)
     }
 

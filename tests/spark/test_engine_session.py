@@ -81,13 +81,6 @@ def test_workers_use_this_python_unless_another_was_set() -> None:
     assert "PYSPARK_PYTHON" not in added_environment({"spark.pyspark.python": "other"}, {}, "/this/python")
 
 
-def test_workers_keep_memory_unless_the_allocator_was_told_otherwise() -> None:
-    kept = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_TOP_PAD_": "16777216"}
-    assert kept.items() <= added_environment({}, {}, "python").items()
-    for theirs in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
-        assert not kept.keys() & added_environment({}, {theirs: "1"}, "python").keys()
-
-
 def test_settings_are_found_wherever_spark_reads_them() -> None:
     defaults = "# comment\nspark.a one\nspark.b = two words\n\nspark.c:three\\\nfour\n  spark.d\tfive\nspark.e a=b\n"
     assert parsed_properties(defaults) == {

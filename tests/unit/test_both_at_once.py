@@ -1,4 +1,4 @@
-"""Files for sinks are made while maps are stored, and the ledger while the work is done; errors of both are told."""
+"""Files for sinks are made and stored while maps are; all is written before the commit, errors of both are told."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pytest
 
 import tidemill as tm
 from tidemill.batch import apply
-from tidemill.driver import execute
-from tidemill.engines.local import LocalEngine
 from tidemill.errors import InvalidInput
 from tidemill.sinks.files import Parquet
 from tidemill.store import open_store
@@ -73,31 +71,8 @@ def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -
         (commit,) = [place for place, name in enumerate(names) if "/commits/" in name]
         written = [name.split("/")[1:3] for name in names if "/state/" in name or "/output/" in name]
         assert all("/state/" in name or "/output/" in name for name in names[commit - len(written) : commit])
-        lanes = {lane: [name for kind, name in written if kind == lane] for lane in ("state", "output")}
-        assert lanes["output"] == ["all", "first", "second"]
-        assert [name for name in lanes["state"] if name != "_ledger"] == ["first", "second"]
-        assert len(written) == 6 and "_ledger" in lanes["state"]
-
-
-def test_the_files_that_were_taken_are_noted_while_the_work_is_done(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noted, seen, ledger, engine = threading.Event(), [], execute._ledger, LocalEngine.execute
-
-    def note(*given: Any) -> Any:
-        segments = ledger(*given)
-        noted.set()
-        return segments
-
-    def work(self: LocalEngine, work: Any) -> list[bytes]:
-        seen.append(noted.wait(NO_THREAD_LONGER))
-        return engine(self, work)
-
-    monkeypatch.setattr(execute, "_ledger", note)
-    monkeypatch.setattr(LocalEngine, "execute", work)
-    repository = run(folder, "memory://" + uuid.uuid4().hex)
-    assert seen == [True]
-    assert repository.run(engine="local") == []
+        assert [name for kind, name in written if kind == "state"] == ["first", "second", "_ledger"]
+        assert [name for kind, name in written if kind == "output"] == ["all", "first", "second"]
 
 
 @pytest.mark.parametrize(("fails", "told"), [("storing", "storing"), ("encoding", "encoding"), ("both", "storing")])

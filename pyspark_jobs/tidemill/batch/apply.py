@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -24,7 +25,6 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
 from ..store import Store
 from . import flow, wire
-from .aside import both
 from .batch import Batch, task_attempt
 from .inbox import Inbox
 from .outbox import Outbox
@@ -32,6 +32,8 @@ from .put_aside import failed_rejects
 from .wire import Message
 from .work import Item
 
+T = TypeVar("T")
+U = TypeVar("U")
 Segments = dict[str, list[Segment]]
 """The segments of an operator, by map."""
 
@@ -79,6 +81,20 @@ class _Applied:
     maps: list[_native.StateMap]
     started: float
     ended: float
+
+
+def both(aside: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
+    """What `aside` returns, which a thread runs while this one runs `here`, and what that returns. Where both fail, the
+    error is that of `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
+    with ThreadPoolExecutor(1, "tidemill-aside") as thread:
+        outcome = thread.submit(aside)
+        try:
+            found = here()
+        except Exception as error:
+            if (failed := outcome.exception()) is not None:
+                raise failed from error
+            raise
+        return outcome.result(), found
 
 
 class _Range:

@@ -16,7 +16,6 @@ from typing import Any
 
 from .. import names
 from ..batch import wire
-from ..batch.aside import both
 from ..batch.batch import Batch
 from ..batch.task import BatchWork
 from ..batch.work import Engine
@@ -55,13 +54,11 @@ def execute(
         tasks=task_count(plan, engine, tasks, _task_bytes(context), context.job.ranges),
     )
     batch = assigned(batch)
-    work = BatchWork(batch, context.modules, context.paths)
-    # Which files were taken is known from the plan: it is stored while the work is done.
-    ledger, results = both(lambda: _ledger(context, head, batch), lambda: engine.execute(work))
-    receipts = receipts_of(results)
+    receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
     commit = _commit(context, batch, receipts, published, engine, _rows_before(head, batch))
+    ledger = _ledger(context, head, batch)
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),

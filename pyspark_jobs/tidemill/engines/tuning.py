@@ -31,13 +31,6 @@ _JVM_VARIABLES = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _PROPERTY = re.compile(r"\s*([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)")
 _SHORT_RUNS = "-XX:TieredStopAtLevel=1"
 _SMALL_HEAP = "-XX:+UseSerialGC"
-_KEPT_MEMORY = {
-    # glibc gives what a batch frees back to the system, and each page that the next one takes anew costs 10 us: workers
-    # keep what lies below these sizes (bytes) for the next batch.
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(128 << 20),
-    "MALLOC_TOP_PAD_": str(16 << 20),
-}
 
 
 @dataclass(frozen=True)
@@ -68,8 +61,6 @@ def added_environment(user: Mapping[str, str], environment: Mapping[str, str], p
     if not is_local(user):
         return {}
     variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": f"{_SHORT_RUNS} {_SMALL_HEAP}"}
-    if not any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in environment):
-        variables |= _KEPT_MEMORY
     if "spark.pyspark.python" not in user:
         variables["PYSPARK_PYTHON"] = python
     return {name: value for name, value in variables.items() if name not in environment}

@@ -2,7 +2,7 @@
 //!
 //! INVARIANT: where keys may be put aside, nothing of a key is added before all its calls have succeeded.
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use tidemill_core::Result;
@@ -107,7 +107,9 @@ impl Growing {
     /// The same, with rows that were collected elsewhere.
     pub(crate) fn finish_with(self, outputs: arrow_array::RecordBatch, emitted_by: Vec<u32>) -> Result<Returned> {
         let Self { fates, deadlines, states, failed, .. } = self;
-        Ok(Returned { fates, deadlines, states: columns(states)?, outputs, emitted_by, failed })
+        let mut states = columns(states)?;
+        states.iter_mut().for_each(Array::shrink_to_fit); // a run keeps them
+        Ok(Returned { fates, deadlines, states, outputs, emitted_by, failed })
     }
 }
 

@@ -27,6 +27,8 @@ const MOST_STEPS: usize = 256;
 pub(crate) struct Numbering {
     table: Table,
     known: Known,
+    /// Whether hashes alone have told all keys so far; a block that has a null has others.
+    all_told: bool,
     /// (block, row) of the first row of each key, as they came.
     firsts: Vec<(u32, u32)>,
     /// For each block, for each row, the place of its key in `firsts`.
@@ -52,6 +54,7 @@ impl Numbering {
         Self {
             table: Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) },
             known: Known::default(),
+            all_told: true,
             firsts: Vec::new(),
             numbers: Vec::new(),
             rows: 0,
@@ -96,12 +99,16 @@ impl Numbering {
     /// Whether each row of a block has the key of its number: a slot tells most bits of a hash, not all. Keys are new from
     /// number `new` on.
     fn have_their_keys(&mut self, keys: &Keys, numbers: &[u32], new: usize) -> bool {
-        if keys.are_told_by_hash(keys) {
+        let rows: Vec<u32> = self.firsts[new..].iter().map(|&(_, row)| row).collect();
+        if !self.known.add(keys, &rows) {
+            return false;
+        }
+        self.all_told &= keys.are_told_by_hash(keys);
+        if self.all_told {
             let hashes = &self.table.hashes;
             return numbers.iter().zip(keys.hashes()).all(|(&number, &hash)| hashes[number as usize] == hash);
         }
-        let rows: Vec<u32> = self.firsts[new..].iter().map(|&(_, row)| row).collect();
-        self.known.add(keys, &rows) && self.known.are_at(keys, numbers)
+        self.known.are_at(keys, numbers)
     }
 
     /// How many keys there are so far.
@@ -226,7 +233,7 @@ impl Table {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::Int64Array;
+    use arrow_array::{ArrayRef, Int64Array};
     use proptest::prelude::*;
 
     use super::*;
@@ -338,6 +345,43 @@ mod tests {
         let mut hashes: Vec<u64> = (0..40_000).map(|row| mixed(row % 5_000)).collect();
         hashes.sort_unstable();
         assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
+    }
+
+    /// Numbers as keys, some of which are null.
+    fn numbers(cells: &[Option<i64>]) -> Keys {
+        Keys::new(&[Arc::new(cells.iter().copied().collect::<Int64Array>()) as ArrayRef]).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_blocks_with_and_without_nulls_are_told_together() {
+        for blocks in [
+            vec![vec![Some(1), Some(2), Some(3)], vec![Some(3), None], vec![None, Some(4)], vec![Some(4), Some(1)]],
+            vec![vec![None, Some(5)], vec![Some(6), Some(5)], vec![None, Some(6), Some(7)]],
+        ] {
+            let mut numbering = Numbering::new(1 << 20);
+            let mut seen: Vec<Option<i64>> = Vec::new();
+            for block in &blocks {
+                assert!(numbering.add(&numbers(block)));
+                for (cell, &number) in block.iter().zip(numbering.last()) {
+                    if number as usize == seen.len() {
+                        seen.push(*cell);
+                    }
+                    assert_eq!(seen[number as usize], *cell);
+                }
+                assert_eq!(numbering.len(), seen.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_that_has_the_hash_of_null_is_another_key() {
+        const TWIN: i64 = 6_325_366_514_327_521_934;
+        let (null, twin) = (numbers(&[None, Some(5)]), numbers(&[Some(TWIN)]));
+        assert_eq!(null.hash(0), twin.hash(0));
+        for order in [[&null, &twin], [&twin, &null]] {
+            let mut numbering = Numbering::new(1 << 20);
+            assert!(numbering.add(order[0]) && !numbering.add(order[1]));
+        }
     }
 
     #[test]

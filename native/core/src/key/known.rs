@@ -6,6 +6,7 @@
 use super::Keys;
 use super::cells::{Cells, Data};
 use super::short::words_at;
+use crate::memory;
 
 /// Distinct keys by number.
 #[derive(Debug, Default)]
@@ -69,26 +70,41 @@ impl Column {
         let rows = rows.iter().map(|&row| row as usize);
         match (self, cells.data()) {
             (Self::Words(words), data) => {
-                words.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) }));
-            }
-            (Self::Wide(numbers), Data::I128(values)) => {
-                numbers.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (values[row], false) }));
-            }
-            (Self::Texts(texts, rest), Data::Bytes(offsets, data)) => {
-                for row in rows {
-                    if cells.is_null(row) {
-                        texts.push(Text::NULL);
-                        continue;
-                    }
-                    let (start, end) = ends(offsets, row);
-                    let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else { return false };
-                    texts.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
-                    rest.extend_from_slice(data.get(start + Text::FIRST..end).unwrap_or_default());
+                let word = |row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) };
+                has_room(words, rows.len()) && {
+                    words.extend(rows.map(word));
+                    true
                 }
             }
-            _ => return false,
+            (Self::Wide(numbers), Data::I128(values)) => {
+                let number = |row| if cells.is_null(row) { (0, true) } else { (values[row], false) };
+                has_room(numbers, rows.len()) && {
+                    numbers.extend(rows.map(number));
+                    true
+                }
+            }
+            (Self::Texts(texts, rest), Data::Bytes(offsets, data)) => {
+                has_room(texts, rows.len())
+                    && rows.into_iter().all(|row| {
+                        if cells.is_null(row) {
+                            texts.push(Text::NULL);
+                            return true;
+                        }
+                        let (start, end) = ends(offsets, row);
+                        let more = data.get(start + Text::FIRST..end).unwrap_or_default();
+                        let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else {
+                            return false;
+                        };
+                        if !has_room(rest, more.len()) {
+                            return false;
+                        }
+                        texts.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
+                        rest.extend_from_slice(more);
+                        true
+                    })
+            }
+            _ => false,
         }
-        true
     }
 
     fn are_at(&self, cells: &Cells, numbers: &[u32]) -> bool {
@@ -105,7 +121,7 @@ impl Column {
             (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
                 let has_nulls = cells.has_nulls();
                 rows.all(|(row, number)| {
-                    let text = known[number];
+                    let Some(text) = known.get(number) else { return false };
                     if has_nulls && cells.is_null(row) {
                         return text.length == Text::NULL.length;
                     }
@@ -120,6 +136,11 @@ impl Column {
             _ => false,
         }
     }
+}
+
+/// Whether there is memory for `more` cells; where there is none, rows are sorted.
+fn has_room<T>(cells: &mut Vec<T>, more: usize) -> bool {
+    memory::room("tell keys apart", cells, more).is_ok()
 }
 
 /// Where a text lies.

@@ -22,6 +22,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_data::transform::MutableArrayData;
 
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::run::{Pick, gather};
 use cells::Cells;
 
@@ -174,6 +175,7 @@ impl Keys {
     pub(crate) fn copied(&self) -> Result<Self> {
         let copied = |column: &ArrayRef| {
             let data = column.to_data();
+            memory::check("copy keys", data.get_slice_memory_size()?)?;
             let mut copy = MutableArrayData::new(vec![&data], false, data.len());
             copy.try_extend(0, 0, data.len())?;
             Ok(make_array(copy.freeze()))

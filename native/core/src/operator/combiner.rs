@@ -48,7 +48,7 @@ pub(super) struct Combiner {
 pub(super) struct Kept {
     keys: Vec<Keys>,
     grouping: Grouping,
-    pub(super) values: Vec<Values>,
+    values: Vec<Values>,
 }
 
 impl Kept {

@@ -191,6 +191,38 @@ fn many_rows_a_key_are_grouped_whatever_their_hashes() {
 }
 
 #[test]
+fn numbers_and_nulls_of_many_chunks_are_grouped() {
+    // 6325366514327521934 has the hash of null.
+    let number = |row: i64| [Some(row % 50), Some(row % 70), None, Some(6_325_366_514_327_521_934)][row as usize % 4];
+    let rows: Vec<Option<i64>> = (0..9_000).map(number).collect();
+    let with_null = rows[..3_000].to_vec();
+    let without: Vec<Option<i64>> = rows[3_000..].iter().copied().filter(Option::is_some).collect();
+    let alone = |cell: Option<i64>| vec![cell; 3_000];
+    for chunks in [
+        vec![without.clone(), with_null.clone()],
+        vec![with_null.clone(), without.clone(), with_null.clone()],
+        vec![alone(None), alone(number(3))],
+        vec![alone(number(3)), alone(None), without],
+    ] {
+        let keys: Vec<Keys> = chunks
+            .iter()
+            .map(|cells| Keys::new(&[Arc::new(cells.iter().copied().collect::<Int64Array>()) as ArrayRef]).unwrap())
+            .collect();
+        for groups in [Groups::new(&keys).unwrap(), one_after_the_other(&keys, 1 << 20)] {
+            let found = groups.keys.columns()[0].as_primitive::<Int64Type>();
+            let distinct: std::collections::BTreeSet<Option<i64>> = chunks.iter().flatten().copied().collect();
+            assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>(), distinct);
+            assert_eq!(groups.len(), distinct.len());
+            for (cells, numbers) in chunks.iter().zip(groups.numbers()) {
+                let told =
+                    numbers.iter().map(|&group| found.is_valid(group as usize).then(|| found.value(group as usize)));
+                assert!(told.eq(cells.iter().copied()));
+            }
+        }
+    }
+}
+
+#[test]
 fn many_rows_are_parted_and_still_grouped() {
     let rows: Vec<Key> = (0..60_000i64).map(|row| (Some(row * 7919 % 20_011), None)).collect();
     check(&[rows[..25_000].to_vec(), rows[25_000..].to_vec()]).unwrap();

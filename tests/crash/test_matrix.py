@@ -1,8 +1,8 @@
 """The crash matrix: a drain is run again once for each of its writes, failing there in each way a write can fail.
 
 After recovery state, outputs, ledger and published files equal those of an undisturbed run. The root and the sink's
-folder lie in one fault store, so that publishing is in the matrix too. Maps and output files of a task are stored at the
-same time, so a number may be another of these writes in another run.
+folder lie in one fault store, so that publishing is in the matrix too. Maps and output files of a task are stored at
+once, so a number may be another of these writes in another run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 //! The distinct keys of rows that come block by block, side by side by their numbers: to look at one takes no way to the
 //! block that it came in, and one of a short text no more than one read.
 //!
-//! INVARIANT: two keys are the same here where their canonical bytes are.
+//! INVARIANT: two keys are the same here where their canonical bytes are; who asks for a number has added its key.
 
 use super::Keys;
 use super::cells::{Cells, Data};
@@ -67,41 +67,23 @@ impl Column {
     }
 
     fn add(&mut self, cells: &Cells, rows: &[u32]) -> bool {
-        let rows = rows.iter().map(|&row| row as usize);
+        let mut rows = rows.iter().map(|&row| row as usize);
         match (self, cells.data()) {
-            (Self::Words(words), data) => {
-                let word = |row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) };
-                has_room(words, rows.len()) && {
-                    words.extend(rows.map(word));
+            (Self::Words(known), data) => {
+                has_room(known, rows.len()) && {
+                    known.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) }));
                     true
                 }
             }
-            (Self::Wide(numbers), Data::I128(values)) => {
-                let number = |row| if cells.is_null(row) { (0, true) } else { (values[row], false) };
-                has_room(numbers, rows.len()) && {
-                    numbers.extend(rows.map(number));
+            (Self::Wide(known), Data::I128(values)) => {
+                has_room(known, rows.len()) && {
+                    known.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (values[row], false) }));
                     true
                 }
             }
-            (Self::Texts(texts, rest), Data::Bytes(offsets, data)) => {
-                has_room(texts, rows.len())
-                    && rows.into_iter().all(|row| {
-                        if cells.is_null(row) {
-                            texts.push(Text::NULL);
-                            return true;
-                        }
-                        let (start, end) = ends(offsets, row);
-                        let more = data.get(start + Text::FIRST..end).unwrap_or_default();
-                        let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else {
-                            return false;
-                        };
-                        if !has_room(rest, more.len()) {
-                            return false;
-                        }
-                        texts.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
-                        rest.extend_from_slice(more);
-                        true
-                    })
+            (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
+                let place = |row| (!cells.is_null(row)).then(|| ends(offsets, row));
+                has_room(known, rows.len()) && rows.all(|row| add_text(known, rest, data, place(row)))
             }
             _ => false,
         }
@@ -110,18 +92,18 @@ impl Column {
     fn are_at(&self, cells: &Cells, numbers: &[u32]) -> bool {
         let mut rows = numbers.iter().map(|&number| number as usize).enumerate();
         match (self, cells.data()) {
-            (Self::Words(words), data) => rows.all(|(row, number)| match words[number] {
+            (Self::Words(known), data) => rows.all(|(row, number)| match known[number] {
                 (_, true) => cells.is_null(row),
                 (word, false) => !cells.is_null(row) && data.word(row) == word,
             }),
             (Self::Wide(known), Data::I128(values)) => rows.all(|(row, number)| match known[number] {
                 (_, true) => cells.is_null(row),
-                (known, false) => !cells.is_null(row) && values[row] == known,
+                (value, false) => !cells.is_null(row) && values[row] == value,
             }),
             (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
                 let has_nulls = cells.has_nulls();
                 rows.all(|(row, number)| {
-                    let Some(text) = known.get(number) else { return false };
+                    let text = &known[number];
                     if has_nulls && cells.is_null(row) {
                         return text.length == Text::NULL.length;
                     }
@@ -136,6 +118,22 @@ impl Column {
             _ => false,
         }
     }
+}
+
+/// Adds the text that lies at `place` in `data`, or null.
+fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, data: &[u8], place: Option<(usize, usize)>) -> bool {
+    let Some((start, end)) = place else {
+        known.push(Text::NULL);
+        return true;
+    };
+    let more = data.get(start + Text::FIRST..end).unwrap_or_default();
+    let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else { return false };
+    if !has_room(rest, more.len()) {
+        return false;
+    }
+    known.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
+    rest.extend_from_slice(more);
+    true
 }
 
 /// Whether there is memory for `more` cells; where there is none, rows are sorted.

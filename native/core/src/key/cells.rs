@@ -59,10 +59,6 @@ impl Cells {
         &self.data
     }
 
-    pub(super) fn has_nulls(&self) -> bool {
-        self.nulls.is_some()
-    }
-
     #[inline]
     pub(super) fn is_null(&self, i: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(i))

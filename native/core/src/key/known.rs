@@ -3,8 +3,10 @@
 //!
 //! INVARIANT: two keys are the same here where their canonical bytes are; who asks for a number has added its key.
 
+use std::ops::Range;
+
 use super::Keys;
-use super::cells::{Cells, Data};
+use super::cells::{Cells, Data, Texts};
 use super::short::words_at;
 use crate::memory;
 
@@ -81,10 +83,9 @@ impl Column {
                     true
                 }
             }
-            (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
-                let place = |row| (!cells.is_null(row)).then(|| ends(offsets, row));
-                has_room(known, rows.len()) && rows.all(|row| add_text(known, rest, data, place(row)))
-            }
+            (Self::Texts(known, rest), _) => cells
+                .texts()
+                .is_some_and(|texts| has_room(known, rows.len()) && rows.all(|row| add_text(known, rest, &texts, row))),
             _ => false,
         }
     }
@@ -100,38 +101,35 @@ impl Column {
                 (_, true) => cells.is_null(row),
                 (value, false) => !cells.is_null(row) && values[row] == value,
             }),
-            (Self::Texts(known, rest), Data::Bytes(offsets, data)) => {
-                let has_nulls = cells.has_nulls();
+            (Self::Texts(known, rest), _) => cells.texts().is_some_and(|texts| {
                 rows.all(|(row, number)| {
                     let text = &known[number];
-                    if has_nulls && cells.is_null(row) {
-                        return text.length == Text::NULL.length;
-                    }
-                    let (start, end) = ends(offsets, row);
-                    let length = end - start;
+                    let Some(range) = texts.range(row) else { return text.length == Text::NULL.length };
+                    let length = range.len();
                     text.length as usize == length
-                        && text.words == words_at(&data[start..], length)
+                        && text.words == words_at(&texts.bytes[range.start..], length)
                         && (length <= Text::FIRST
-                            || rest[text.rest as usize..][..length - Text::FIRST] == data[start + Text::FIRST..end])
+                            || rest[text.rest as usize..][..length - Text::FIRST]
+                                == texts.bytes[range.start + Text::FIRST..range.end])
                 })
-            }
+            }),
             _ => false,
         }
     }
 }
 
-/// Adds the text that lies at `place` in `data`, or null.
-fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, data: &[u8], place: Option<(usize, usize)>) -> bool {
-    let Some((start, end)) = place else {
+/// Adds the text of a row, or null.
+fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, texts: &Texts<'_>, row: usize) -> bool {
+    let Some(Range { start, end }) = texts.range(row) else {
         known.push(Text::NULL);
         return true;
     };
-    let more = data.get(start + Text::FIRST..end).unwrap_or_default();
+    let more = texts.bytes.get(start + Text::FIRST..end).unwrap_or_default();
     let (Ok(length), Ok(at)) = ((end - start).try_into(), rest.len().try_into()) else { return false };
     if !has_room(rest, more.len()) {
         return false;
     }
-    known.push(Text { words: words_at(&data[start..], end - start), length, rest: at });
+    known.push(Text { words: words_at(&texts.bytes[start..], end - start), length, rest: at });
     rest.extend_from_slice(more);
     true
 }
@@ -139,10 +137,4 @@ fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, data: &[u8], place: Optio
 /// Whether there is memory for `more` cells; where there is none, rows are sorted.
 fn has_room<T>(cells: &mut Vec<T>, more: usize) -> bool {
     memory::room("tell keys apart", cells, more).is_ok()
-}
-
-/// Where a text lies.
-#[inline]
-fn ends(offsets: &[i32], row: usize) -> (usize, usize) {
-    (offsets[row].cast_unsigned() as usize, offsets[row + 1].cast_unsigned() as usize)
 }

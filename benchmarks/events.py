@@ -17,10 +17,11 @@ BATCH_SECONDS = 60
 """Event times of batch n lie in minute n."""
 
 
-def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS) -> None:
-    """One Parquet file of keyed events, seeded by its number."""
+def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS, distinct: bool = False) -> None:
+    """One Parquet file of keyed events, seeded by its number; `distinct`: each of another key."""
     chance = np.random.default_rng(number)
-    users = np.char.add("user-", chance.integers(0, keys, rows).astype(str))
+    drawn = chance.choice(keys, rows, replace=False) if distinct else chance.integers(0, keys, rows)
+    users = np.char.add("user-", drawn.astype(str))
     span = BATCH_SECONDS * 1_000_000
     times = 1_700_000_000_000_000 + number * span + chance.integers(0, span, rows)
     table = pa.table(

@@ -67,6 +67,8 @@ class Comparison:
     """Which rows are compared; `{batches}` is how many batches there were."""
     row_by_row: bool = False
     """Whether both emit equally many rows."""
+    distinct: bool = False
+    """Whether each row of a batch has a key of its own."""
     alone: Callable[[Path], float] | None = None
     """Seconds that the user's code takes by itself for the rows of a file, on one core: no engine takes less of one."""
 
@@ -84,6 +86,18 @@ COMPARISONS = [
         [("apply-in-pandas", "rocksdb"), ("transform", "rocksdb")],
         FUNCTIONS,
         PEER_FUNCTIONS,
+    ),
+    # As above, where the peer's function, which is called once a key, is called once a row too.
+    Comparison(
+        "a key a row: mapWithState",
+        lambda s: s.groupBy("key").mapWithState(
+            tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
+        ),
+        [("transform", "rocksdb"), ("apply-in-pandas", "rocksdb")],
+        PEER_FUNCTIONS,
+        PEER_FUNCTIONS,
+        row_by_row=True,
+        distinct=True,
     ),
     Comparison(
         "flatMapGroupsWithState",
@@ -161,11 +175,11 @@ COMPARISONS = [
 ]
 
 
-def fill(folder: Path, batches: int, rows: int) -> None:
+def fill(folder: Path, batches: int, rows: int, distinct: bool = False) -> None:
     """Files of `batches` batches."""
     folder.mkdir()
     for number in range(batches):
-        write_batch(folder, number, rows)
+        write_batch(folder, number, rows, distinct=distinct)
 
 
 def ours(comparison: Comparison, engine: str, spark: Any, rows: int, runs: int, warm: int) -> tuple[list[float], Any]:
@@ -179,7 +193,7 @@ def ours(comparison: Comparison, engine: str, spark: Any, rows: int, runs: int, 
         repository.init()
         seconds, emitted = [], []
         for number in range(warm + runs):
-            write_batch(folder, number, rows)
+            write_batch(folder, number, rows, distinct=comparison.distinct)
             started = time.perf_counter()
             (progress,) = repository.run(spark=spark, engine=engine)
             seconds.append(time.perf_counter() - started)
@@ -192,7 +206,7 @@ def theirs(comparison: Comparison, query: str, store: str, rows: int, runs: int,
     """The same of the peer."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
         folder = Path(base) / "events"
-        fill(folder, warm + runs, rows)
+        fill(folder, warm + runs, rows, comparison.distinct)
         seconds = peer.seconds(folder, query, store, f"{base}/out")
         emitted = [
             duckdb.sql(f"SELECT * FROM '{base}/out/batch={number}/*.parquet'").to_arrow_table()

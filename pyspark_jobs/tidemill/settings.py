@@ -172,8 +172,9 @@ class Settings:
     chunk_bytes: int = 16 * 1024**2
     """The greatest size of a chunk on its way from scatter to apply."""
     task_bytes: int = 8 * 1024**2
-    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given;
-    of four times as much where the pipeline has no function in Python, of a 512th where one is given pandas frames."""
+    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given or
+    functions took long in the batch before; of four times as much where the pipeline has no function in Python, of a
+    512th where one is given pandas frames."""
     cache_bytes: int = 1024**3
     """How much the cache of opened segments may take in the memory of a process; 0: no cache."""
     disk_cache_bytes: int = 10 * 1024**3

@@ -150,7 +150,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module(".driver.context", __name__).version_of_tidemill()
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .pipeline.pyspark_names import OF_THE_MODULE, missing
+
+        raise missing(f"module `{__name__}`", name, OF_THE_MODULE)
     found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = found
     return found

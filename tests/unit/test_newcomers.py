@@ -79,10 +79,14 @@ NAMES_IN_ANSWERS = {"tm": tm, "path": "memory://out", "fn": lambda batch: batch.
     [
         *(("stream", name) for name in pyspark_names.OF_STREAMS),
         *(("groups", name) for name in pyspark_names.OF_GROUPS),
+        *(("module", name) for name in pyspark_names.OF_THE_MODULE),
     ],
 )
 def test_the_code_of_an_answer_runs(of: str, name: str) -> None:
-    answer = (pyspark_names.OF_STREAMS if of == "stream" else pyspark_names.OF_GROUPS)[name]
+    answers = {
+        "stream": pyspark_names.OF_STREAMS, "groups": pyspark_names.OF_GROUPS, "module": pyspark_names.OF_THE_MODULE
+    }  # fmt: skip
+    answer = answers[of][name]
     for code in calls_in(answer):
         rows = tm.Pipeline("new").read(tm.Rows("id int, k string, a int, b int, x double"))
         given: Any = rows.groupBy("k") if code.startswith(".agg") else rows
@@ -127,6 +131,19 @@ def test_no_answer_is_given_for_what_is_there(kind: type, answers: dict[str, str
     assert [name for name in answers if hasattr(kind, name)] == []
     of_rdds_and_columns = {"map", "flatMap", "mapPartitions", "cast", "apply"}
     assert {name for name in answers if not hasattr(sparks, name)} <= of_rdds_and_columns
+
+
+def test_functions_of_pyspark_that_have_another_name_are_answered_with_it() -> None:
+    from pyspark.sql import functions
+
+    with pytest.raises(AttributeError, match=r'^module `tidemill` has no `avg`: use \.agg\(mean=tm\.mean\("x"\)\)$'):
+        _ = tm.avg
+    with pytest.raises(AttributeError, match="^module `tidemill` has no `Pipline`$") as caught:
+        _ = tm.Pipline
+    assert (caught.value.name, caught.value.obj) == ("Pipline", tm)  # so that Python says `Did you mean: 'Pipeline'?`
+    assert [name for name in pyspark_names.OF_THE_MODULE if hasattr(tm, name)] == []
+    others = {"average", "countIf", "SparkSession", "functions"}
+    assert {name for name in pyspark_names.OF_THE_MODULE if not hasattr(functions, name)} <= others
 
 
 @pytest.mark.parametrize("given", [{"n": "sum"}, "n", tm.count()])

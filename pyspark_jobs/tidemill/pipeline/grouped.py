@@ -235,7 +235,7 @@ class GroupedStream(Generic[S]):
     if not TYPE_CHECKING:  # else every name would be one
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("stream by key", name, OF_GROUPS)
+            raise missing("a stream by key", name, OF_GROUPS)
 
     def add(self, operator: Operator) -> S:
         """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""

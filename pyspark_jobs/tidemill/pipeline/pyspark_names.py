@@ -61,8 +61,33 @@ OF_GROUPS = {
 }
 """The same, of a stream by key."""
 
+_EACH_ROW = '.sql("SELECT *, upper(k) AS c FROM rows")'
+_KEPT = ".mapWithState(…), whose function keeps what it needs"
+
+OF_THE_MODULE = {
+    **dict.fromkeys(("avg", "average"), 'use .agg(mean=tm.mean("x"))'),
+    **dict.fromkeys(("variance", "var_samp"), 'use .agg(v=tm.var("x"))'),
+    **dict.fromkeys(("std", "stddev_samp"), 'use .agg(s=tm.stddev("x"))'),
+    **dict.fromkeys(
+        ("var_pop", "stddev_pop", "median", "percentile_approx", "mode", "corr", "skewness"), f"use {_KEPT}"
+    ),
+    **dict.fromkeys(
+        ("countDistinct", "count_distinct", "approxCountDistinct"),
+        'use .agg(n=tm.approx_count_distinct("x")), or the values: .agg(seen=tm.collect_set("x", limit=1000))',
+    ),
+    **dict.fromkeys(("first_value", "any_value"), 'use .agg(f=tm.first("x"))'),
+    "last_value": 'use .agg(l=tm.last("x"))',
+    "collect_list": f"use {_KEPT}",
+    **dict.fromkeys(
+        ("count_if", "countIf"), 'use .sql("SELECT *, (x > 0)::int AS c FROM rows").groupBy("k").agg(n=tm.sum("c"))'
+    ),
+    **dict.fromkeys(("col", "lit", "expr", "when", "udf", "upper", "to_timestamp", "from_json"), f"use {_EACH_ROW}"),
+    **dict.fromkeys(("SparkSession", "functions"), "a pipeline begins with tm.Pipeline(name)"),
+}
+"""The same, of `tm`, where one looks for PySpark's functions."""
+
 
 def missing(what: str, name: str, known: dict[str, str]) -> AttributeError:
-    """The error for a name that is not there."""
+    """The error for a name that `what` does not have."""
     answer = known.get(name)
-    return AttributeError(f"a {what} has no `{name}`" + (f": {answer}" if answer else ""))
+    return AttributeError(f"{what} has no `{name}`" + (f": {answer}" if answer else ""))

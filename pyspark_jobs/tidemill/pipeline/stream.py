@@ -291,7 +291,7 @@ class Stream:
     if not TYPE_CHECKING:  # else every name would be one
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("stream", name, OF_STREAMS)
+            raise missing("a stream", name, OF_STREAMS)
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(f'{f.name}: {f.type}' for f in self.schema)})"

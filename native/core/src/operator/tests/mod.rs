@@ -1,0 +1,4 @@
+//! Tests of what operators share.
+
+mod combined;
+mod groups;

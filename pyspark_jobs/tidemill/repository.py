@@ -50,8 +50,7 @@ class Repository:
 
         `engine`: "spark" (an active or given session, classic or Connect, else one is started) or "local" (no JVM).
         `time_budget`: seconds after which no further batch begins. `batch_time`: ms or ISO time for these batches.
-        `tasks`: a number, or "auto": one for a small batch, more where your functions took long in the one before.
-        Errors are of the five kinds; whatever was committed stays committed.
+        `tasks`: a number, or "auto". Errors are of the five kinds; whatever was committed stays committed.
         """
         limits = Limits(max_batches, time_budget, batch_time, tasks)
         return run(self.context, spark, engine, limits, on_progress).progress

@@ -115,6 +115,11 @@ def size_bytes(value: str | int) -> int:
     )
 
 
+def whole_number(text: Any) -> int | None:
+    """The whole number that a text is, of at most 18 digits; None where it is none, or no text."""
+    return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,18}", text.strip()) else None
+
+
 def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
     """A point in time as ms since the epoch (floored): int ms, ISO text, a date or a datetime.
 
@@ -153,7 +158,7 @@ def _sum_of_parts(text: Any, units: Mapping[str, int], form: re.Pattern[str] = _
     total = 0.0
     while rest:
         part = form.match(rest)
-        if part is None or part[2] not in units:
+        if part is None or part[2] not in units or len(part[1]) > 100:
             return None
         number = "".join(part[1].split())
         total += float(number) * units[part[2]] if "." in number else int(number) * units[part[2]]
@@ -172,9 +177,8 @@ class Settings:
     chunk_bytes: int = 16 * 1024**2
     """The greatest size of a chunk on its way from scatter to apply."""
     task_bytes: int = 8 * 1024**2
-    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given or
-    functions took long in the batch before; of four times as much where the pipeline has no function in Python, of a
-    512th where one is given pandas frames."""
+    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given;
+    of four times as much where the pipeline has no function in Python, of a 512th where one is given pandas frames."""
     cache_bytes: int = 1024**3
     """How much the cache of opened segments may take in the memory of a process; 0: no cache."""
     disk_cache_bytes: int = 10 * 1024**3
@@ -237,7 +241,8 @@ def _text(name: str, value: Any, place: str) -> str:
 
 def _number(name: str, value: Any, place: str) -> int:
     try:
-        number = int(value) if isinstance(value, str) and value.strip().isdigit() else size_bytes(value)
+        written = whole_number(value)
+        number = size_bytes(value) if written is None else written
     except InvalidInput as error:
         what = "a number of rows" if name in _ROWS else "a size such as `64 MiB`"
         raise InvalidInput(f"setting `tidemill.{name}`{place} is {value!r}: expected {what}") from error

@@ -55,6 +55,8 @@ def test_help_imports_nothing_that_is_slow():
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),
         (["run", "m:p", "--root", "x", "--tasks", "many"], "--tasks expects `auto` or a number from 1, found `many`"),
+        (["run", "m:p", "--root", "x", "--tasks", "²"], "--tasks expects `auto` or a number from 1, found `²`"),
+        (["run", "m:p", "--root", "x", "--tasks", "-3"], "--tasks expects `auto` or a number from 1, found `-3`"),
         (["run", "m:p", "--root", "x", "--max-batches", "0"], "0 is not in the range"),
         (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects a name, `=` and a value"),
         (["run", "m:p", "--root", "x", "--storage-option", "key=v"], "SECTION.KEY=VALUE"),

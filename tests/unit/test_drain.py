@@ -20,7 +20,7 @@ class Beside:
     """A local engine; while it makes its first batch, another run drains everything."""
 
     name = "local"
-    parallelism = interpreters = 1
+    parallelism = 1
 
     def __init__(self, other: tm.Repository) -> None:
         self.other, self.executed = other, 0

@@ -19,6 +19,7 @@ from tidemill.settings import (
     resolve,
     size_bytes,
     time_ms,
+    whole_number,
 )
 
 
@@ -225,6 +226,16 @@ def test_a_setting_of_the_file_that_is_refused_is_told_with_the_file(tmp_path: P
             "lots",
             "setting `tidemill.chunk_bytes` in the environment is 'lots': expected a size",
         ),
+        (
+            "TIDEMILL_BLOCK_ROWS",
+            "²",
+            "setting `tidemill.block_rows` in the environment is '²': expected a number of rows",
+        ),
+        (
+            "TIDEMILL_BLOCK_ROWS",
+            "9" * 5000,
+            "in the environment is",
+        ),
         ("TIDEMILL_BLOCK_ROWS", "0", "setting `tidemill.block_rows` in the environment is 0, expected at least 1"),
         ("TIDEMILL_BLOK_ROWS", "5", "unknown setting `TIDEMILL_BLOK_ROWS` in the environment; did you mean"),
     ],
@@ -246,3 +257,14 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tidemill.toml").write_text("block_rows: 5\n")
     with pytest.raises(InvalidInput, match=r"read settings from `.*tidemill\.toml`"):
         resolve(None, {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7), (" 12 ", 12), ("-5", -5), ("007", 7), ("--5", None), ("²", None), ("٣", None), ("1.0", None),
+        ("", None), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None), (7, None), (None, None),
+    ],
+)  # fmt: skip
+def test_a_whole_number_is_read_where_it_is_one(text: Any, number: int | None) -> None:
+    assert whole_number(text) == number

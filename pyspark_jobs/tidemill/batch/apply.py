@@ -127,10 +127,10 @@ class _Range:
 
     def apply(self, placed: Placed, handle: Handle) -> _Applied:
         """Both passes of one operator; its outputs are sent on."""
+        started = time.perf_counter()
         operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
-        started = time.perf_counter()
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             pass_ = times.beginning() if begins else times

@@ -63,11 +63,7 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many tasks it runs at once; what `tasks="auto"` means."""
-
-    @property
-    def interpreters(self) -> int:
-        """In how many interpreters of Python they run: so many functions of the user's are at work at once."""
+        """How many tasks it runs at once; what `tasks="auto"` means for a batch that is not small."""
 
     def execute(self, work: Work) -> list[bytes]:
         """All receipts, in any order. A task that raises fails the call with one clear error."""

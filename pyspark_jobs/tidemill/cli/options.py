@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..names import ENGINES
+from ..settings import whole_number
 
 if TYPE_CHECKING:
     from ..driver.drain import Limits
@@ -164,12 +165,14 @@ def _storage_of_environment() -> dict[str, dict[str, Any]]:
 
 def point_in_time(text: str) -> int | str:
     """Ms since the epoch as a number, anything else as it stands (ISO text, checked where it is used)."""
-    return int(text) if text.lstrip("-").isdigit() else text
+    number = whole_number(text)
+    return text if number is None else number
 
 
 def _tasks(text: str) -> int | Literal["auto"]:
     if text == "auto":
         return "auto"
-    if text.isdigit() and int(text) > 0:
-        return int(text)
+    number = whole_number(text)
+    if number is not None and number > 0:
+        return number
     raise click.UsageError(f"--tasks expects `auto` or a number from 1, found `{text}`")

@@ -30,7 +30,6 @@ from ..sources.contract import GIVE_UP
 from ..sources.ledger import record as record_in_ledger
 from ..state.versions import persist
 from .context import Context, version_of_tidemill
-from .tasks import assigned, pace, task_count
 
 _AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
 
@@ -52,13 +51,13 @@ def execute(
         watermarks=_watermarks(context, head),
         active=active_ms(head),
         begins=frozenset(context.begins_with(head)),
-        tasks=task_count(context.job, context.settings, plan, engine, tasks, head),
+        tasks=task_count(plan, engine, tasks, _task_bytes(context), context.job.ranges),
     )
     batch = assigned(batch)
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
-    commit = _commit(context, head, batch, receipts, published, engine)
+    commit = _commit(context, batch, receipts, published, engine, _rows_before(head, batch))
     ledger = _ledger(context, head, batch)
     durations = {
         "addBatch": int((executed - started) * 1000),
@@ -96,6 +95,40 @@ def _watermarks(context: Context, head: Commit | None) -> dict[str, int]:
     return {name: known.get(name, least) for name in context.job.watermarks}
 
 
+def _task_bytes(context: Context) -> int:
+    """How much input one task takes by itself: more where no row costs a call of Python, little where a key costs
+    pandas frames, since those of some hundred keys take as long as an exchange."""
+    if context.job.makes_frames:
+        return context.settings.task_bytes // 512
+    return context.settings.task_bytes * (1 if context.job.functions else 4)
+
+
+def task_count(plan: Plan, engine: Engine, tasks: str | int, task_bytes: int, ranges: int | None = None) -> int:
+    """How many tasks a batch is cut into. "auto": `ranges`, which operators ask for, else one for a small batch, else
+    what the engine runs at once."""
+    if tasks == "auto":
+        if ranges is not None:
+            return ranges
+        small = sum(split.size for split in plan.splits) <= task_bytes
+        return 1 if small else engine.parallelism
+    if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
+        raise InvalidInput(f"tasks={tasks!r}, expected 'auto' or a number from 1 on")
+    return tasks
+
+
+def assigned(batch: Batch) -> Batch:
+    """The batch with its splits dealt to scatter tasks: largest first, each to the task with the least bytes."""
+    splits = batch.plan.splits
+    count = min(batch.tasks, len(splits))
+    dealt: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for number in sorted(range(len(splits)), key=lambda n: -splits[n].size):
+        task = loads.index(min(loads))
+        dealt[task].append(number)
+        loads[task] += splits[number].size
+    return dataclasses.replace(batch, assignment=tuple(tuple(sorted(numbers)) for numbers in dealt))
+
+
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
     """The receipts among what an engine returned, by level and range; the first failure is raised instead."""
     messages = [wire.decode(data) for data in results]
@@ -107,13 +140,17 @@ def receipts_of(results: Sequence[bytes]) -> list[Receipt]:
 
 
 def _commit(
-    context: Context, head: Commit | None, batch: Batch, receipts: list[Receipt], published: int, engine: Engine
+    context: Context,
+    batch: Batch,
+    receipts: list[Receipt],
+    published: int,
+    engine: Engine,
+    rows_before: Mapping[str, int],
 ) -> Commit:
     plan, job = batch.plan, context.job
     base = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
     state = decide.merge_state(receipts)
-    metrics = _metrics(receipts, state, _rows_before(head, batch))
     return Commit(
         version=plan.number,
         kind=plan.kind,
@@ -133,7 +170,7 @@ def _commit(
         outputs=_outputs(receipts),
         quarantine=[file for receipt in receipts for file in receipt.quarantine],
         counts=_counts(plan, base),
-        operators=metrics,
+        operators=_metrics(receipts, state, rows_before),
         schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
         sinks={
             output.name: {
@@ -151,7 +188,7 @@ def _commit(
         outstanding_bytes=plan.outstanding_bytes,
         oldest_waiting_ms=plan.oldest_waiting_ms,
         airflow={k.lower(): v for k in _AIRFLOW if (v := os.environ.get(f"AIRFLOW_CTX_{k}"))},
-        engine={"name": engine.name, "tasks": str(batch.tasks), **pace(job, plan, metrics, head)},
+        engine={"name": engine.name, "tasks": str(batch.tasks)},
     )
 
 

@@ -52,11 +52,6 @@ class ConnectEngine:
             self._tasks = _server_parallelism(self._spark)
         return self._tasks
 
-    @property
-    def interpreters(self) -> int:
-        """One a task."""
-        return self.parallelism
-
     def execute(self, work: Work) -> list[bytes]:
         """All receipts. An interrupt cancels the job before it is raised again."""
         if not work.ranges:

@@ -22,7 +22,6 @@ class LocalEngine:
     """Runs a work in this process, at most `tasks` tasks at once."""
 
     name = "local"
-    interpreters = 1
 
     def __init__(self, tasks: int) -> None:
         self.parallelism = tasks

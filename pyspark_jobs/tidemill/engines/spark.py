@@ -39,11 +39,6 @@ class SparkEngine:
         """Tasks at once: what was asked for, else the cores that Spark has."""
         return self._tasks or max(1, self._context.defaultParallelism)
 
-    @property
-    def interpreters(self) -> int:
-        """One a task."""
-        return self.parallelism
-
     def execute(self, work: Work) -> list[bytes]:
         """All receipts. An interrupt cancels the job before it is raised again."""
         if not work.ranges:

@@ -183,8 +183,8 @@ class _Reader:
 
     def _number(self) -> int:
         token, position = self._advance("a number")
-        if not token.isdecimal():
-            raise self._error(f"found `{token}`, expected a number", position)
+        if not (token.isdecimal() and len(token) <= 9):
+            raise self._error(f"found `{token[:30]}`, expected a number", position)
         return int(token)
 
     def _peek(self) -> str:

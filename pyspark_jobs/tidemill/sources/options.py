@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import InvalidInput
-from ..settings import size_bytes, time_ms, unknown
+from ..settings import size_bytes, time_ms, unknown, whole_number
 from .convert import strptime
 from .rejects import FAILFAST, PERMISSIVE
 
@@ -27,7 +27,8 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _count(name: str, value: Any) -> int:
-    given = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    written = whole_number(value)
+    given = value if written is None else written
     if isinstance(given, int) and not isinstance(given, bool) and given >= 1:
         return given
     raise InvalidInput(f"option `{name}` is {value!r}, expected a whole number from 1 on")
@@ -35,7 +36,8 @@ def _count(name: str, value: Any) -> int:
 
 def _size(name: str, value: Any) -> int:
     try:
-        size = int(value) if isinstance(value, str) and value.strip().isdecimal() else size_bytes(value)
+        written = whole_number(value)
+        size = size_bytes(value) if written is None else written
     except InvalidInput as error:
         raise InvalidInput(f"option `{name}` is {value!r}, expected a size such as `64 MiB`") from error
     return _count(name, size)

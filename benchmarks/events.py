@@ -18,9 +18,14 @@ BATCH_SECONDS = 60
 
 
 def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS, distinct: bool = False) -> None:
-    """One Parquet file of keyed events, seeded by its number; `distinct`: each of another key."""
+    """One Parquet file of keyed events, seeded by its number; `distinct`: each of another key, of at least ten
+    times as many where there are not `keys` enough."""
     chance = np.random.default_rng(number)
-    drawn = chance.choice(keys, rows, replace=False) if distinct else chance.integers(0, keys, rows)
+    drawn = (
+        chance.choice(keys if rows <= keys else 10 * rows, rows, replace=False)
+        if distinct
+        else chance.integers(0, keys, rows)
+    )
     users = np.char.add("user-", drawn.astype(str))
     span = BATCH_SECONDS * 1_000_000
     times = 1_700_000_000_000_000 + number * span + chance.integers(0, span, rows)

@@ -39,6 +39,13 @@ def total(batchTime: int, key: str, value: float, state: Any) -> tuple[str, floa
     return key, new
 
 
+def totals_of_records(events: tm.Stream) -> tm.Stream:
+    """`total` of each record."""
+    return events.groupBy("key").mapWithState(
+        tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
+    )
+
+
 def total_of_rows(key: str, rows: Any, state: Any) -> Any:
     """The same for all rows of a key at once, which is how `flatMapGroupsWithState` calls."""
     new = state.getOption or 0.0
@@ -80,9 +87,7 @@ PEER_FUNCTIONS = 20_000
 COMPARISONS = [
     Comparison(
         "mapWithState",
-        lambda s: s.groupBy("key").mapWithState(
-            tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
-        ),
+        totals_of_records,
         [("apply-in-pandas", "rocksdb"), ("transform", "rocksdb")],
         FUNCTIONS,
         PEER_FUNCTIONS,
@@ -90,9 +95,7 @@ COMPARISONS = [
     # As above, where the peer's function, which is called once a key, is called once a row too.
     Comparison(
         "a key a row: mapWithState",
-        lambda s: s.groupBy("key").mapWithState(
-            tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
-        ),
+        totals_of_records,
         [("transform", "rocksdb"), ("apply-in-pandas", "rocksdb")],
         PEER_FUNCTIONS,
         PEER_FUNCTIONS,

@@ -468,26 +468,31 @@ class ValueState:
     Values in and out are tuples; changing an object that was given or got changes no state.
     """
     def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
-    def exists(self) -> bool: ...
+    def exists(self) -> bool:
+        """Whether there is a value."""
     def get(self) -> Any:
         """The value as a tuple; None where there is none."""
     def update(self, newValue: Any) -> None:
         """Sets the value; `InvalidInput` where it does not fit."""
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Removes the value."""
 
 @final
 class ListState:
     """Any number of values a key, in the order in which they were appended (Spark: `ListState`)."""
     def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
-    def exists(self) -> bool: ...
+    def exists(self) -> bool:
+        """Whether there are elements."""
     def get(self) -> Iterator[Any]:
         """The elements as they are now, as tuples."""
     def put(self, newState: Any) -> None:
-        """These elements instead; `CallRefused` for none."""
-    def appendValue(self, newState: Any) -> None: ...
+        """These elements in place of those that are there; `CallRefused` for none."""
+    def appendValue(self, newState: Any) -> None:
+        """One element more, at the end; `InvalidInput` where it does not fit."""
     def appendList(self, newState: Any) -> None:
-        """`CallRefused` for no elements."""
-    def clear(self) -> None: ...
+        """These elements more, at the end; `CallRefused` for none."""
+    def clear(self) -> None:
+        """Removes all elements."""
 
 @final
 class MapState:
@@ -498,21 +503,29 @@ class MapState:
         """Whether there is an entry."""
     def getValue(self, key: Any) -> Any:
         """The value as a `tidemill.rows.Row`, as Spark does (iterators give tuples); None where there is none."""
-    def containsKey(self, key: Any) -> bool: ...
-    def updateValue(self, key: Any, value: Any) -> None: ...
+    def containsKey(self, key: Any) -> bool:
+        """Whether there is an entry of this key."""
+    def updateValue(self, key: Any, value: Any) -> None:
+        """Sets the value of this key; `InvalidInput` where either does not fit."""
     def iterator(self) -> Iterator[Any]:
         """(key, value) pairs of tuples."""
-    def keys(self) -> Iterator[Any]: ...
-    def values(self) -> Iterator[Any]: ...
-    def removeKey(self, key: Any) -> None: ...
-    def clear(self) -> None: ...
+    def keys(self) -> Iterator[Any]:
+        """The keys, as tuples."""
+    def values(self) -> Iterator[Any]:
+        """The values, as tuples, in the order of their keys."""
+    def removeKey(self, key: Any) -> None:
+        """Removes the entry of this key; nothing where there is none."""
+    def clear(self) -> None:
+        """Removes all entries."""
 
 @final
 class Timers:
     """The timers of a key, behind the processor's handle. `is_off`: the time mode is None, and all is `CallRefused`."""
     def __new__(cls, operator: str, is_off: bool) -> Self: ...
-    def register(self, expiry_ms: int) -> None: ...
-    def delete(self, expiry_ms: int) -> None: ...
+    def register(self, expiry_ms: int) -> None:
+        """A timer at this time, ms since the epoch; nothing where there is one."""
+    def delete(self, expiry_ms: int) -> None:
+        """Removes the timer at this time; nothing where there is none."""
     def list(self) -> Any:
         """Ascending; one that is firing is among them."""
 
@@ -520,10 +533,13 @@ class Timers:
 class TimerValues:
     """The clocks that a processor's call sees, ms since the epoch: both −1 where the time mode is None; the watermark
     is 0 where there is none."""
-    def getCurrentProcessingTimeInMs(self) -> int: ...
-    def getCurrentWatermarkInMs(self) -> int: ...
+    def getCurrentProcessingTimeInMs(self) -> int:
+        """The batch time."""
+    def getCurrentWatermarkInMs(self) -> int:
+        """The watermark that this call lives by."""
 
 @final
 class ExpiredTimerInfo:
     """The timer that a call is about."""
-    def getExpiryTimeInMs(self) -> int: ...
+    def getExpiryTimeInMs(self) -> int:
+        """When it expired, ms since the epoch."""

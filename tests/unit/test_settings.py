@@ -234,7 +234,7 @@ def test_a_setting_of_the_file_that_is_refused_is_told_with_the_file(tmp_path: P
         (
             "TIDEMILL_BLOCK_ROWS",
             "9" * 5000,
-            "in the environment is",
+            "setting `tidemill.block_rows` in the environment is '9999",
         ),
         ("TIDEMILL_BLOCK_ROWS", "0", "setting `tidemill.block_rows` in the environment is 0, expected at least 1"),
         ("TIDEMILL_BLOK_ROWS", "5", "unknown setting `TIDEMILL_BLOK_ROWS` in the environment; did you mean"),

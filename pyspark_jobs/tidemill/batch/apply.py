@@ -50,11 +50,14 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
         handle = placed.operator.open()
         with closed_if_it_fails(handle):
             applied = task.apply(placed, handle)
-            store = functools.partial(task.stored, applied)
+            is_last = placed is operators[-1]
             # All rows for sinks are known after the last one: their files are made while its maps are stored. What a
             # sink encodes with may be a thread's own, so it is the maps that are given to another one.
-            outputs = task.store_outputs if placed is operators[-1] else None
-            segments, more = both(store, functools.partial(task.counted, applied, outputs))
+            store, meanwhile = (
+                functools.partial(task.stored, applied),
+                functools.partial(task.meanwhile, applied, is_last),
+            )
+            segments, more = both(store, meanwhile)
             task.settle(applied, segments, more)
     if not operators:
         task.store_outputs()
@@ -151,10 +154,11 @@ class _Range:
             for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
         }
 
-    def counted(self, applied: _Applied, first: Callable[[], None] | None) -> int:
-        """By how many rows the first map of an operator has become larger; after `first`, where it is given."""
-        if first is not None:
-            first()
+    def meanwhile(self, applied: _Applied, is_last: bool) -> int:
+        """While the maps of an operator are stored: the files for sinks, after the last operator, and by how many rows
+        its first map has become larger."""
+        if is_last:
+            self.store_outputs()
         return sum(one.live_change() for one in applied.maps[:1])
 
     def settle(self, applied: _Applied, segments: Segments, more: int) -> None:

@@ -62,7 +62,10 @@ impl Rules {
     }
 }
 
-/// The state and the timeout of one key inside a group function.
+/// The state and the timeout of one key inside a group function (Spark: `GroupState`, member for member).
+///
+/// Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
+/// call a GroupState raises `InvalidInput` (a `ValueError`).
 #[pyclass(name = "GroupState", module = "tidemill._native")]
 pub(crate) struct PyGroupState {
     held: Held,
@@ -165,33 +168,40 @@ impl PyGroupState {
         class_of(slf, "pyspark.sql.streaming.state", "GroupState")
     }
 
+    /// Whether there is a state. False after `remove`, and for a key that has a timeout alone.
     #[getter]
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.exists(py)
     }
 
+    /// The state; `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) where there is none.
     #[getter]
     fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.held.get(py)
     }
 
+    /// The state, or None.
     #[getter(getOption)]
     fn get_option(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.held.value(py)
     }
 
+    /// Whether this call is for the timeout of the key: it has no rows.
     #[getter(hasTimedOut)]
     fn has_timed_out(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.check_lent(py)?;
         Ok(self.has_timed_out)
     }
 
+    /// -1. PySpark's class has this member, and shows a function nothing else in it, whatever was armed before.
     #[getter(oldTimeoutTimestamp)]
     fn old_timeout_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
         Ok(NO_TIMESTAMP)
     }
 
+    /// Sets the state, also after `remove`. `InvalidInput` where it does not fit the state's schema; `TypeError` for
+    /// None.
     #[pyo3(signature = (newValue))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -199,6 +209,7 @@ impl PyGroupState {
         update(slf, newValue, |text| raised(py, &py.get_type::<PyTypeError>(), "PySparkTypeError", text, None))
     }
 
+    /// Removes the state.
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
         self.held.check_lent(py)?;
         self.held.set(Current::Absent);
@@ -210,6 +221,9 @@ impl PyGroupState {
     #[classattr]
     const NO_TIMESTAMP: i64 = NO_TIMESTAMP;
 
+    /// The key times out when batch time is more than this much later; ms, "10 seconds" or a timedelta.
+    ///
+    /// `RuntimeError` without timeoutConf="ProcessingTimeTimeout", `ValueError` for less than 1 ms.
     #[pyo3(name = "setTimeoutDuration", signature = (durationMs))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn set_timeout_duration(&mut self, py: Python<'_>, durationMs: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -226,6 +240,10 @@ impl PyGroupState {
         Ok(())
     }
 
+    /// The key times out when the watermark has passed this time (of a date its midnight), plus the duration.
+    ///
+    /// `RuntimeError` without timeoutConf="EventTimeTimeout", `ValueError` for a time before the watermark, or before
+    /// 1970.
     #[pyo3(name = "setTimeoutTimestamp", signature = (timestampMs, additionalDuration=None))]
     #[expect(non_snake_case, reason = "Spark's names of the arguments")]
     fn set_timeout_timestamp(
@@ -257,6 +275,7 @@ impl PyGroupState {
         Ok(())
     }
 
+    /// The watermark that this call lives by; `RuntimeError` where the stream has none.
     #[pyo3(name = "getCurrentWatermarkMs")]
     fn get_current_watermark_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
@@ -265,13 +284,14 @@ impl PyGroupState {
             .ok_or_else(|| not_now(py, "there is no watermark: call .withWatermark(column, delay) before .groupBy"))
     }
 
+    /// The batch time.
     #[pyo3(name = "getCurrentProcessingTimeMs")]
     fn get_current_processing_time_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
         Ok(self.rules.batch_time_ms)
     }
 
-    /// As PySpark writes it: the value is left out.
+    /// Clocks, timeout, and what this call has done so far, as PySpark writes them; without the value.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
         let (defined, updated) = (self.held.exists(py)?, self.held.is_updated(py)?);
         Ok(format!(

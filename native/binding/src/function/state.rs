@@ -17,7 +17,10 @@ pub(crate) struct Lent {
     pub(crate) is_timing_out: bool,
 }
 
-/// The state of one key inside a `mapWithState` function.
+/// The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
+///
+/// Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
+/// call a State raises `InvalidInput` (a `ValueError`).
 #[pyclass(name = "State", module = "tidemill._native")]
 pub(crate) struct PyState {
     held: Held,
@@ -92,31 +95,38 @@ impl Lendable for PyState {
 
 #[pymethods]
 impl PyState {
+    /// Whether there is a state. False after `remove`.
     #[getter]
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.exists(py)
     }
 
+    /// The state; `StateNotSet` (a `LookupError`) where there is none.
     #[getter]
     fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.held.get(py)
     }
 
+    /// The state, or None.
     #[getter(getOption)]
     fn get_option(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.held.value(py)
     }
 
+    /// Whether the key times out: this is its last call, and the state goes afterwards.
     #[getter(isTimingOut)]
     fn is_timing_out(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.check_lent(py)?;
         Ok(self.is_timing_out)
     }
 
+    /// Sets the state. `InvalidInput` where `new` does not fit the state's schema; `ValueError` for None, after
+    /// `remove`, and when timing out.
     fn update(slf: &Bound<'_, Self>, new: &Bound<'_, PyAny>) -> PyResult<()> {
         update(slf, new, PyValueError::new_err)
     }
 
+    /// Removes the state. `ValueError` when it has been removed already, and when timing out.
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
         self.check_open(py, "remove")?;
         self.held.set(Current::Absent);

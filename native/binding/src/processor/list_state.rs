@@ -33,7 +33,7 @@ impl Slot {
     }
 }
 
-/// Any number of values a key.
+/// Any number of values a key, in the order in which they were appended (Spark: `ListState`).
 #[pyclass(name = "ListState", module = "tidemill._native")]
 pub(crate) struct PyListState {
     kind: Arc<Kind>,
@@ -148,12 +148,14 @@ impl PyListState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ListState")
     }
 
+    /// Whether there are elements.
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         let key = self.at.key(py, || format!("Error checking value state exists: {}", self.kind.described()))?;
         let slot = &self.slots[key];
         Ok(!slot.appended.is_empty() || (!slot.is_cleared && !self.stored.rows_of(key).is_empty()))
     }
 
+    /// The elements as they are now, as tuples.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let key = self.key(py)?;
         let elements = PyList::empty(py);
@@ -166,20 +168,24 @@ impl PyListState {
         elements.try_iter()
     }
 
+    /// These elements in place of those that are there; `CallRefused` for none.
     fn put(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, newState, true)
     }
 
+    /// One element more, at the end; `InvalidInput` where it does not fit.
     #[pyo3(name = "appendValue")]
     fn append_value(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, PyList::new(slf.py(), [newState])?.as_any(), false)
     }
 
+    /// These elements more, at the end; `CallRefused` for none.
     #[pyo3(name = "appendList")]
     fn append_list(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, newState, false)
     }
 
+    /// Removes all elements.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         let key = self.key(py)?;
         self.slots[key] = Slot { is_cleared: true, appended: Vec::new() };

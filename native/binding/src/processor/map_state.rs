@@ -38,7 +38,8 @@ impl Entry {
 /// The entries of a key by `ordered` bytes of their key.
 type Entries = BTreeMap<Vec<u8>, Entry>;
 
-/// Values by a key of the user's.
+/// Values by a key of the user's within the grouping key (Spark: `MapState`). Iterators show the entries as they are
+/// when made, in the order of the user's keys: numbers and times by value, texts by their UTF-8 bytes, null first.
 #[pyclass(name = "MapState", module = "tidemill._native")]
 pub(crate) struct PyMapState {
     kind: Arc<Kind>,
@@ -181,11 +182,13 @@ impl PyMapState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "MapState")
     }
 
+    /// Whether there is an entry.
     fn exists(&mut self, py: Python<'_>) -> PyResult<bool> {
         self.at.key(py, || format!("Error checking map state exists: {}", self.kind.described()))?;
         Ok(self.entries(py)?.values().any(Entry::is_there))
     }
 
+    /// The value as a `tidemill.rows.Row`, as Spark does (iterators give tuples); None where there is none.
     fn getValue<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (_, bytes) = parsed_key(slf, key)?;
         let mut state = slf.try_borrow_mut()?;
@@ -197,11 +200,13 @@ impl PyMapState {
         }
     }
 
+    /// Whether there is an entry of this key.
     fn containsKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (_, bytes) = parsed_key(slf, key)?;
         Ok(slf.try_borrow_mut()?.entries(slf.py())?.get(&bytes).is_some_and(Entry::is_there))
     }
 
+    /// Sets the value of this key; `InvalidInput` where either does not fit.
     fn updateValue(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (user_key, bytes) = parsed_key(slf, key)?;
         let kind = Arc::clone(&slf.try_borrow()?.kind);
@@ -212,6 +217,7 @@ impl PyMapState {
         Ok(())
     }
 
+    /// (key, value) pairs of tuples.
     fn iterator<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| {
             match (state.shown_key(py, entry)?, state.shown_value(py, entry, &state.kind.value)?) {
@@ -221,14 +227,17 @@ impl PyMapState {
         })
     }
 
+    /// The keys, as tuples.
     fn keys<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| state.shown_key(py, entry))
     }
 
+    /// The values, as tuples, in the order of their keys.
     fn values<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| state.shown_value(py, entry, &state.kind.value))
     }
 
+    /// Removes the entry of this key; nothing where there is none.
     fn removeKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let (_, bytes) = parsed_key(slf, key)?;
         if let Some(entry) = slf.try_borrow_mut()?.entries(slf.py())?.get_mut(&bytes) {
@@ -237,6 +246,7 @@ impl PyMapState {
         Ok(())
     }
 
+    /// Removes all entries.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         self.entries(py)?.values_mut().for_each(|entry| entry.now = Now::Removed);
         Ok(())

@@ -23,7 +23,7 @@ struct Timer {
 /// The timers of a key by expiry.
 type ByExpiry = BTreeMap<i64, Timer>;
 
-/// The timers of all keys.
+/// The timers of a key, behind the processor's handle. `is_off`: the time mode is None, and all is `CallRefused`.
 #[pyclass(name = "Timers", module = "tidemill._native")]
 pub(crate) struct PyTimers {
     operator: String,
@@ -109,12 +109,14 @@ impl PyTimers {
         Self { operator, is_off, at: At::default(), stored: Stored::default(), slots: Vec::new() }
     }
 
+    /// A timer at this time, ms since the epoch; nothing where there is one.
     fn register(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
         let key = self.key(py, "registerTimer")?;
         self.timers(key).entry(expiry_ms).or_insert(Timer { stored: None, is_set: true }).is_set = true;
         Ok(())
     }
 
+    /// Removes the timer at this time; nothing where there is none.
     fn delete(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
         let key = self.key(py, "deleteTimer")?;
         if let Some(timer) = self.timers(key).get_mut(&expiry_ms) {
@@ -123,6 +125,7 @@ impl PyTimers {
         Ok(())
     }
 
+    /// Ascending; one that is firing is among them.
     fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let key = self.key(py, "listTimers")?;
         PyList::new(

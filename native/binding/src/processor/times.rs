@@ -5,7 +5,8 @@ use tidemill_core::operator::{Pass, TimeMode};
 
 use crate::spark::class_of;
 
-/// The clocks of a pass: both −1 where the time mode is None; a watermark that there is none of is 0.
+/// The clocks that a processor's call sees, ms since the epoch: both −1 where the time mode is None; the watermark is 0
+/// where there is none.
 #[pyclass(name = "TimerValues", module = "tidemill._native", frozen)]
 pub(crate) struct PyTimerValues {
     processing_ms: i64,
@@ -30,11 +31,13 @@ impl PyTimerValues {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "TimerValues")
     }
 
+    /// The batch time.
     #[pyo3(name = "getCurrentProcessingTimeInMs")]
     fn processing_time(&self) -> i64 {
         self.processing_ms
     }
 
+    /// The watermark that this call lives by.
     #[pyo3(name = "getCurrentWatermarkInMs")]
     fn watermark(&self) -> i64 {
         self.watermark_ms
@@ -59,6 +62,7 @@ impl PyExpiredTimerInfo {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ExpiredTimerInfo")
     }
 
+    /// When it expired, ms since the epoch.
     #[pyo3(name = "getExpiryTimeInMs")]
     fn expiry_time(&self) -> i64 {
         self.expiry_ms

@@ -19,7 +19,9 @@ enum Slot {
     Cleared,
 }
 
-/// One value a key.
+/// One value a key (Spark: `ValueState`). Usable while the processor is called for a key, else `CallRefused`.
+///
+/// Values in and out are tuples; changing an object that was given or got changes no state.
 #[pyclass(name = "ValueState", module = "tidemill._native")]
 pub(crate) struct PyValueState {
     kind: Arc<Kind>,
@@ -83,6 +85,7 @@ impl PyValueState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ValueState")
     }
 
+    /// Whether there is a value.
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         let key = self.at.key(py, || format!("Error checking value state exists: {}", self.kind.described()))?;
         Ok(match &self.slots[key] {
@@ -92,6 +95,7 @@ impl PyValueState {
         })
     }
 
+    /// The value as a tuple; None where there is none.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = self.key(py)?;
         match &self.slots[key] {
@@ -104,6 +108,7 @@ impl PyValueState {
         }
     }
 
+    /// Sets the value; `InvalidInput` where it does not fit.
     #[pyo3(name = "update")]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -117,6 +122,7 @@ impl PyValueState {
         Ok(())
     }
 
+    /// Removes the value.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         let key = self.key(py)?;
         self.slots[key] = Slot::Cleared;

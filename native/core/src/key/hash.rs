@@ -76,6 +76,10 @@ pub(super) fn masked(hash: u64) -> u64 {
     hash & MASK.get()
 }
 
+/// The bigint that has the hash of null.
+#[cfg(test)]
+pub(crate) const TWIN_OF_NULL: i64 = 6_325_366_514_327_521_934;
+
 /// Runs `body` with hashes that keep only the bits of `mask`, so that different keys collide.
 #[cfg(test)]
 pub(crate) fn with_masked_hashes<T>(mask: u64, body: impl FnOnce() -> T) -> T {

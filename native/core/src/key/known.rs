@@ -71,6 +71,7 @@ impl Column {
     fn add(&mut self, cells: &Cells, rows: &[u32]) -> bool {
         let mut rows = rows.iter().map(|&row| row as usize);
         match (self, cells.data()) {
+            (Self::Words(_), Data::Bytes(..) | Data::I128(_)) => false, // which have no word
             (Self::Words(known), data) => {
                 has_room(known, rows.len()) && {
                     known.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) }));
@@ -93,6 +94,7 @@ impl Column {
     fn are_at(&self, cells: &Cells, numbers: &[u32]) -> bool {
         let mut rows = numbers.iter().map(|&number| number as usize).enumerate();
         match (self, cells.data()) {
+            (Self::Words(_), Data::Bytes(..) | Data::I128(_)) => false,
             (Self::Words(known), data) => rows.all(|(row, number)| match known[number] {
                 (_, true) => cells.is_null(row),
                 (word, false) => !cells.is_null(row) && data.word(row) == word,

@@ -28,7 +28,7 @@ use cells::Cells;
 
 pub(crate) use few::{InOrder, Numbering};
 #[cfg(test)]
-pub(crate) use hash::with_masked_hashes;
+pub(crate) use hash::{TWIN_OF_NULL, with_masked_hashes};
 pub(crate) use order::{by_hash, sort_ties};
 pub(crate) use short::{Short, ShortTexts};
 

@@ -39,11 +39,14 @@ fn totals() -> (AggregateOperator, Schema, Pass) {
     (AggregateOperator::new(&spec).unwrap(), input, pass)
 }
 
-/// A block: `rows` keys of `keys`, chosen by `seed`; the amount of a row is its number.
+/// A block: `rows` keys of `keys`, chosen by `seed`; the amount of a row is its number, its note one of some texts of 1
+/// to 24 bytes, which many rows share, or null.
 fn block(schema: &Schema, seed: usize, rows: usize, keys: usize, width: usize) -> RecordBatch {
     let key = (0..rows).map(|row| Some(format!("{:0width$}", (row * 31 + seed) % keys))).collect::<StringArray>();
     let amount = (0..rows as i64).collect::<Int64Array>();
-    let note = std::iter::repeat_n(Some("n"), rows).collect::<StringArray>();
+    let note = |row: usize| (row * 17 + seed) % 7 > 0;
+    let text = |row: usize| format!("{:0width$}", (row * 13 + seed * 5) % 23, width = [1, 5, 16, 17, 24][row % 5]);
+    let note = (0..rows).map(|row| note(row).then(|| text(row))).collect::<StringArray>();
     RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(key), Arc::new(amount), Arc::new(note)]).unwrap()
 }
 

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use super::super::groups::Grouping;
 use super::super::{Groups, Output, RowAt};
-use crate::key::{Keys, with_masked_hashes};
+use crate::key::{Keys, TWIN_OF_NULL, with_masked_hashes};
 
 type Key = (Option<i64>, Option<String>);
 
@@ -188,8 +188,7 @@ fn many_rows_a_key_are_grouped_whatever_their_hashes() {
 
 #[test]
 fn numbers_and_nulls_of_many_chunks_are_grouped() {
-    // 6325366514327521934 has the hash of null.
-    let number = |row: i64| [Some(row % 50), Some(row % 70), None, Some(6_325_366_514_327_521_934)][row as usize % 4];
+    let number = |row: i64| [Some(row % 50), Some(row % 70), None, Some(TWIN_OF_NULL)][row as usize % 4];
     let rows: Vec<Option<i64>> = (0..9_000).map(number).collect();
     let with_null = rows[..3_000].to_vec();
     let without: Vec<Option<i64>> = rows[3_000..].iter().copied().filter(Option::is_some).collect();

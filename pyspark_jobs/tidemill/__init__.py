@@ -150,9 +150,8 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module(".driver.context", __name__).version_of_tidemill()
     if name not in _HOME:
-        from .pipeline.pyspark_names import OF_THE_MODULE, missing
-
-        raise missing(f"module `{__name__}`", name, OF_THE_MODULE)
+        answers = importlib.import_module(".pipeline.pyspark_names", __name__)
+        raise answers.missing(f"module `{__name__}`", name, answers.OF_THE_MODULE)
     found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = found
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import tidemill as tm
 from tests.oracle.case import ORIGIN, Case
 
 SCHEMA = "user string, ts timestamp, n int, x double"
@@ -93,7 +94,45 @@ GROUPED = Case(
 )
 """Grouped, as only Tidemill can say it."""
 
+LATE = [
+    [("a", at(100), 1, 0.0)],
+    [("b", at(1), 1, 0.0), ("a", at(1), 1, 0.0), ("c", None, 1, 0.0)],
+    [("c", at(200), 1, 0.0), ("d", at(195), 1, 0.0)],
+    [("d", at(50), 1, 0.0), ("e", at(50), 2, 0.0), ("f", at(300), 2, 0.0)],
+]
+
+
+def counted(df: Any, with_time: bool) -> Any:
+    """Spark's count by `n`, and the latest time of it."""
+    from pyspark.sql import functions
+
+    latest = [functions.max("ts").alias("t")] if with_time else []
+    return df.groupBy("n").agg(functions.count("*").alias("c"), *latest)
+
+
+TIME_READ = Case(
+    "deduplicate-late-time-read-behind",
+    SCHEMA,
+    LATE,
+    lambda df: counted(df.withWatermark("ts", DELAY).dropDuplicates(["user"]), with_time=True),
+    lambda s: s.withWatermark("ts", DELAY).dropDuplicates(["user"]).groupBy("n").agg(c=tm.count(), t=tm.max("ts")),
+    mode="update",
+)
+"""What is behind reads the event time: late rows are dropped."""
+
+TIME_NOT_READ = Case(
+    "deduplicate-late-time-not-read-behind",
+    SCHEMA,
+    LATE,
+    lambda df: counted(df.withWatermark("ts", DELAY).dropDuplicates(["user"]), with_time=False),
+    lambda s: s.dropDuplicates(["user"]).groupBy("n").agg(c=tm.count()),
+    mode="update",
+)
+"""Nothing behind reads it, so Spark's optimizer takes it out, and late rows pass: here, without a watermark."""
+
 CASES = [
+    TIME_READ,
+    TIME_NOT_READ,
     *_cases("boundaries", BOUNDARIES),
     GROUPED,
     *(

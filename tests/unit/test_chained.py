@@ -110,3 +110,13 @@ def test_windows_of_windows_in_update_mode_follow_every_change() -> None:
     tester = Tester(p)
     tester.batch([("a", at(1), 0), ("b", at(2), 0)])
     assert [(w["end"], n) for w, n in tester.batch([("a", at(3), 0)]).outputs] == [(at(10), 3)]
+
+
+def test_late_rows_do_not_pass_deduplication_whatever_follows() -> None:
+    """Spark lets them pass where nothing behind reads the event time: `deduplicate-late-time-not-read-behind`."""
+    p = tm.Pipeline("p")
+    first = p.read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds").dropDuplicates(["k"])
+    first.groupBy("n").agg(c=tm.count(), name="counts")
+    t = Tester(p)
+    assert t.batch([("a", at(100), 1)]).outputs == [(1, 1)]
+    assert t.batch([("b", at(1), 1), ("a", at(1), 1), ("c", None, 1)]).outputs == [(1, 2)]

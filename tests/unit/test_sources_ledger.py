@@ -6,11 +6,12 @@ import dataclasses
 
 import pytest
 
+import tidemill as tm
 from tidemill._native import StateMap
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import HASH_END, Plan, Split
 from tidemill.sources.contract import SourceFile
-from tidemill.sources.ledger import LEDGER_SCHEMA, record, unseen
+from tidemill.sources.ledger import LEDGER_SCHEMA, check_names, record, unseen
 
 A = SourceFile("days", "a.csv", "e1", 10, 1000)
 B = SourceFile("days", "b.csv", "e2", 20, 2000)
@@ -72,3 +73,64 @@ def test_a_fork_of_the_ledger_takes_files_of_its_own() -> None:
     record(fork, plan(1, B))
     assert unseen([A, B], ledger, "error") == [B]
     assert unseen([A, B], fork, "error") == []
+
+
+def named(name: str, *files: SourceFile) -> list[SourceFile]:
+    return [dataclasses.replace(file, source=name) for file in files]
+
+
+def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
+    ledger = empty()
+    record(ledger, plan(3, A, B))
+    changed = dataclasses.replace(A, etag="e9")
+    check_names({"days": [A, B], "nights": named("nights", A, B)}, ["nights"], ledger)  # both read one folder
+    check_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
+    check_names({"nights": named("nights", A)}, [], ledger)  # it has taken others
+    check_names({"nights": named("nights", A)}, ["nights"], empty())
+    check_names({}, [], ledger)
+    with pytest.raises(InvalidInput) as caught:
+        check_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
+    assert caught.value.first_line == (
+        "source `nights` would take the file `b.csv`, which batch 3 has taken as one of source `days`, and that does "
+        "not have it any more: a renamed source would take all files again"
+    )
+    assert caught.value.hint is not None
+    assert "p.read(…, name='days')" in caught.value.hint
+
+
+def test_names_that_were_swapped_are_told() -> None:
+    ledger = empty()
+    record(ledger, plan(0, A))
+    record(ledger, plan(1, *named("nights", B)))
+    swapped = {"days": named("days", B), "nights": named("nights", A)}
+    with pytest.raises(InvalidInput, match=r"source `(days|nights)` would take the file `[ab]\.csv`"):
+        check_names(swapped, ["days", "nights"], ledger)
+
+
+def test_a_renamed_source_stops_a_run_and_changes_nothing(tmp_path) -> None:
+    (tmp_path / "in").mkdir()
+
+    def repository(name: str) -> tm.Repository:
+        p = tm.Pipeline("clicks")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="k string"), name=name)
+        rows.groupBy("k").agg(n=tm.count(), name="counts")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    def put(number: int) -> None:
+        (tmp_path / "in" / f"{number}.json").write_text('{"k": "a"}\n')
+
+    put(0)
+    repository("clicks").init()
+    repository("clicks").run(engine="local")
+    put(1)
+    with pytest.raises(InvalidInput, match=r"source `others` would take the file `0\.json`, which batch 0 has taken"):
+        repository("others").run(engine="local")
+    assert len(repository("others").commits()) == 1
+    (progress,) = repository("clicks").run(engine="local")
+    assert progress.numInputRows == 1
+    assert repository("clicks").state("counts").column("n").to_pylist() == [2]
+    (tmp_path / "in" / "0.json").unlink()
+    (tmp_path / "in" / "1.json").unlink()
+    put(2)
+    (progress,) = repository("others").run(engine="local")  # nothing of what was taken is there: it cannot be told
+    assert progress.numInputRows == 1

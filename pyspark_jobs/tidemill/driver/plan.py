@@ -21,7 +21,7 @@ from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch
 from ..settings import time_ms
 from ..sources.contract import SourceFile
-from ..sources.ledger import unseen
+from ..sources.ledger import check_names, unseen
 from .context import Context
 from .execute import active_ms
 
@@ -49,12 +49,12 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     ledger = context.ledger(head).map
     created_ms = context.initialised().created_ms
     options = dict(context.storage_options.get("source") or {})
-    found = {}
+    listed, found = {}, {}
     for name, source in context.job.sources.items():
         files = source.discover(name, options)
-        if source.intake.start == "latest":
-            files = arrived_since_init(files, created_ms)
-        found[name] = unseen(files, ledger, source.intake.overwritten)
+        listed[name] = arrived_since_init(files, created_ms) if source.intake.start == "latest" else files
+        found[name] = unseen(listed[name], ledger, source.intake.overwritten)
+    check_names(listed, [name for name, files in found.items() if len(files) == len(listed[name])], ledger)
     return Waiting(listed_ms, found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .._native import MapSchema, StateMap
 from ..errors import InvalidInput
@@ -50,6 +51,26 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
                 )
             fresh.append(file)
     return fresh
+
+
+def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: StateMap) -> None:
+    """`InvalidInput` where a source of `unread`, which has taken none of its files, has one that was taken, as it is,
+    under the name of a source that does not have it any more: so it was renamed, and would take all of them again."""
+    fresh = {(file.path, file.etag): file for name in unread for file in listed[name]}
+    if not fresh or not len(ledger):
+        return
+    rows = ledger.scan()
+    paths = pa.array({path for path, _ in fresh}, pa.string())
+    same = rows.filter(pc.is_in(rows.column("path"), value_set=paths)).select(["source", "path", "etag", "version"])
+    there = {(file.source, file.path, file.etag) for files in listed.values() for file in files}
+    for source, path, etag, version in zip(*(column.to_pylist() for column in same.columns), strict=True):
+        file = fresh.get((path, etag))
+        if file is not None and (source, path, etag) not in there:
+            raise InvalidInput(
+                f"source `{file.source}` would take the file `{path}`, which batch {version} has taken as one of "
+                f"source `{source}`, and that does not have it any more: a renamed source would take all files again",
+                hint=f"name it `{source}`, p.read(…, name={source!r}); to read these files once more, use another root",
+            )
 
 
 def record(ledger: StateMap, plan: Plan) -> None:

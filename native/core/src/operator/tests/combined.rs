@@ -44,7 +44,7 @@ fn totals() -> (AggregateOperator, Schema, Pass) {
 fn block(schema: &Schema, seed: usize, rows: usize, keys: usize, width: usize) -> RecordBatch {
     let key = (0..rows).map(|row| Some(format!("{:0width$}", (row * 31 + seed) % keys))).collect::<StringArray>();
     let amount = (0..rows as i64).collect::<Int64Array>();
-    let note = |row: usize| (row * 17 + seed) % 7 > 0;
+    let note = |row: usize| !(row * 17 + seed).is_multiple_of(7);
     let text = |row: usize| format!("{:0width$}", (row * 13 + seed * 5) % 23, width = [1, 5, 16, 17, 24][row % 5]);
     let note = (0..rows).map(|row| note(row).then(|| text(row))).collect::<StringArray>();
     RecordBatch::try_new(Arc::new(schema.clone()), vec![Arc::new(key), Arc::new(amount), Arc::new(note)]).unwrap()

@@ -180,24 +180,41 @@ FROM_SEED: Batches = [
 ]
 
 
-def _seeded_case(kind: str) -> Case:
+SEEDED_LATE = [("a", 10), ("b:g,w,t14000", 20), ("c:r", 30), ("d", 50), (None, 40)]
+FROM_SEED_LATE: Batches = [
+    [row("a", "g,t7000"), row("z", "x"), row(None, "g,w,u41,t6000", 12)],
+    [row("b:g,w,t14000", "g,t9000", 13), row("d", "g,r", 1), row("c:r", "t8000", 9)],
+    [row("a", "x,g", 20), row("d", "x", 21)],
+    [row("z", "x", 40), row("d", "x,u1", 40)],
+]
+"""In the second batch "d" is late: its state stays as it was given."""
+
+
+def _seeded_case(kind: str, timeout: str = PROCESSING) -> Case:
     """Keys that have a state before the first batch."""
+    seeds = SEEDED_LATE if timeout == EVENT else SEEDED
+
+    def marked(stream: Any) -> Any:
+        return stream.withWatermark("ts", DELAY) if timeout == EVENT else stream
 
     def spark(df: Any) -> Any:
         from pyspark.sql import DataFrame
 
         session = df.sparkSession
-        states = session.createDataFrame(SEEDED, "k string, state bigint")
+        states = session.createDataFrame(seeds, "k string, state bigint")
         functions = groups.compiled(session)
         made = functions.mapFrom if kind == "map" else functions.flatMapFrom
-        return DataFrame(made(df._jdf, states._jdf, PROCESSING), session)
+        return DataFrame(made(marked(df)._jdf, states._jdf, timeout), session)
 
     def tidemill(stream: Any) -> Any:
-        grouped = stream.groupBy("k")
+        grouped = marked(stream).groupBy("k")
         if kind == "map":
-            return grouped.mapGroupsWithState(groups.once, "string", "bigint", PROCESSING, SEEDED)
-        return grouped.flatMapGroupsWithState(groups.each, "string", "bigint", "update", PROCESSING, SEEDED)
+            return grouped.mapGroupsWithState(groups.once, "string", "bigint", timeout, seeds)
+        return grouped.flatMapGroupsWithState(groups.each, "string", "bigint", "update", timeout, seeds)
 
+    if timeout == EVENT:
+        name = f"groups-{kind}-initial-late"
+        return Case(name, groups.SCHEMA, FROM_SEED_LATE, spark, tidemill, "update", triggers="all")
     times_ms = [1000, 2500, 3000, 4000, 4001, 9000]
     name = f"groups-{kind}-initial"
     return Case(name, groups.SCHEMA, FROM_SEED, spark, tidemill, "update", times_ms=times_ms, triggers="one")
@@ -235,6 +252,8 @@ CASES = [
     _typed_case(),
     _seeded_case("flat-map"),
     _seeded_case("map"),
+    _seeded_case("flat-map", EVENT),
+    _seeded_case("map", EVENT),
     *_cases("map", ("update", "update", "update")),
     *_cases("flat-map", ("update", "append", "append")),
     _case("late-update", "flat-map", "update", EVENT, LATE),

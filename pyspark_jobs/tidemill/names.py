@@ -103,6 +103,15 @@ def variable_name(map_name: str) -> str:
     return re.sub(rb"\.([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), escaped).decode()
 
 
+def variable_rule(map_name: str) -> str:
+    """The rule of an operator that says what the variable of a map is.
+
+    >>> variable_rule("var-a.2f")
+    'variable a/'
+    """
+    return f"variable {variable_name(map_name)}"
+
+
 def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, extension: str) -> str:
     """A committed output file of a sink, before it is published."""
     return f"output/{sink}/{branch}/{file_stem}-p{pass_number}-{part:05d}{extension}"

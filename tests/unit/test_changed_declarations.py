@@ -122,11 +122,11 @@ def test_a_variable_neither_gets_nor_loses_a_time_to_live(
     place: Place, kind: str, before: int | None, after: int | None
 ) -> None:
     place.run(living(place, kind, before), ("a", 0))
-    shown = {None: f"{kind} seen", 1000: f"{kind} seen with ttl"}
+    shown = {None: kind, 1000: f"{kind} with ttl"}
     with pytest.raises(tm.InvalidInput) as caught:
         place.opened(living(place, kind, after)).run(engine="local")
     assert caught.value.first_line == (
-        f"operator `counting` has state made with `variables` = {shown[before]}, this code declares {shown[after]}"
+        f"operator `counting` has state made with `variable seen` = {shown[before]}, this code declares {shown[after]}"
     )
 
 

@@ -282,8 +282,15 @@ def test_columns_of_variables_may_be_called_as_key_columns_are():
             lambda s, h: h.getValueState("count", "n bigint, s string"),
             "this code declares `n bigint, s string` (column `n` is bigint, expected int)",
         ),
-        (lambda s, h: h.getListState("count", "n int, s string"), "`variables` = value count, this code"),
-        (lambda s, h: [value(s, h), h.getValueState("more", "n int")], "`variables` = value count, this code"),
+        (
+            lambda s, h: h.getListState("count", "n int, s string"),
+            "has state made with `variable count` = value, this code declares list",
+        ),
+        (
+            lambda s, h: h.getValueState("total", "n int, s string"),
+            "has state in the variable `count` (n int, s string), this code does not declare it",
+        ),
+        (lambda s, h: None, "has state in the variable `count` (n int, s string), this code does not declare it"),
     ],
 )
 def test_variables_are_checked_against_the_state(change, message):
@@ -294,6 +301,41 @@ def test_variables_are_checked_against_the_state(change, message):
     with pytest.raises(InvalidInput) as caught:
         t.batch([("a", 1, None)])
     assert message in str(caught.value)
+
+
+def test_a_variable_that_is_new_begins_empty_and_is_kept():
+    """Spark takes added variables too."""
+
+    def more(self, handle):
+        value(self, handle)
+        self.seen = handle.getListState("seen", "id int")
+        self.best = handle.getMapState("best", "k string", "n int")
+
+    def rows(self, key, rows):
+        n, _ = self.value.get() or (0, "")
+        self.value.update((n + 1, "x"))
+        if hasattr(self, "seen"):
+            self.best.updateValue(("all",), ((self.best.getValue(("all",)) or (0,))[0] + 1,))
+            self.seen.appendValue((n,))
+            yield (f"{key[0]} {n + 1} {list(self.seen.get())} {self.best.getValue(('all',))[0]}",)
+
+    t = Tester(declared(Processor(value, rows)))
+    t.batch([("a", 1, None), ("b", 1, None)])
+    before = t.repository.head.version
+    t.pipeline = declared(Processor(more, rows))
+    t.restart()
+    assert sorted(t.batch([("a", 1, None), ("c", 1, None)]).outputs) == [("a 2 [(1,)] 1",), ("c 1 [(0,)] 1",)]
+    t.restart()
+    assert t.batch([("a", 1, None)]).outputs == [("a 3 [(1,), (2,)] 2",)]
+    (operator,) = t.repository.head.schemas
+    assert t.repository.state(operator, variable="count").num_rows == 3
+    assert sorted(t.repository.state(operator, variable="best").column("n").to_pylist()) == [1, 2]
+    with pytest.raises(InvalidInput, match="unknown variable of the state `best`"):
+        t.repository.state(operator, version=before, variable="best")
+    t.pipeline = declared(Processor(value, rows))
+    t.restart()
+    with pytest.raises(InvalidInput, match=r"state in the variable `best` \(n int\), this code does not declare it"):
+        t.batch([("a", 1, None)])
 
 
 def test_map_names_keep_variables_apart_and_inside_their_folder():

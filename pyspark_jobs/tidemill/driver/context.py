@@ -160,13 +160,16 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
             f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=mend
         )
     rules = recorded.get("rules", {})
+    new = _new_variables(recorded, found)
     for rule, now in found["rules"].items():
-        if rules.get(rule) != now:
+        if rules.get(rule) != now and rule not in new.values():
             before, after = f"`{rule}` = {rules.get(rule)}", f"{now}"
             if rule not in rules:
                 before, after = _listed(rules), _listed(found["rules"])
             raise InvalidInput(f"operator `{name}` has state made with {before}, this code declares {after}", hint=mend)
     for map_name, columns in found["maps"].items():
+        if map_name in new:
+            continue
         known = recorded["maps"].get(map_name)
         for part in ("key", "sub_key", "value"):
             before, now = (known or {}).get(part, ""), columns[part]
@@ -178,6 +181,23 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
                     + (f" ({detail})" if detail else ""),
                     hint=mend,
                 )
+    for map_name, columns in recorded["maps"].items():
+        if map_name not in found["maps"] and _is_variable(map_name):
+            raise InvalidInput(
+                f"operator `{name}` has state in the variable `{names.variable_name(map_name)}` "
+                f"({columns['value'] or 'nothing'}), this code does not declare it",
+                hint=mend,
+            )
+
+
+def _is_variable(map_name: str) -> bool:
+    return names.variable_name(map_name) != map_name
+
+
+def _new_variables(recorded: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
+    """The maps of a processor's variables that the state does not have, with the rule of each: they begin empty."""
+    maps = (one for one in found["maps"] if one not in recorded["maps"] and _is_variable(one))
+    return {one: names.variable_rule(one) for one in maps}
 
 
 @functools.cache

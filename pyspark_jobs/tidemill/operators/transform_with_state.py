@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..names import map_name
+from ..names import map_name, variable_rule
 from ..schema import to_arrow
 from ..settings import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
@@ -171,8 +171,10 @@ class BoundTransformWithState(Defaults):
         How long that is may change: what is stored keeps its deadline. What has none would live for ever.
         """
         lives = {False: "", True: " with ttl"}
-        variables = ", ".join(sorted(f"{one.kind} {one.name}{lives[one.ttl_ms is not None]}" for one in self.variables))
-        return {"timeMode": self.time_mode, "variables": variables or "none"}
+        found = {
+            variable_rule(map_name(one.name)): f"{one.kind}{lives[one.ttl_ms is not None]}" for one in self.variables
+        }
+        return {"timeMode": self.time_mode, **dict(sorted(found.items()))}
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:

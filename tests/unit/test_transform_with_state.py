@@ -334,7 +334,7 @@ def test_a_variable_that_is_new_begins_empty_and_is_kept():
         t.repository.state(operator, version=before, variable="best")
     t.pipeline = declared(Processor(value, rows))
     t.restart()
-    with pytest.raises(InvalidInput, match=r"state in the variable `best` \(n int\), this code does not declare it"):
+    with pytest.raises(InvalidInput, match=r"state in the variable `seen` \(id int\), this code does not declare it"):
         t.batch([("a", 1, None)])
 
 

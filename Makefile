@@ -13,7 +13,7 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo fmt lint test bench check fuzz pins
+.PHONY: help setup build wheel demo fmt lint test bench check fuzz pins
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ setup: ## bring .venv, and the S3 server's, to what is pinned; quick when nothin
 
 build: setup ## compile the Rust core and install tidemill into .venv, editable
 	@.ci/build
+
+wheel: setup ## make the wheel, in dist/
+	uv build --wheel
 
 demo: build ## run the main job: a year of real flights, on local Spark
 	@$(PYTHON_BIN)/tidemill demo $(ARGS)

@@ -53,7 +53,8 @@ class InvalidInput(TidemillError, ValueError):
 
 
 class StoreUnavailable(TidemillError, ConnectionError):
-    """The store did not answer, refused the credentials or is full: retry later. Nothing half-written counts."""
+    """The store, or what a `foreachBatch` function talks to, did not answer, refused the credentials or is full: retry
+    later. Nothing half-written counts."""
 
 
 class Fenced(TidemillError):
@@ -66,6 +67,21 @@ class CorruptState(TidemillError):
 
 class InternalError(TidemillError):
     """An invariant of Tidemill does not hold: a bug. Nothing was committed."""
+
+
+_TO_BE_MENDED = (
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, NotImplementedError),
+    *(SyntaxError, TypeError, ValueError),
+)
+
+
+def kind_of(raised: Exception) -> type[InvalidInput | StoreUnavailable]:
+    """The kind for what a function raised that talks to other systems: to be mended, or tried again.
+
+    >>> kind_of(KeyError("user")).__name__, kind_of(TimeoutError()).__name__
+    ('InvalidInput', 'StoreUnavailable')
+    """
+    return InvalidInput if isinstance(raised, _TO_BE_MENDED) else StoreUnavailable
 
 
 class StateNotSet(LookupError, ValueError):

@@ -52,8 +52,8 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_a_worker_that_is_killed_is_an_error_and_the_engine_goes_on(found: dict[str, Any]) -> None:
     assert found["died"]["kind"] == "InternalError"
-    assert found["died"]["line"].endswith("a worker process ended in the middle of a task")
-    assert "out of memory" in found["died"]["hint"]
+    assert "a worker process ended in the middle of a task; it was killed, ran out of memory" in found["died"]["line"]
+    assert "out of memory?" in found["died"]["hint"]
     assert found["died"]["after"] == RECEIPTS
 
 

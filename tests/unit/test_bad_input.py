@@ -48,8 +48,8 @@ def test_sql_that_needs_more_than_its_row_is_refused_when_built(folder, text):
         ({"engine": "locl"}, "unknown engine `locl`; did you mean `local`?"),
         ({"engine": "local", "tasks": "atuo"}, "tasks='atuo', expected 'auto' or a number from 1 on"),
         ({"engine": "local", "tasks": 0}, "tasks=0, expected 'auto' or a number from 1 on"),
-        ({"engine": "local", "max_batches": -1}, "max_batches=-1, expected a number from 0 on"),
-        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number from 0 on"),
+        ({"engine": "local", "max_batches": 0}, "max_batches=0, expected a number from 1 on"),
+        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number from 1 on"),
         ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number from 0 on"),
     ],
 )

@@ -16,7 +16,7 @@ from tidemill.cli.options import storage_options
 from tidemill.cli.output import committed
 from tidemill.errors import KINDS, Fenced, InvalidInput
 
-COMMANDS = ("demo", "init", "outputs", "replan", "run", "state", "status", "sweep")
+COMMANDS = ("demo", "init", "outputs", "quarantine", "replan", "run", "state", "status", "sweep")
 SECRET = "wJalrXUtnFEMI"
 
 

@@ -103,7 +103,12 @@ def test_init_run_and_run_again_end_with_0_0_and_3(call):
     assert status == Exit.DONE
     assert out.startswith("committed versions 0–1: 5 rows of 2 files in ")
     assert out.splitlines()[0].endswith("; 0 files waiting")
-    assert "rows set apart: 1 quarantined" in out
+    assert "rows set apart: 1 quarantined; `tidemill quarantine` shows those that are kept" in out
+    (aside,) = [json.loads(line) for line in call("quarantine", "--json")[1].splitlines()]
+    assert (aside["source"], aside["file"], aside["version"]) == ("source", "b.csv", 1)
+    assert call("quarantine", "--version", "0", "--json")[1] == ""
+    status, shown, _ = call("quarantine", "--version", "0")
+    assert (status, "no rows" in shown) == (Exit.DONE, True)
     zero, one = err.splitlines()
     assert zero.startswith("version 0: batch, 3 rows, ")
     assert zero.endswith(" rows/s, 0 late, 0 quarantined, 1 file waiting")

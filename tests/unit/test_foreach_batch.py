@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import sqlite3
 import subprocess
 import sys
 
@@ -81,6 +83,27 @@ def test_what_it_raises_fails_the_run_with_its_traceback_and_the_next_run_calls_
     wrong.clear()
     r.run(engine="local")
     assert calls == [0, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ConnectionError("away"), tm.StoreUnavailable),
+        (TimeoutError("slow"), tm.StoreUnavailable),
+        (sqlite3.OperationalError("database is locked"), tm.StoreUnavailable),
+        (RuntimeError("503"), tm.StoreUnavailable),
+        (TypeError("no"), tm.InvalidInput),
+        (KeyError("user"), tm.InvalidInput),
+        (ZeroDivisionError("no"), tm.InvalidInput),
+        (json.JSONDecodeError("no", "", 0), tm.InvalidInput),
+    ],
+)
+def test_an_outage_is_to_be_tried_again_and_an_error_in_its_code_to_be_mended(tmp_path, raised, kind):
+    def fn(table, batch_id):
+        raise raised
+
+    with pytest.raises(kind, match=f"raised `{type(raised).__name__}"):
+        opened(tmp_path, fn).run(engine="local")
 
 
 SCRIPT = """

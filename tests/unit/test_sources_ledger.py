@@ -55,11 +55,12 @@ def test_the_same_path_of_another_source_is_another_file() -> None:
 def test_an_overwritten_file_is_an_error_unless_the_source_takes_it_as_new() -> None:
     ledger = empty()
     record(ledger, plan(0, A))
-    changed = dataclasses.replace(A, etag="e9")
+    changed = dataclasses.replace(A, etag="e9", size=1234)
     with pytest.raises(InvalidInput) as caught:
         unseen([changed], ledger, "error")
     assert caught.value.first_line == (
-        "the file `a.csv` of source `days` was overwritten after it had been taken: its etag is `e9`, it was `e1`"
+        "the file `a.csv` of source `days` was overwritten after it had been taken: it has 1,234 bytes of "
+        "1970-01-01T00:00:01.000Z (etag `e9`), it had 10 of 1970-01-01T00:00:01.000Z (`e1`)"
     )
     assert unseen([changed, B], ledger, "new") == [changed, B]
     record(ledger, plan(1, changed))

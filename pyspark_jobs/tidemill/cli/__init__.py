@@ -1,4 +1,4 @@
-"""The command line: `tidemill run|init|sweep|status|state|outputs|demo`. Says things; what is done is the verbs'.
+"""The command line: `tidemill run`, `state` and so on. It says things; what is done is the verbs'.
 
 Results go to stdout, progress and errors to stderr. INVARIANT: nothing but click is imported until a command runs,
 and no value of a storage option is ever shown.

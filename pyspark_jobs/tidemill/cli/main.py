@@ -45,7 +45,9 @@ def tidemill() -> None:
     """
 
 
-for command in (run.init, run.run, run.sweep, run.replan, read.status, read.state, read.outputs, demo.demo):
+RUNS = (run.init, run.run, run.sweep, run.replan, demo.demo)
+READS = (read.status, read.state, read.outputs, read.quarantine)
+for command in (*RUNS, *READS):
     tidemill.add_command(command)
 
 

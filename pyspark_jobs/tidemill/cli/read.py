@@ -1,4 +1,4 @@
-"""`tidemill status`, `state` and `outputs`: what is committed, as a table or as JSON lines. They write nothing."""
+"""`tidemill status`, `state`, `outputs`, `quarantine`: what is committed, as a table or as JSON lines. Read only."""
 
 from __future__ import annotations
 
@@ -89,6 +89,21 @@ def state(
 def outputs(target: Target, sink: str | None, version: int | None, limit: int | None, out: Output) -> int:
     """Show what was committed for a sink, in canonical order. With --json: one JSON line a row."""
     _show(target.open().outputs(version, sink), limit, out)
+    return Exit.DONE
+
+
+@click.command()
+@target_options
+@click.option("--version", type=int, help="What this version put aside; default: all versions.")
+@click.option("--limit", type=click.IntRange(min=0), help=f"Show so many rows; default: {SHOWN_ROWS}, all with --json.")
+@output_options
+def quarantine(target: Target, version: int | None, limit: int | None, out: Output) -> int:
+    """Show the rows that were put aside: unreadable, late, or of a function that failed, where the pipeline keeps them.
+
+    The columns are source, file, line, column, reason, the row as text, and the version. With --json: one JSON line a
+    row.
+    """
+    _show(target.open().quarantine(version), limit, out)
     return Exit.DONE
 
 

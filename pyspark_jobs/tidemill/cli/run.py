@@ -148,7 +148,7 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
             if (count := sum(getattr(p, name) for p in done.progress))
         ]
         if aside:
-            lines.append(f"rows set apart: {', '.join(aside)}")
+            lines.append(f"rows set apart: {', '.join(aside)}; `tidemill quarantine` shows those that are kept")
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]

@@ -38,7 +38,7 @@ class Limits:
     tasks: int | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
-        _check_number("max_batches", self.max_batches, int, 0)
+        _check_number("max_batches", self.max_batches, int, 1)
         _check_number("time_budget", self.time_budget_s, (int, float), 0)
         if self.tasks != "auto":
             _check_number("tasks", self.tasks, int, 1)

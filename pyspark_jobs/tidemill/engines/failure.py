@@ -16,7 +16,11 @@ _REPORTED = re.compile(rf"{_BEGIN} (.*?)(?:\n(.*?))?(?:\n{_END}|\Z)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "ExecutorLostFailure")
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
-_KILLED = "it was killed, ran out of memory or crashed in native code; the logs of the machine and of Spark say which"
+_KILLED = "it was killed, ran out of memory or crashed in native code, its own or a function's"
+_DIED_HINT = (
+    "nothing of the batch counts, and the next run runs it again; the logs of the machine (out of memory?) and of "
+    "Spark say more"
+)
 
 
 def failed(error: Exception, engine: str) -> TidemillError:
@@ -36,7 +40,7 @@ def failed(error: Exception, engine: str) -> TidemillError:
         return InvalidInput(f"run a batch on engine `{engine}`: {line.strip()}", hint=hint)
     if any(sign in text for sign in _DIED):
         what = "a worker process ended in the middle of a task"
-        return InternalError(f"run a batch on engine `{engine}`: {what}\n\n{text}", hint=_KILLED)
+        return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
     return InternalError(f"run a batch on engine `{engine}`: {type(error).__name__}: {line}\n\n{text}")
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,7 +97,37 @@ def _checked(conf: Mapping[str, str]) -> dict[str, str]:
 def _context(settings: Mapping[str, str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext
 
-    return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    with _started_whole():
+        return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+
+
+@contextmanager
+def _started_whole() -> Iterator[None]:
+    """An interrupt is heeded when Spark has started, the second one at once.
+
+    pyspark ignores SIGINT for the JVM that it starts, and where it is interrupted itself before it knows the JVM's port
+    nobody ends that one: it stays, and keeps the terminal's output open.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, asked = signal.getsignal(signal.SIGINT), []
+    if before in (None, signal.SIG_IGN):
+        yield
+        return
+
+    def wait(number: int, _frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is wait:  # pyspark has one of its own afterwards
+            signal.signal(signal.SIGINT, before)
+        if asked:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _user_settings(own: Mapping[str, str]) -> dict[str, str]:

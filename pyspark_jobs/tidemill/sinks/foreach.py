@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import names
-from ..errors import InvalidInput
+from ..errors import InvalidInput, kind_of
 from ..protocol.records import OutputFile
 from ..state.versions import fetch
 from ..store import Store
@@ -47,7 +47,8 @@ class ForeachBatch(Parquet):
         """There is no place, so there are no options for it."""
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
-        """Calls the function, unless it is recorded that it has been; `InvalidInput` with what it raised."""
+        """Calls the function, unless it is recorded that it has been. What it raises is `InvalidInput` where it is a
+        programmer's error, such as a TypeError, else `StoreUnavailable`: what the function talks to may be back."""
         del options
         called = names.called(whose.sink, whose.version)
         if self.function is None or store.stat(called) is not None:
@@ -58,7 +59,7 @@ class ForeachBatch(Parquet):
         try:
             self.function(table, whose.version)
         except Exception as error:
-            raise InvalidInput(
+            raise kind_of(error)(
                 f"sink `{whose.sink}`: the function given to foreachBatch raised `{type(error).__name__}: {error}` for "
                 f"batch {whose.version}, which stays committed\n{traceback.format_exc()}",
                 hint="the next run calls it again for this batch, before it goes on",

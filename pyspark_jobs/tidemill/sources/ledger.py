@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from .._native import MapSchema, StateMap
 from ..errors import InvalidInput
+from ..protocol.progress import iso
 from ..protocol.records import Plan
 from .contract import SourceFile
 
@@ -36,16 +37,17 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
     if not files:
         return []
     found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
-    taken, etags = found.to_pylist(), values.column("etag").to_pylist()
+    columns = (values.column(name).to_pylist() for name in ("etag", "size", "modified_ms"))
     fresh = []
-    for file, known, etag in zip(files, taken, etags, strict=True):
+    for file, known, etag, size, modified_ms in zip(files, found.to_pylist(), *columns, strict=True):
         if not known:
             fresh.append(file)
         elif etag != file.etag:
             if overwritten != "new":
                 raise InvalidInput(
                     f"the file `{file.path}` of source `{file.source}` was overwritten after it had been taken: "
-                    f"its etag is `{file.etag}`, it was `{etag}`",
+                    f"it has {file.size:,} bytes of {iso(file.modified_ms)} (etag `{file.etag}`), it had {size:,} of "
+                    f"{iso(modified_ms)} (`{etag}`)",
                     hint="write new files under new names. This one has been read: delete it, move it away, or "
                     'put it back as it was, its time too; overwritten="new" takes all its rows once more',
                 )

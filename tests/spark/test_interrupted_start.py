@@ -1,0 +1,57 @@
+"""Ctrl-C while Spark starts: the command ends, and no JVM stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import tidemill.engines.session
+print("begins", flush=True)
+tidemill.engines.session.start_context({"spark.master": "local[1]"})
+print("started", flush=True)
+"""
+
+
+def of_session(number: int) -> list[int]:
+    """The processes of a session: a child stays in it, also when its parent has ended."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue
+        if entry.name.isdigit() and int(fields[3]) == number and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc: run it on Linux")
+@pytest.mark.parametrize("delay", [0.3, 0.8, 1.2])
+def test_no_jvm_stays_where_the_start_is_interrupted(tmp_path: Path, delay: float) -> None:
+    with (tmp_path / "said").open("w+b") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=said, start_new_session=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begins\n"
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        process.wait(60)
+        until = time.monotonic() + 30
+        while (left := of_session(process.pid)) and time.monotonic() < until:
+            time.sleep(0.1)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        process.stdout.close()
+        said.seek(0)
+        text = said.read().decode()
+    assert left == [], text
+    assert process.returncode == -signal.SIGINT, text
+    assert "NoSuchFileException" not in text

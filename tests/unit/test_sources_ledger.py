@@ -86,14 +86,16 @@ def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
     changed = dataclasses.replace(A, etag="e9")
     check_names({"days": [A, B], "nights": named("nights", A, B)}, ["nights"], ledger)  # both read one folder
     check_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
+    check_names({"days": [B], "nights": named("nights", A)}, ["nights"], ledger)  # moved, from one to the other
+    check_names({"days": [], "nights": named("nights", A)}, ["nights"], ledger)  # the same, the last one
     check_names({"nights": named("nights", A)}, [], ledger)  # it has taken others
     check_names({"nights": named("nights", A)}, ["nights"], empty())
     check_names({}, [], ledger)
     with pytest.raises(InvalidInput) as caught:
         check_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
     assert caught.value.first_line == (
-        "source `nights` would take the file `b.csv`, which batch 3 has taken as one of source `days`, and that does "
-        "not have it any more: a renamed source would take all files again"
+        "source `nights` would take the file `b.csv`, which batch 3 has taken as one of source `days`, and that is "
+        "another one now: a renamed source would take all files again"
     )
     assert caught.value.hint is not None
     assert "p.read(…, name='days')" in caught.value.hint

@@ -54,7 +54,7 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
         files = source.discover(name, options)
         listed[name] = arrived_since_init(files, created_ms) if source.intake.start == "latest" else files
         found[name] = unseen(listed[name], ledger, source.intake.overwritten)
-    check_names(listed, [name for name, files in found.items() if len(files) == len(listed[name])], ledger)
+    check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
     return Waiting(listed_ms, found)
 
 

@@ -56,21 +56,21 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: StateMap) -> None:
-    """`InvalidInput` where a source of `unread`, which has taken none of its files, has one that was taken, as it is,
-    under the name of a source that does not have it any more: so it was renamed, and would take all of them again."""
+    """`InvalidInput` where a source of `unread`, which has taken none of the files that it has, has one that was taken,
+    as it is, under a name that no source has, or that is of `unread` too: so it was renamed, or names were swapped, and
+    it would take all of them again. A file that was moved to a new source while its old one goes on is that one's."""
     fresh = {(file.path, file.etag): file for name in unread for file in listed[name]}
     if not fresh or not len(ledger):
         return
     rows = ledger.scan()
     paths = pa.array({path for path, _ in fresh}, pa.string())
     same = rows.filter(pc.is_in(rows.column("path"), value_set=paths)).select(["source", "path", "etag", "version"])
-    there = {(file.source, file.path, file.etag) for files in listed.values() for file in files}
     for source, path, etag, version in zip(*(column.to_pylist() for column in same.columns), strict=True):
         file = fresh.get((path, etag))
-        if file is not None and (source, path, etag) not in there:
+        if file is not None and (source not in listed or source in unread):
             raise InvalidInput(
                 f"source `{file.source}` would take the file `{path}`, which batch {version} has taken as one of "
-                f"source `{source}`, and that does not have it any more: a renamed source would take all files again",
+                f"source `{source}`, and that is another one now: a renamed source would take all files again",
                 hint=f"name it `{source}`, p.read(…, name={source!r}); to read these files once more, use another root",
             )
 

@@ -241,8 +241,7 @@ def _text(name: str, value: Any, place: str) -> str:
 
 def _number(name: str, value: Any, place: str) -> int:
     try:
-        written = whole_number(value)
-        number = size_bytes(value) if written is None else written
+        number = size_bytes(value)
     except InvalidInput as error:
         what = "a number of rows" if name in _ROWS else "a size such as `64 MiB`"
         raise InvalidInput(f"setting `tidemill.{name}`{place} is {value!r}: expected {what}") from error

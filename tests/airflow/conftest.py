@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import living
+
 FAKE = Path(__file__).resolve().parent / "fake"
 
 
@@ -70,18 +72,6 @@ def parse(airflow_home: Path) -> Callable[..., Any]:
         return DagBag(dag_folder=str(airflow_home / "dags"), load_op_links=False)
 
     return parse_text
-
-
-def living(pids: list[int]) -> list[int]:
-    """Those of `pids` that still run; a zombie does not."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-
-    return [pid for pid in pids if runs(pid)]
 
 
 def wait_until(

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.airflow.holding import PIPELINE as HOLDING
-from tests.airflow.holding import in_session
+from tests.processes import in_session, parent, session_of
 
 pytestmark = pytest.mark.slow
 
@@ -157,15 +157,6 @@ def servers(
         yield servers
     finally:
         servers.stop()
-
-
-def parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def session_of(pid: int) -> int:
-    """The process that leads the session of `pid`: of a command, the command."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
 
 
 @pytest.mark.parametrize("victim", ["task", "supervisor"])

@@ -11,25 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import in_session, living
+
 PROGRAM = """
 import tidemill.engines.session
 print("begins", flush=True)
 tidemill.engines.session.start_context({"spark.master": "local[1]"})
 print("started", flush=True)
 """
-
-
-def of_session(number: int) -> list[int]:
-    """The processes of a session: a child stays in it, also when its parent has ended."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            continue
-        if entry.name.isdigit() and int(fields[3]) == number and fields[0] != "Z":
-            found.append(int(entry.name))
-    return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc: run it on Linux")
@@ -45,7 +34,7 @@ def test_no_jvm_stays_where_the_start_is_interrupted(tmp_path: Path, delay: floa
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         process.wait(60)
         until = time.monotonic() + 30
-        while (left := of_session(process.pid)) and time.monotonic() < until:
+        while (left := living(in_session(process.pid))) and time.monotonic() < until:
             time.sleep(0.1)
         for pid in left:
             os.kill(pid, signal.SIGKILL)

@@ -53,11 +53,8 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
             is_last = placed is operators[-1]
             # All rows for sinks are known after the last one: their files are made while its maps are stored. What a
             # sink encodes with may be a thread's own, so it is the maps that are given to another one.
-            store, meanwhile = (
-                functools.partial(task.stored, applied),
-                functools.partial(task.meanwhile, applied, is_last),
-            )
-            segments, more = both(store, meanwhile)
+            store = functools.partial(task.stored, applied)
+            segments, more = both(store, functools.partial(task.meanwhile, applied, is_last))
             task.settle(applied, segments, more)
     if not operators:
         task.store_outputs()

@@ -36,8 +36,7 @@ def _count(name: str, value: Any) -> int:
 
 def _size(name: str, value: Any) -> int:
     try:
-        written = whole_number(value)
-        size = size_bytes(value) if written is None else written
+        size = size_bytes(value)
     except InvalidInput as error:
         raise InvalidInput(f"option `{name}` is {value!r}, expected a size such as `64 MiB`") from error
     return _count(name, size)

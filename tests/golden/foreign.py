@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from tests.unit.naive_keys import cell, naive_hash, part
+from tests.unit.native.naive_keys import cell, naive_hash, part
 
 FOOTER = b"tidemill.footer"
 SPLIT = ("INT32", "INT64", "FLOAT", "DOUBLE")

@@ -14,7 +14,7 @@
 | streaming w/ event time timeout + watermark | `test_streaming_with_event_time_timeout` |
 | mapGroupsWithState - streaming | `test_map_groups_streaming` |
 | StateStore.abort on task failure handling | `test_a_failed_task_changes_nothing` |
-| disallow complete mode | `tests/unit/test_groups_with_state.py` |
+| disallow complete mode | `tests/unit/operators/test_groups_with_state.py` |
 | SPARK-20714: watermark does not fail query | oracle: `groups-…-late-without-timeout`; `-idle` has a watermark too |
 | recovery from checkpoint uses state format version 1 | no counterpart: checkpoints are not taken over |
 | state format version 2 by default | no counterpart: Spark's own format |
@@ -25,7 +25,7 @@
 | partition key extraction (both) | no counterpart: how Spark's readers of state find partitions |
 | SPARK-35896: metrics of operators | `test_streaming_with_event_time_timeout` |
 | SPARK-38320: a state with data should not time out | `test_rows_prevent_a_timeout_that_is_due` |
-| SPARK-49474: user errors are classified (all three) | `tests/unit/test_errors_of_user_code.py`; None is no rows here |
+| SPARK-49474: user errors are classified | `tests/unit/operators/test_errors_of_user_code.py`; None means no rows |
 
 PySpark's tests of applyInPandasWithState (`test_apply_in_pandas_with_state_` in front is left out):
 

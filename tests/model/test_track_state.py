@@ -1,7 +1,7 @@
 """`mapWithState` by the cases of Spark's TrackStateByKeySuite and TrackStateRDDSuite, one test for each, same names.
 
 A batch is one micro-batch of keys; where Spark's suites read `stateSnapshots`, this reads `r.state(version=…)`. What a
-`State` gives and refuses in every phase is tested in `tests/unit/test_native_operators_state.py`, timeouts to the
+`State` gives and refuses in every phase is tested in `tests/unit/native/test_operators_state.py`, timeouts to the
 millisecond in `tests/model/test_map_with_state.py`.
 """
 

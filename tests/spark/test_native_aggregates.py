@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.golden import segments
-from tests.unit.native_operators import batch, data, opened, whole_split
+from tests.unit.native.native_operators import batch, data, opened, whole_split
 from tidemill._native import aggregate
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow

@@ -1,0 +1,194 @@
+"""Bad input gives one clear error, of the right kind, and changes nothing: declarations, arguments, files."""
+
+from __future__ import annotations
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.bad_input import counting, refused
+
+
+def test_unknown_column_names_the_nearest(folder):
+    refused(lambda: counting(folder, key="kk"), "`kk`", "`k`")
+    _, grouped = counting(folder)
+    refused(lambda: grouped.agg(n=tm.sum("vv")), "`vv`", "`v`")
+
+
+def test_names_that_are_not_allowed(folder):
+    refused(lambda: tm.Pipeline("Bad Name"), "'Bad Name'", "lower-case")
+    _, grouped = counting(folder)
+    refused(lambda: grouped.agg(n=tm.count(), name="../up"), "'../up'")
+
+
+def test_an_option_with_a_typo_names_the_nearest(folder):
+    refused(
+        lambda: tm.Files(str(folder), format="json", schema="k string", maxFilesPerTriger=1), "`maxFilesPerTrigger`"
+    )
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    refused(lambda: tm.open(p, root="memory://x", conf={"tidemill.block_row": 1}), "block_rows")
+    refused(lambda: tm.open(p, root="memory://x", storage_options={"roots": {}}), "`root`")
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT sum(v) AS s FROM rows", "SELECT random() AS r FROM rows", "SELECT now() AS t FROM rows",
+             "SELECT DISTINCT k FROM rows", "SELECT * FROM rows ORDER BY k", "SELECT * FROM rows LIMIT 1",
+             "SELECT row_number() OVER () AS n FROM rows", "SELECT * FROM rows JOIN rows r2 USING (k)",
+             "SELECT * FROM read_csv('/etc/passwd')"],
+)  # fmt: skip
+def test_sql_that_needs_more_than_its_row_is_refused_when_built(folder, text):
+    p = tm.Pipeline("sql")
+    rows = p.read(tm.Files(str(folder), format="json", schema="k string, v int"))
+    refused(lambda: rows.sql(text))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": "locl"}, "unknown engine `locl`; did you mean `local`?"),
+        ({"engine": "local", "tasks": "atuo"}, "tasks='atuo', expected 'auto' or a number from 1 on"),
+        ({"engine": "local", "tasks": 0}, "tasks=0, expected 'auto' or a number from 1 on"),
+        ({"engine": "local", "max_batches": 0}, "max_batches=0, expected a number from 1 on"),
+        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number from 1 on"),
+        ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number from 0 on"),
+    ],
+)
+def test_a_wrong_argument_of_run_is_told_also_where_nothing_waits(folder, tmp_path, options, said):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
+    refused(lambda: r.run(**options), said)
+    refused(lambda: r.state(version="0"), "version='0', expected a whole number")
+
+
+def test_aggregates_that_a_column_does_not_fit_are_told_when_they_are_declared():
+    def grouped():
+        return tm.Pipeline("a").read(tm.Rows("k string, v int, m map<string,int>")).groupBy("k")
+
+    refused(lambda: grouped().agg(x=tm.var("k")), "`x`, the var of column `k`", "a number", "string")
+    refused(lambda: grouped().agg(x=tm.stddev("m")), "the stddev of column `m`", "a number")
+    refused(lambda: grouped().agg(x=tm.max_by("v", "m")), "the max_by of column `v`, `m`", "a type that has an order")
+    refused(lambda: grouped().agg(x=tm.min_by("v", "w")), "`w`")
+
+
+def test_windows_that_cannot_be_are_told_when_they_are_declared():
+    def stream(name, late="drop"):
+        rows = tm.Pipeline(name).read(tm.Rows("k string, ts timestamp, d date"))
+        return rows.withWatermark("ts", "1 minute", late=late)
+
+    refused(lambda: tm.window("ts", "5 minutes", "10 minutes"), "tm.window", "not longer")
+    refused(lambda: tm.window("ts", "1 day", "1 ms"), "tm.window", "86400000 windows", "at most 10000")
+    refused(lambda: tm.window("ts", "0 seconds"), "tm.window")
+    refused(lambda: tm.window("ts", "1 hour", startTime="-1 hour"), "startTime", "less than the slide")
+    refused(lambda: tm.window("ts", "1 month"), "1 month")
+    refused(lambda: stream("a").groupBy(tm.window("t", "1 hour")), "`t`", "did you mean `ts`?")
+    refused(lambda: stream("a").groupBy(tm.window("d", "1 hour")), "`d`", "expected a timestamp")
+    refused(lambda: stream("a").groupBy(tm.window("ts", "1 hour"), tm.window("ts", "2 hours")), "2 windows")
+    hourly = tm.window("ts", "1 hour")
+    grouped = stream("a").groupBy(hourly, "k")
+    refused(lambda: grouped.agg(n=tm.count(), outputMode="complete"), "'complete'", "'update' or 'append'")
+    refused(lambda: grouped.dropDuplicates(), "tm.window", ".agg")
+    kept = stream("b", late="keep").groupBy(hourly)
+    refused(lambda: kept.agg(n=tm.count()), 'late="keep"')
+    plain = tm.Pipeline("c").read(tm.Rows("k string, ts timestamp")).groupBy(hourly)
+    refused(lambda: plain.agg(n=tm.count(), outputMode="append"), "'append'", "a watermark on `ts`")
+    refused(lambda: stream("d").groupBy("k").agg(n=tm.count(), outputMode="append"), "'append'", "a window")
+
+
+def test_a_name_is_given_once_whoever_adds_the_operator(folder):
+    _, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="same")
+    refused(lambda: grouped.dropDuplicates(name="same"), "has an operator `same` already")
+    refused(lambda: grouped.dropDuplicates(name=""), "operator name ''")
+
+
+def test_missing_files_and_folders(folder, tmp_path):
+    p, grouped = counting(tmp_path / "nowhere")
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "nowhere")
+    assert r.head is None
+
+
+def test_a_planned_file_that_vanished_is_named_and_nothing_is_committed(folder, tmp_path, monkeypatch):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    from tidemill.driver import drain
+
+    original = drain.execute
+
+    def remove_first(*arguments):
+        (folder / "a.json").unlink()
+        return original(*arguments)
+
+    monkeypatch.setattr(drain, "execute", remove_first)
+    refused(lambda: r.run(engine="local"), "a.json")
+    assert r.head is None
+
+
+def test_values_that_do_not_fit_the_schema_name_file_line_and_column(folder, tmp_path):
+    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "b.json", "1", "v", "many")
+    assert r.head is None
+
+
+def test_unreadable_rows_go_to_quarantine_where_the_source_says_so(folder, tmp_path):
+    (folder / "b.json").write_text('{"k": "x", "v": "many"}\n{"k": "x", "v": 5}\nnot json\n')
+    p, grouped = counting(folder, mode="PERMISSIVE")
+    grouped.agg(total=tm.sum("v"))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    (progress,) = r.run(engine="local")
+    assert (progress.numInputRows, progress.applied_rows, progress.quarantined_rows) == (5, 3, 2)
+    rows = r.quarantine().to_pylist()
+    assert [(row["file"], row["line"]) for row in rows] == [("b.json", 1), ("b.json", 3)]
+    assert rows[1]["text"] == "not json" and all(row["reason"] for row in rows)
+
+
+def test_a_sink_that_cannot_be_one_is_refused_before_anything_is_committed(folder, tmp_path):
+    for path, word in (("s4://bucket/out", "s4"), ("s3://AKIA:SECRET@bucket/out", "credentials")):
+        p, grouped = counting(folder)
+        grouped.agg(n=tm.count(), name="n").write(tm.Json(path))
+        with pytest.raises(tm.InvalidInput) as caught:
+            tm.open(p, root=str(tmp_path / "root"))
+        assert word in str(caught.value) and "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [10**20, -1, 1.5, True, 1_700_000_000_000_000])
+def test_a_batch_time_that_is_none_leaves_no_plan(folder, tmp_path, value):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    p.batch_time(lambda plan: value)
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "p.batch_time", "ms since the epoch")
+    p.batch_time(lambda plan: 1_700_000_000_000)
+    assert [one.version for one in r.run(engine="local")] == [0]
+
+
+def test_a_batch_time_function_that_raises_is_named(folder, tmp_path):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count())
+    p.batch_time(lambda plan: 1 // 0)
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "p.batch_time", "ZeroDivisionError")
+
+
+def test_a_partition_value_too_long_for_a_folder_is_refused_before_the_commit(folder, tmp_path):
+    (folder / "b.json").write_text('{"k": "' + "x" * 300 + '", "v": 1}\n')
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published"), partitionBy=["k"]))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    refused(lambda: r.run(engine="local"), "partition folder", "255")
+    assert r.head is None

@@ -1,0 +1,171 @@
+"""The cache on disk in use: a pipeline over damaged files, processes that write one run, a new start of the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tests.unit.state.cached_runs import KEY, SCHEMA, cache, files, run_of, same, small
+from tidemill.state import cache as run_cache
+from tidemill.state import disk_cache
+from tidemill.state.disk_cache import DiskCache
+
+__all__ = ["cache", "small"]  # fixtures
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for place in range(0, len(data), 97):
+        data[place] ^= 4
+    path.write_bytes(data)
+
+
+def flip_and_call_it_checked(path: Path) -> None:
+    """As a machine leaves it whose disk lost something when it went down."""
+    flip(path)
+    with disk_cache._opened(path) as descriptor:
+        seen = disk_cache._identity(descriptor)
+    path.with_suffix(".ok").write_text("another start of the machine" + seen[seen.index(" ") :])
+
+
+def make_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "inside").write_text("x")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda path: None,
+    "flipped bits": flip,
+    "flipped bits before the machine started": flip_and_call_it_checked,
+    "cut in the middle": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "zero length": lambda path: os.truncate(path, 0),
+    "a folder in its place": make_a_folder,
+    "not to be read": lambda path: path.chmod(0),
+    "gone": Path.unlink,
+    "a link to nowhere in its place": lambda path: [path.unlink(), path.symlink_to("nowhere")],
+    "its note garbage": lambda path: path.with_suffix(".ok").write_bytes(b"\xff\x00"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_pipeline_gives_the_same_whatever_happens_to_its_cached_files(
+    tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setenv("TIDEMILL_DISK_CACHE_FOLDER", str(cache.folder))
+    (tmp_path / "in").mkdir()
+    expected: Counter[str] = Counter()
+    for batch in range(3):
+        keys = [f"key {number % (50 + batch)}" for number in range(400)]
+        expected.update(keys)
+        (tmp_path / "in" / f"{batch}.csv").write_text("".join(f"{key}\n" for key in keys))
+        run(tmp_path, batch)
+        kept = list(cache.folder.glob("*.run"))
+        assert kept
+        for path in kept:
+            if path.is_file():
+                path.chmod(0o600)
+                DAMAGES[damage](path)
+    run_cache._CACHE.clear()
+    state = opened(tmp_path).state()
+    assert dict(zip(state.column("k").to_pylist(), state.column("n").to_pylist(), strict=True)) == expected
+
+
+def opened(folder: Path) -> tm.Repository:
+    p = tm.Pipeline("cached")
+    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string"))
+    rows.groupBy("k").agg(n=tm.count()).write(tm.Json(str(folder / "out")))
+    return tm.open(p, root=str(folder / "root"))
+
+
+def run(folder: Path, batch: int) -> None:
+    """A batch as a process of its own makes it: with nothing in memory."""
+    run_cache._CACHE.clear()
+    repository = opened(folder)
+    if batch == 0:
+        repository.init()
+    assert [one.version for one in repository.run(engine="local")] == [batch]
+
+
+WRITER = """
+import sys
+from tests.unit import cached_runs as t
+from tidemill.state import disk_cache
+from tidemill.state.disk_cache import DiskCache
+disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0
+cache, run = DiskCache(sys.argv[1], 1 << 30), t.run_of(20_000)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(40):
+    assert t.same(cache.put(t.KEY, run), run)
+    found = cache.get(t.KEY, t.SCHEMA)
+    assert found is None or t.same(found, run)
+    if number < 39:
+        cache._drop(t.KEY)
+"""
+
+
+def test_processes_that_write_one_run_at_once_all_get_it_and_leave_one_whole_file(cache: DiskCache) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(cache.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for _ in range(3)
+    ]
+    for one in writers:
+        assert one.stdout is not None and one.stdout.readline() == "ready\n"
+    for one in writers:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    assert [(one.communicate()[0], one.returncode) for one in writers] == [("", 0)] * 3
+    assert same(cache.put(KEY, run_of(20_000)), run_of(20_000))
+    assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
+
+
+def with_one_value_changed(cache: DiskCache) -> None:
+    """A file that is another than its note says, and a note that says it was checked."""
+    cache.put(KEY, run_of())
+    path = cache.folder / f"{KEY}.run"
+    data = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(data.replace(b"999", b"111"))
+    with disk_cache._opened(path) as descriptor:
+        (cache.folder / f"{KEY}.ok").write_text(disk_cache._identity(descriptor))
+
+
+def test_a_file_that_was_checked_before_the_machine_started_is_checked_again(
+    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_one_value_changed(cache)
+    found = cache.get(KEY, SCHEMA)
+    assert found is not None and not same(found, run_of())  # what was checked since the machine started is believed
+    monkeypatch.setattr(disk_cache, "_boot", lambda: "the next start")
+    assert cache.get(KEY, SCHEMA) is None
+    assert files(cache) == []
+    run = run_of()
+    assert same(cache.put(KEY, run), run)
+    assert (cache.folder / f"{KEY}.ok").read_text().startswith("the next start ")
+
+
+def test_without_an_id_of_the_start_each_process_checks_for_itself(
+    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = disk_cache._read
+    monkeypatch.setattr(disk_cache, "_read", lambda path: None if path.name == "boot_id" else read(path))
+    with_one_value_changed(cache)
+    assert (cache.folder / f"{KEY}.ok").read_text().startswith(f"{os.getpid()} ")
+    assert cache.get(KEY, SCHEMA) is not None
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as another process sees it
+    assert cache.get(KEY, SCHEMA) is None

@@ -1,0 +1,167 @@
+"""`foreachBatch`: after the commit, in order, at least once, whatever dies or raises in between."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+import tidemill as tm
+from tidemill.testing import Tester
+
+
+def pipeline(folder, fn, **options):
+    p = tm.Pipeline("calls")
+    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string", maxFilesPerTrigger=1))
+    rows.groupBy("k").agg(n=tm.count(), name="counts").foreachBatch(fn, **options)
+    return p
+
+
+def opened(folder, fn, batches=3):
+    (folder / "in").mkdir(exist_ok=True)
+    for number in range(batches):
+        if not (folder / "in" / f"{number}.csv").exists():
+            (folder / "in" / f"{number}.csv").write_text("a\nb\n" if number else "a\n")
+    r = tm.open(pipeline(folder, fn), root=str(folder / "root"))
+    r.init()
+    return r
+
+
+def test_it_is_called_after_each_commit_in_order_with_its_rows(tmp_path):
+    calls = []
+
+    def fn(table, batch_id):
+        calls.append((batch_id, r.head.version, sorted(map(tuple, (row.values() for row in table.to_pylist())))))
+
+    r = opened(tmp_path, fn)
+    r.run(engine="local")
+    assert calls == [(0, 0, [("a", 1)]), (1, 1, [("a", 2), ("b", 1)]), (2, 2, [("a", 3), ("b", 2)])]
+    assert r.run(engine="local") == [] and len(calls) == 3  # once is enough where nothing went wrong
+    assert r.outputs(version=2, sink="foreach-batch").num_rows == 2
+    assert r.head.sinks["foreach-batch"]["kind"] == "foreach-batch"
+
+
+def test_a_batch_without_rows_and_a_sweep_are_calls_too():
+    calls = []
+
+    def forget(value, state):
+        if not state.isTimingOut:
+            state.update(1)
+            return None
+        return ("gone",)
+
+    p = tm.Pipeline("silent")
+    grouped = p.read(tm.Rows("k string")).groupBy("k")
+    made = grouped.mapWithState(tm.StateSpec.function(forget).timeout("1 second"), "int", "what string")
+    made.foreachBatch(lambda table, batch_id: calls.append((batch_id, table.to_pydict())))
+    t = Tester(p)
+    t.batch(["a"])
+    t.sweep(at_ms=1_001)
+    assert calls == [(0, {"what": []}), (1, {"what": ["gone"]})]
+
+
+def test_what_it_raises_fails_the_run_with_its_traceback_and_the_next_run_calls_it_again(tmp_path):
+    calls, wrong = [], [True]
+
+    def fn(table, batch_id):
+        calls.append(batch_id)
+        if batch_id == 1 and wrong:
+            raise ValueError("the database is away")
+
+    r = opened(tmp_path, fn)
+    for _ in range(2):
+        with pytest.raises(tm.InvalidInput) as caught:
+            r.run(engine="local")
+        first, *rest = str(caught.value).splitlines()
+        assert "sink `foreach-batch`" in first and "`ValueError: the database is away` for batch 1" in first
+        assert any('raise ValueError("the database is away")' in line for line in rest)
+        assert r.head.version == 1
+    wrong.clear()
+    r.run(engine="local")
+    assert calls == [0, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ConnectionError("away"), tm.StoreUnavailable),
+        (TimeoutError("slow"), tm.StoreUnavailable),
+        (sqlite3.OperationalError("database is locked"), tm.StoreUnavailable),
+        (RuntimeError("503"), tm.StoreUnavailable),
+        (TypeError("no"), tm.InvalidInput),
+        (KeyError("user"), tm.InvalidInput),
+        (ZeroDivisionError("no"), tm.InvalidInput),
+        (json.JSONDecodeError("no", "", 0), tm.InvalidInput),
+    ],
+)
+def test_an_outage_is_to_be_tried_again_and_an_error_in_its_code_to_be_mended(tmp_path, raised, kind):
+    def fn(table, batch_id):
+        raise raised
+
+    with pytest.raises(kind, match=f"raised `{type(raised).__name__}"):
+        opened(tmp_path, fn).run(engine="local")
+
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+import tidemill as tm
+from tests.journeys.test_foreach_batch import opened
+
+folder, when, dies_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+
+def fn(table, batch_id):
+    if batch_id == dies_at and when == "before":
+        os.kill(os.getpid(), 9)
+    with open(folder / "calls", "a") as calls:
+        calls.write(f"{batch_id} {sorted(map(tuple, (row.values() for row in table.to_pylist())))}\\n")
+    if batch_id == dies_at and when == "after":
+        os.kill(os.getpid(), 9)
+
+opened(folder, fn).run(engine="local")
+"""
+
+
+@pytest.mark.parametrize(("when", "calls"), [("before", [0, 1, 2, 3]), ("after", [0, 1, 1, 2, 3])])
+def test_a_run_that_is_killed_at_the_call_is_gone_on_with_by_the_next_with_the_same_rows(tmp_path, when, calls):
+    """Also where more has arrived since then."""
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), when]
+    assert subprocess.run([*command, "1"], check=False).returncode == -9
+    (tmp_path / "in" / "3.csv").write_text("a\nc\nc\n")
+    subprocess.run([*command, "9"], check=True)
+    rows = [[("a", 1)], [("a", 2), ("b", 1)], [("a", 3), ("b", 2)], [("a", 4), ("c", 2)]]
+    assert (tmp_path / "calls").read_text().splitlines() == [f"{version} {rows[version]}" for version in calls]
+
+
+def test_the_function_stays_with_the_driver(tmp_path):
+    sink = pipeline(tmp_path, lambda table, batch_id: None).sinks["foreach-batch"].sink
+    sent = pickle.loads(pickle.dumps(sink))  # a lambda cannot be pickled
+    assert sent.function is None and sent.encode(sink.schema.empty_table())
+
+
+def test_two_functions_need_names_and_a_sink_beside_one_does_not(tmp_path):
+    p = tm.Pipeline("two")
+    rows = p.read(tm.Rows("k string"))
+    rows.write(tm.Parquet(str(tmp_path / "out"))).foreachBatch(print)
+    with pytest.raises(tm.InvalidInput, match="has a sink `foreach-batch` already: give this one a name"):
+        rows.foreachBatch(print)
+    rows.foreachBatch(print, name="second")
+    with pytest.raises(tm.InvalidInput, match=r"foreachBatch: expected a function of \(table, batch_id\), found 7"):
+        rows.foreachBatch(7)
+
+
+def test_code_that_has_it_no_longer_calls_nothing(tmp_path):
+    def fails(table, batch_id):
+        raise ValueError
+
+    r = opened(tmp_path, fails, batches=1)
+    with pytest.raises(tm.InvalidInput):
+        r.run(engine="local")
+    p = tm.Pipeline("calls")
+    source = tm.Files(str(tmp_path / "in"), format="csv", schema="k string", maxFilesPerTrigger=1)
+    p.read(source).groupBy("k").agg(n=tm.count(), name="counts")
+    assert tm.open(p, root=str(tmp_path / "root")).run(engine="local") == []

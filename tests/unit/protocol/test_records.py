@@ -1,0 +1,390 @@
+"""Records: what is written is read back, and anything else is refused with the place where it does not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.protocol import valid_records as make
+from tidemill.errors import CorruptState, InternalError
+from tidemill.protocol.codec import decode, decode_entry, encode
+from tidemill.protocol.records import (
+    FORMAT_VERSION,
+    HASH_END,
+    Added,
+    Commit,
+    Counts,
+    Init,
+    OperatorMetrics,
+    OutputFile,
+    Plan,
+    QuarantineFile,
+    Receipt,
+    Segment,
+    Split,
+    digest,
+)
+
+integers = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(st.characters(codec="utf-8"), max_size=10)
+jsons = st.recursive(st.none() | st.booleans() | integers | texts, lambda x: st.lists(x, max_size=3), max_leaves=5)
+names = st.sampled_from(["a", "state/x/y.parquet", "ü/ 1"])
+hashes = st.integers(0, HASH_END)
+
+
+def some(kind: type, **known: Any) -> st.SearchStrategy[Any]:
+    return st.builds(kind, **known)
+
+
+def ranged(segment: Segment) -> Segment:
+    return dataclasses.replace(segment, lo=min(segment.lo, segment.hi), hi=max(segment.lo, segment.hi))
+
+
+segments = some(
+    Segment, name=names, checksum=texts, size=integers, rows=integers, lo=hashes, hi=hashes, version=integers
+).map(ranged)
+states = st.dictionaries(texts, st.dictionaries(texts, st.lists(segments, max_size=2), max_size=2), max_size=2)
+outputs = some(OutputFile, name=names, lo=hashes)
+quarantines = some(QuarantineFile, name=names)
+ddls = st.sampled_from(["", "k string", "`ü x` struct<a: double not null>, n decimal(12,2)"])
+operators = st.fixed_dictionaries({
+    "kind": texts,
+    "key": st.lists(texts, max_size=2),
+    "maps": st.dictionaries(texts, st.fixed_dictionaries({"key": ddls, "sub_key": ddls, "value": ddls}), max_size=2),
+    "output": ddls,
+    "rules": st.dictionaries(texts, texts, max_size=2),
+}, optional={"added_later": jsons})  # fmt: skip
+schemas = st.dictionaries(texts, operators, max_size=2)
+sinks = st.dictionaries(
+    texts,
+    st.fixed_dictionaries({"kind": st.none() | texts, "path": st.none() | texts, "schema": ddls}),
+    max_size=2,
+)
+
+
+def with_state(commit: Commit) -> Commit:
+    """The commit with an empty list for each map that it describes and has no segments of."""
+    empty: dict[str, dict[str, list[Segment]]] = {
+        name: {each: [] for each in operator["maps"]} for name, operator in commit.schemas.items()
+    }
+    state = {name: maps | commit.state.get(name, {}) for name, maps in empty.items()}
+    return dataclasses.replace(commit, state=commit.state | state)
+
+
+records = st.one_of(
+    some(Init, seeds=states, schemas=schemas, format=st.just(FORMAT_VERSION)),
+    some(Added, schemas=schemas, format=st.just(FORMAT_VERSION)),
+    some(Plan, splits=st.lists(some(Split), max_size=3).map(tuple), format=st.just(FORMAT_VERSION)),
+    some(
+        Receipt,
+        lo=hashes,
+        hi=hashes,
+        state=states,
+        outputs=st.dictionaries(texts, st.lists(outputs, max_size=2), max_size=2),
+        quarantine=st.lists(quarantines, max_size=2),
+        operators=st.dictionaries(texts, some(OperatorMetrics), max_size=2),
+    ),
+    some(
+        Commit,
+        state=states,
+        ledger=st.lists(segments, max_size=2),
+        outputs=st.dictionaries(texts, st.lists(outputs, max_size=2), max_size=2),
+        quarantine=st.lists(quarantines, max_size=2),
+        operators=st.dictionaries(texts, some(OperatorMetrics), max_size=2),
+        counts=some(Counts),
+        schemas=schemas,
+        sinks=sinks,
+        code=st.dictionaries(texts, jsons, max_size=2),
+        format=st.just(FORMAT_VERSION),
+    ).map(with_state),
+)
+
+
+@given(records)
+@settings(max_examples=50)
+def test_what_is_written_is_read_back(record: Any) -> None:
+    data = encode(record)
+    assert decode(type(record), data, "x") == record
+    assert encode(decode(type(record), data, "x")) == data
+
+
+def as_json(record: Any) -> dict[str, Any]:
+    """A record's JSON without its checksum: a record that is changed afterwards may go without one."""
+    raw: dict[str, Any] = json.loads(encode(record))
+    del raw["checksum"]
+    return raw
+
+
+def test_a_hash_is_written_so_that_no_reader_rounds_it() -> None:
+    raw = json.loads(encode(make.init(seeds={"op": {"map": [make.segment(lo=255, hi=HASH_END)]}})))
+    [segment] = raw["seeds"]["op"]["map"]
+    assert (segment["lo"], segment["hi"]) == ("00000000000000ff", "ffffffffffffffff")
+
+
+def test_the_hash_beside_a_deadline_is_written_where_it_says_something() -> None:
+    for place, written in ((9, "0000000000000009"), (0, None)):
+        record = make.init(seeds={"op": {"map": [make.segment(min_deadline_ms=5, min_deadline_hash=place)]}})
+        [segment] = json.loads(encode(record))["seeds"]["op"]["map"]
+        assert segment.get("min_deadline_hash") == written
+        assert decode(Init, encode(record), "x") == record
+
+
+def test_an_older_reader_ignores_fields_it_does_not_know() -> None:
+    raw = as_json(make.plan()) | {"added_later": {"x": [1]}}
+    assert decode(Plan, json.dumps(raw).encode(), "x") == make.plan()
+
+
+def test_fields_with_a_default_may_be_missing() -> None:
+    raw = as_json(make.plan())
+    del raw["outstanding_files"], raw["oldest_waiting_ms"]
+    assert decode(Plan, json.dumps(raw).encode(), "x") == make.plan()
+
+
+def test_metrics_add_up_field_by_field() -> None:
+    one, two = OperatorMetrics(rows=1, late_rows=2, apply_ms=3), OperatorMetrics(rows=10, rows_total=7, apply_ms=4)
+    assert one.plus(two) == OperatorMetrics(rows=11, late_rows=2, rows_total=7, apply_ms=7)
+
+
+# what is refused
+
+PLAN = as_json(make.plan(splits=(make.split(),)))
+COMMIT = as_json(
+    make.commit(
+        state={"op": {"map": [make.segment()]}},
+        schemas={"op": make.operator("map")},
+        sinks={"out": {"kind": "json", "path": "/out", "schema": "k string"}},
+    )
+)
+SEGMENT = COMMIT["state"]["op"]["map"][0]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "not JSON (Expecting value"),
+        (b"{", "not JSON ("),
+        (b"\xff", "not JSON ("),
+        (b"[" * 100_000, "not JSON ("),
+        (b"null", "the record: expected an object, found 'None'"),
+        (b"[]", "the record: expected an object, found '[]'"),
+        ({}, "field `number` is missing"),
+        (PLAN | {"number": "1"}, "field `number`: expected an integer, found '1'"),
+        (PLAN | {"number": True}, "field `number`: expected an integer, found 'True'"),
+        (PLAN | {"number": 1.0}, "field `number`: expected an integer, found '1.0'"),
+        (PLAN | {"number": None}, "field `number`: expected an integer, found 'None'"),
+        (PLAN | {"branch": 1}, "field `branch`: expected a string, found '1'"),
+        (PLAN | {"kind": "batches"}, "field `kind`: expected one of "),
+        (PLAN | {"splits": {}}, "field `splits`: expected a list, found '{}'"),
+        (PLAN | {"splits": [PLAN["splits"][0], 1]}, "field `splits[1]`: expected an object, found '1'"),
+        (PLAN | {"splits": [{"source": "s"}]}, "field `splits[0].path` is missing"),
+        (
+            PLAN | {"splits": [PLAN["splits"][0] | {"row_groups": [1]}]},
+            "field `splits[0].row_groups`: expected 2 values",
+        ),
+    ],
+)
+def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> None:
+    data = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
+    with pytest.raises(CorruptState) as refused:
+        decode(Plan, data, "plans/1.json")
+    assert refused.value.first_line.startswith(f"read plan `plans/1.json`: {message}")
+    assert refused.value.hint == "restore the object from a backup"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lo": 0}, "field `state.op.map[0].lo`: expected 16 hex digits, found '0'"),
+        ({"lo": "ff"}, "field `state.op.map[0].lo`: expected 16 hex digits, found 'ff'"),
+        ({"hi": "-00000000000000f"}, "field `state.op.map[0].hi`: expected 16 hex digits"),
+        ({"hi": "10000000000000000"}, "field `state.op.map[0].hi`: expected 16 hex digits"),
+        (
+            {"name": "../../etc/passwd"},
+            "read commit `x`: a record names the object '../../etc/passwd', which lies outside",
+        ),
+        ({"name": "/etc/passwd"}, "a record names the object '/etc/passwd', which lies outside"),
+        ({"name": ""}, "a record names the object '', which lies outside"),
+        ({"name": None}, "field `state.op.map[0].name`: expected a string, found 'None'"),
+        (
+            {"lo": "00000000000000ff", "hi": "00000000000000fe"},
+            "field `state.op.map[0]`: expected `lo` not above `hi`, found '`lo` 00000000000000ff, `hi` 000000000000",
+        ),
+    ],
+)
+def test_a_segment_that_does_not_fit_is_corrupt(change: dict[str, Any], message: str) -> None:
+    raw = COMMIT | {"state": {"op": {"map": [SEGMENT | change]}}}
+    with pytest.raises(CorruptState, match=message.replace("[", r"\[")):
+        decode(Commit, json.dumps(raw).encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("found", "hint"), [(FORMAT_VERSION + 1, "upgrade tidemill"), (0, None), ("1", None), (None, None), ([1], None)]
+)
+def test_another_format_is_refused(found: Any, hint: str | None) -> None:
+    with pytest.raises(CorruptState) as refused:
+        decode(Plan, json.dumps(PLAN | {"format": found}).encode(), "plans/1.json")
+    expected = f"read plan `plans/1.json`: format {found}, this Tidemill reads format {FORMAT_VERSION}"
+    assert (refused.value.first_line, refused.value.hint) == (expected, hint)
+
+
+# what a record describes
+
+
+def refused(kind: Any, raw: dict[str, Any]) -> str:
+    """The first line of the refusal of a record."""
+    with pytest.raises(CorruptState) as caught:
+        decode(kind, json.dumps(raw).encode(), "x")
+    return caught.value.first_line
+
+
+DESCRIBED = [
+    ({}, "kind` is missing"),
+    ({"kind": None}, "kind`: expected a string, found 'None'"),
+    ({"key": "k"}, "key`: expected a list, found 'k'"),
+    ({"key": ["k", 1]}, "key[1]`: expected a string, found '1'"),
+    ({"maps": []}, "maps`: expected an object, found '[]'"),
+    ({"maps": {"map": {}}}, "maps.map.key` is missing"),
+    ({"maps": {"map": {"key": "k strin"}}}, "maps.map.key`: read schema `k strin`: at character 3: unknown type"),
+    ({"maps": {"map": {"key": "k int", "sub_key": None}}}, "maps.map.sub_key`: expected a string, found 'None'"),
+    ({"maps": {"map": {"key": "k int", "sub_key": "", "value": "double"}}}, "maps.map.value`: read schema `double`: "),
+    ({"output": "a int, A int"}, "output`: schema `a int, A int` has column `A` twice"),
+    ({"output": "a " + "array<" * 9_999}, "output`: "),
+    ({"output": f"a decimal({'9' * 9_999})"}, "output`: "),
+    ({"rules": ["sum(a)"]}, "rules`: expected an object, found"),
+    ({"rules": {"total": 1}}, "rules.total`: expected a string, found '1'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), DESCRIBED)
+@pytest.mark.parametrize("record", [make.init(), make.added("op"), make.commit(state={"op": {"map": []}})])
+def test_an_operator_that_is_not_described_is_corrupt(record: Any, change: dict[str, Any], message: str) -> None:
+    raw = as_json(record) | {"schemas": {"op": make.operator("map", **change) if change else {}}}
+    kind = type(record).__name__.lower()
+    assert refused(type(record), raw).startswith(f"read {kind} `x`: field `schemas.op.{message}")
+
+
+@pytest.mark.parametrize(
+    ("sinks", "message"),
+    [
+        ([], "sinks`: expected an object, found '[]'"),
+        ({"out": None}, "sinks.out`: expected an object, found 'None'"),
+        ({"out": {"kind": None, "schema": ""}}, "sinks.out.path` is missing"),
+        ({"out": {"kind": 1, "path": None, "schema": ""}}, "sinks.out.kind`: expected a string, found '1'"),
+        ({"out": {"kind": None, "path": [1], "schema": ""}}, "sinks.out.path`: expected a string, found '[1]'"),
+        ({"out": {"kind": None, "path": None, "schema": "k strin"}}, "sinks.out.schema`: read schema `k strin`: at"),
+    ],
+)
+def test_a_sink_that_is_not_described_is_corrupt(sinks: Any, message: str) -> None:
+    assert refused(Commit, COMMIT | {"sinks": sinks}).startswith(f"read commit `x`: field `{message}")
+
+
+def test_what_a_newer_writer_says_beside_is_kept() -> None:
+    schemas = {"op": make.operator("map", added_later=[1])}
+    assert decode(Commit, json.dumps(COMMIT | {"schemas": schemas}).encode(), "x").schemas == schemas
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "message"),
+    [
+        ("batch", {}, "the operator `op` stands in `schemas`"),
+        ("sweep", {"other": {"map": []}}, "the operator `op` stands in `schemas`"),
+        ("batch", {"op": {"other": []}}, "the map `map` of operator `op` stands in `schemas`"),
+        ("void", {"op": {}}, "the map `map` of operator `op` stands in `schemas`"),
+        ("void", {"other": {"map": []}}, "the operator `op` stands in `schemas`"),
+    ],
+)
+def test_an_operator_never_starts_empty_because_a_commit_lacks_its_state(kind: str, state: Any, message: str) -> None:
+    raw = COMMIT | {"kind": kind, "state": state}
+    assert refused(Commit, raw) == f"read commit `x`: {message}, and `state` lacks it"
+
+
+def test_before_the_first_batch_a_void_commit_has_no_state() -> None:
+    assert decode(Commit, json.dumps(COMMIT | {"kind": "void", "state": {}}).encode(), "x").state == {}
+
+
+def test_an_operator_without_maps_stands_in_the_state_too() -> None:
+    raw = COMMIT | {"schemas": {"op": make.operator()}}
+    assert decode(Commit, json.dumps(raw | {"state": {"op": {}}}).encode(), "x").state == {"op": {}}
+    assert refused(Commit, raw | {"state": {}}) == (
+        "read commit `x`: the operator `op` stands in `schemas`, and `state` lacks it"
+    )
+
+
+def test_what_nobody_could_read_is_not_written() -> None:
+    for record in (make.init(schemas={"op": {}}), make.commit(schemas={"op": make.operator("map")})):
+        with pytest.raises(InternalError, match="write (init|commit): .*; nothing was written"):
+            encode(record)
+
+
+# checksums
+
+WRITTEN = {
+    Init: encode(make.init(seeds={"op": {"map": [make.segment()]}})),
+    Added: encode(make.added("op")),
+    Plan: encode(make.plan(splits=(make.split("ü.csv"),))),
+    Receipt: encode(make.receipt()),
+    Commit: encode(make.commit(state={"op": {"map": [make.segment()]}})),
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_record_ends_with_the_checksum_of_what_stands_before(kind: type) -> None:
+    data = WRITTEN[kind]
+    body, found = data[:-47], json.loads(data)["checksum"]
+    assert data == body + b',"checksum":"' + found.encode() + b'"}'
+    assert found == digest(body) == hashlib.blake2b(body, digest_size=16).hexdigest()
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_no_altered_byte_of_a_record_is_believed(kind: Any) -> None:
+    """It is no JSON, another format or another checksum; only with another word for `checksum` nothing else is lost."""
+    data = WRITTEN[kind]
+    word = range(len(data) - 45, len(data) - 37)
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        if at in word:
+            assert decode(kind, bytes(changed), "x") == decode(kind, data, "x")
+        else:
+            with pytest.raises(CorruptState):
+                decode(kind, bytes(changed), "x")
+
+
+def test_an_altered_value_is_corrupt_by_its_checksum() -> None:
+    data = WRITTEN[Commit]
+    known, changed = json.loads(data)["checksum"], data.replace(b'"hi":"f', b'"hi":"e')
+    with pytest.raises(CorruptState) as caught:
+        decode(Commit, changed, "x")
+    message = f"read commit `x`: its content has checksum {digest(changed[:-47])}, it says {known}"
+    assert (caught.value.first_line, caught.value.hint) == (
+        message, "restore the object from a backup; nothing is repaired silently",
+    )  # fmt: skip
+
+
+def test_an_altered_entry_is_corrupt_whatever_its_kind() -> None:
+    with pytest.raises(CorruptState, match="read entry `x`: its content has checksum"):
+        decode_entry(WRITTEN[Added].replace(b'"operators"', b'"operatora"'), "x")
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_record_without_checksum_is_read(kind: Any) -> None:
+    data = WRITTEN[kind]
+    raw = json.loads(data)
+    del raw["checksum"]
+    for without in (json.dumps(raw, indent=1).encode(), data[:-47] + b"}"):
+        assert decode(kind, without, "x") == decode(kind, data, "x")
+
+
+@pytest.mark.parametrize("checksum", [None, 1, "", "0" * 32, {}])
+def test_a_checksum_that_does_not_end_the_record_is_corrupt(checksum: Any) -> None:
+    data = json.dumps({"checksum": checksum} | PLAN, separators=(",", ":")).encode()
+    with pytest.raises(CorruptState, match="read plan `x`: it has a checksum, and does not end with it"):
+        decode(Plan, data, "x")
+    with pytest.raises(CorruptState, match="it has a checksum, and does not end with it"):
+        decode(Plan, WRITTEN[Plan] + b"\n", "x")

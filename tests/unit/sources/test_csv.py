@@ -1,0 +1,367 @@
+"""CSV: every record comes out as a row or as a reject, with its number, its line and a reason."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import tempfile
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.sources.reading import blocks, file, rejects, rows, values
+from tidemill.errors import InvalidInput
+from tidemill.sources import stream
+from tidemill.sources.contract import ReadContext
+from tidemill.sources.files import Files
+
+MESSY = b"""a,b,t
+1,x,2013-01-01 00:00:00
+2,"multi
+line",2013-01-01 00:00:00
+bad,y,2013-01-01 00:00:00
+
+4,"q""uote",2013-01-01T00:00:00Z
+5,short
+6,too,2013-01-01,many
+7,enc\xff,2013-01-01 00:00:00
+8,"",2013-01-01 00:00:00
+9,,
+10,"a"b,2013-01-01 00:00:00
+11,a"b,2013-01-01 00:00:00
+ 12, sp ,2013-01-01 00:00:00
+13,"multi
+line",nope
+"""
+
+
+def csv_source(folder: Path, schema: str, **options: object) -> Files:
+    return Files(folder, format="csv", schema=schema, **options)
+
+
+def test_every_record_is_a_row_or_a_reject_with_its_number(tmp_path: Path) -> None:
+    file(tmp_path, "messy.csv", MESSY)
+    source = csv_source(tmp_path, "a int, b string, t timestamp", header=True, mode="PERMISSIVE")
+    found = blocks(source)
+    assert [(row["a"], row["b"], row["_row"]) for row in rows(found)] == [
+        (1, "x", 0),
+        (2, "multi\nline", 1),
+        (4, 'q"uote', 4),
+        (8, None, 8),
+        (9, None, 9),
+        (11, 'a"b', 11),
+        (12, " sp ", 12),
+    ]
+    assert [(r["line"], r["column"], r["reason"], r["text"]) for r in rejects(found)] == [
+        (5, "a", "found `bad`, expected int", "bad,y,2013-01-01 00:00:00"),
+        (8, "t", "too few columns", "5,short"),
+        (9, None, "too many columns", "6,too,2013-01-01,many"),
+        (10, "b", "not UTF-8", "7,enc\\xff,2013-01-01 00:00:00"),
+        (
+            13,
+            "b",
+            "a quote that does not close, or text beside a quoted value",
+            '10,"a"b,2013-01-01 00:00:00',
+        ),
+        (16, "t", "found `nope`, expected timestamp", '13,"multi\nline",nope'),
+    ]
+    assert {(r["source"], r["file"]) for r in rejects(found)} == {("source", "messy.csv")}
+
+
+def test_small_pieces_give_the_same_rows_and_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file(tmp_path, "messy.csv", MESSY)
+    source = csv_source(tmp_path, "a int, b string, t timestamp", header=True, mode="PERMISSIVE")
+    whole = blocks(source)
+    for size in (40, 64, 100):
+        monkeypatch.setattr(stream, "PIECE_BYTES", size)
+        cut = blocks(source)
+        assert (rows(cut), rejects(cut)) == (rows(whole), rejects(whole))
+
+
+def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None:
+    file(tmp_path, "messy.csv", MESSY)
+    source = csv_source(tmp_path, "a int, b string, t timestamp", header=True)
+    with pytest.raises(InvalidInput) as caught:
+        blocks(source)
+    assert str(caught.value) == (
+        "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
+        "text: bad,y,2013-01-01 00:00:00\n"
+        'hint: correct the file and give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the '
+        'pipeline and `--root` of `tidemill run`; or read with mode="PERMISSIVE": '
+        "what cannot be read goes to quarantine"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("int", "1.5"),
+        ("int", "5.0"),
+        ("int", "1e3"),
+        ("int", "0x10"),
+        ("int", "1_000"),
+        ("int", "2147483648"),
+        ("tinyint", "128"),
+        ("bigint", "9223372036854775808"),
+        ("double", "1_0"),
+        ("double", "x"),
+        ("decimal(4,2)", "100.00"),
+        ("decimal(4,2)", "1_0"),
+        ("boolean", "1"),
+        ("boolean", "yes"),
+        ("date", "2013-02-30"),
+        ("date", "infinity"),
+        ("date", "20130101"),
+        ("date", "10000-01-01"),
+        ("timestamp", "infinity"),
+        ("timestamp", "2013-01-01 25:00:00"),
+        ("timestamp_ntz", "x"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_rejected_not_bent(tmp_path: Path, kind: str, text: str) -> None:
+    file(tmp_path, "a.csv", f"{text},x\n")
+    found = blocks(csv_source(tmp_path, f"v {kind}, s string", mode="PERMISSIVE"))
+    assert rows(found) == []
+    [reject] = rejects(found)
+    assert (reject["line"], reject["column"]) == (1, "v")
+    assert reject["reason"].startswith(f"found `{text}`, expected {kind}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("int", "-5", -5),
+        ("int", " +7 ", 7),
+        ("smallint", "007", 7),
+        ("bigint", "9223372036854775807", 9223372036854775807),
+        ("float", "0.5", 0.5),
+        ("double", "1e3", 1000.0),
+        ("double", "-Infinity", float("-inf")),
+        ("decimal(10,2)", "12.30", Decimal("12.30")),
+        ("decimal(10,2)", "-0.005", Decimal("-0.01")),
+        ("decimal(38,20)", "0.12345678901234567891", Decimal("0.12345678901234567891")),
+        ("boolean", "TRUE", True),
+        ("boolean", "false", False),
+        ("date", "2013-01-02", date(2013, 1, 2)),
+        ("timestamp", "2013-01-02 03:04:05.678901", datetime(2013, 1, 2, 3, 4, 5, 678901, UTC)),
+        ("timestamp", "2013-01-02T03:04:05+02:00", datetime(2013, 1, 2, 1, 4, 5, tzinfo=UTC)),
+        ("timestamp_ntz", "2013-01-02 03:04:05", datetime(2013, 1, 2, 3, 4, 5)),
+        ("string", " kept as it is ", " kept as it is "),
+        ("binary", "abc", b"abc"),
+    ],
+)
+def test_values_are_exact(tmp_path: Path, kind: str, text: str, value: object) -> None:
+    file(tmp_path, "a.csv", f"{text},x\n")
+    assert values(blocks(csv_source(tmp_path, f"v {kind}, s string"))) == [(value, "x")]
+
+
+def test_times_without_offset_are_in_the_pipelines_zone(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "2013-01-01 00:00:00\n2013-07-01 00:00:00\n2013-01-01 00:00:00Z\n")
+    found = blocks(csv_source(tmp_path, "t timestamp"), context=ReadContext(time_zone="America/New_York"))
+    assert values(found) == [
+        (datetime(2013, 1, 1, 5, tzinfo=UTC),),
+        (datetime(2013, 7, 1, 4, tzinfo=UTC),),
+        (datetime(2013, 1, 1, tzinfo=UTC),),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "instant"),
+    [
+        ("2013-11-03 01:30:00", None, datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("2013/11/03 01:30", "yyyy/MM/dd HH:mm", datetime(2013, 11, 3, 5, 30, tzinfo=UTC)),
+        ("2013-11-03 01:30:00-05:00", None, datetime(2013, 11, 3, 6, 30, tzinfo=UTC)),
+        ("2013-11-03T01:30:00Z", None, datetime(2013, 11, 3, 1, 30, tzinfo=UTC)),
+        ("2013-11-03 00:30:00", None, datetime(2013, 11, 3, 4, 30, tzinfo=UTC)),
+        ("2013-11-03 02:30:00", None, datetime(2013, 11, 3, 7, 30, tzinfo=UTC)),
+        ("2013-03-10 02:30:00", None, datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
+    ],
+)
+def test_of_an_hour_that_a_zone_has_twice_the_first_is_meant(
+    tmp_path: Path, text: str, pattern: str | None, instant: datetime
+) -> None:
+    file(tmp_path, "a.csv", text + "\n")
+    source = csv_source(tmp_path, "t timestamp", **({"timestampFormat": pattern} if pattern else {}))
+    assert values(blocks(source, context=ReadContext(time_zone="America/New_York"))) == [(instant,)]
+
+
+def test_formats_are_sparks_patterns(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "02/01/2013;02.01.2013T03:04 Z\n")
+    source = csv_source(
+        tmp_path, "d date, t timestamp", sep=";", dateFormat="dd/MM/yyyy", timestampFormat="dd.MM.yyyy'T'HH:mm XXX"
+    )
+    assert values(blocks(source)) == [(date(2013, 1, 2), datetime(2013, 1, 2, 3, 4, tzinfo=UTC))]
+
+
+def test_empty_is_null_and_the_null_value_too(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,,x\n2,"",x\n3,NA,x\n4,"NA",x\n')
+    assert [row[1] for row in values(blocks(csv_source(tmp_path, "a int, b string, c string")))] == [
+        None,
+        None,
+        "NA",
+        "NA",
+    ]
+    found = blocks(csv_source(tmp_path, "a int, b string, c string", nullValue="NA"))
+    assert [row[1] for row in values(found)] == [None, "", None, None]  # as Spark 4.3 reads it
+
+
+def test_not_null_columns_refuse_empty_cells(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "1,x\n,y\n")
+    [reject] = rejects(blocks(csv_source(tmp_path, "a int not null, b string", mode="PERMISSIVE")))
+    assert (reject["line"], reject["column"], reject["reason"]) == (2, "a", "found no value, expected int not null")
+
+
+def test_an_escape_may_be_a_backslash(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,"say \\"a,\nb\\""\n2,y\n')
+    assert values(blocks(csv_source(tmp_path, "a int, b string", escape="\\"))) == [(1, 'say "a,\nb"'), (2, "y")]
+
+
+def test_one_column_files_and_empty_lines(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "1\n\n3\nx\n\n\n7\n")
+    found = blocks(csv_source(tmp_path, "a int", mode="PERMISSIVE"))
+    assert [(row["a"], row["_row"]) for row in rows(found)] == [(1, 0), (3, 2), (7, 6)]
+    assert [(r["line"], r["text"]) for r in rejects(found)] == [(4, "x")]
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_line_ends_of_both_kinds(tmp_path: Path, ends: str) -> None:
+    file(tmp_path, "a.csv", ends.join(["a,b", "1,x", "", "2,", "y", "3,z"]))
+    found = blocks(csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE"))
+    assert [(row["a"], row["b"], row["_row"]) for row in rows(found)] == [(1, "x", 0), (2, None, 2), (3, "z", 4)]
+    assert [(r["line"], r["text"]) for r in rejects(found)] == [(5, "y")]
+
+
+def test_mixed_line_ends_are_read(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,x\n2,"y\r\nz"\r\n3,w\n')
+    assert values(blocks(csv_source(tmp_path, "a int, b string"))) == [(1, "x"), (2, "y\r\nz"), (3, "w")]
+
+
+def test_a_quote_that_never_closes_takes_the_rest_into_quarantine(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,x\n2,"y\n3,z\n')
+    found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
+    assert values(found) == [(1, "x")]
+    assert [(r["line"], r["text"]) for r in rejects(found)] == [(2, '2,"y\n3,z')]
+
+
+def test_stray_quotes_do_not_hide_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", 50)
+    lines = [f'{i},5" pipe\n{i},"two\nlines"\n' for i in range(40)]
+    file(tmp_path, "a.csv", "".join(lines))
+    found = blocks(csv_source(tmp_path, "a int, b string"))
+    assert values(found) == [row for i in range(40) for row in ((i, '5" pipe'), (i, "two\nlines"))]
+    assert [row["_row"] for row in rows(found)] == list(range(80))
+
+
+def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "b,a\n1,x\n")
+    with pytest.raises(InvalidInput) as caught:
+        blocks(csv_source(tmp_path, "a int, b string", header=True))
+    assert str(caught.value).splitlines() == [
+        "read file `a.csv` of source `source`, line 1: the header names `b`, `a`, expected `a`, `b`: "
+        "the same in another order",
+        'hint: declare the columns in the order that they have in the file: schema="b string, a int"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("a,c,d", "the file lacks `b` and has `c`, `d`, against the schema: declare the columns that the files have"),
+        ("a", "the file lacks `b`, against the schema: declare"),
+        ("a,b,c", "the file has `c`, against the schema: declare"),
+        ("a,b,b", "correct the file and give the plan up: r.replan"),
+    ],
+)
+def test_a_header_with_other_names_is_told_by_what_differs(tmp_path: Path, header: str, hint: str) -> None:
+    file(tmp_path, "a.csv", f"{header}\n")
+    with pytest.raises(InvalidInput, match=r"line 1: the header names .*, expected `a`, `b`") as caught:
+        blocks(csv_source(tmp_path, "a int, b string", header=True))
+    assert caught.value.hint is not None and caught.value.hint.startswith(hint)
+
+
+def test_a_file_with_another_header_is_one_reject_where_the_mode_is_permissive(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x,b\n1,x\n")
+    found = blocks(csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE"))
+    assert rows(found) == []
+    assert [(r["line"], r["reason"]) for r in rejects(found)] == [(1, "the header names `x`, `b`, expected `a`, `b`")]
+
+
+def test_a_header_may_be_quoted_and_have_a_byte_order_mark(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", b'\xef\xbb\xbf"a","b ""c"""\r\n1,x\r\n')
+    assert values(blocks(csv_source(tmp_path, 'a int, `b "c"` string', header=True))) == [(1, "x")]
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n", "a,b"])
+def test_a_file_without_rows_has_no_blocks(tmp_path: Path, content: str) -> None:
+    file(tmp_path, "a.csv", content)
+    assert rows(blocks(csv_source(tmp_path, "a int, b string", header=True))) == []
+
+
+def test_compressed_files_are_read_by_their_ending(tmp_path: Path) -> None:
+    text = "".join(f"{i},x{i}\n" for i in range(1000)).encode()
+    file(tmp_path, "a.csv.gz", gzip.compress(text[: len(text) // 2]) + gzip.compress(text[len(text) // 2 :]))
+    file(tmp_path, "b.csv.zst", pa.Codec("zstd").compress(text, asbytes=True))
+    expected = [(i, f"x{i}") for i in range(1000)]
+    assert values(blocks(csv_source(tmp_path, "a int, b string"))) == expected + expected
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv.zst"])
+def test_a_damaged_compressed_file_is_one_reject(tmp_path: Path, name: str) -> None:
+    text = "".join(f"{i},x{i}\n" for i in range(10000)).encode()
+    whole = gzip.compress(text) if name.endswith("gz") else pa.Codec("zstd").compress(text, asbytes=True)
+    file(tmp_path, name, whole[: len(whole) // 2])
+    found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert reject["line"] is None
+    assert "damaged" in reject["reason"]
+    with pytest.raises(InvalidInput, match="damaged"):
+        blocks(csv_source(tmp_path, "a int, b string"))
+
+
+def test_blocks_have_exactly_the_rows_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", 3000)
+    file(tmp_path, "a.csv", "".join(f"{i if i % 7 else 'bad'},x\n" for i in range(1000)))
+    found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"), block_rows=100)
+    good = [i for i in range(1000) if i % 7]
+    assert [block.number for block in found] == list(range(9))
+    assert [block.rows.num_rows for block in found] == [100] * 8 + [len(good) - 800]
+    assert [(row["a"], row["_row"]) for row in rows(found)] == [(i, i) for i in good]
+    assert [r["line"] for r in rejects(found)] == [i + 1 for i in range(1000) if i % 7 == 0]
+
+
+def test_a_bare_carriage_return_costs_only_its_own_record(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", '1,x\n2,y\rz\n3,"w\rw"\n4,v\n')
+    found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
+    assert [(row["a"], row["b"], row["_row"]) for row in rows(found)] == [(1, "x", 0), (3, "w\rw", 2), (4, "v", 3)]
+    [reject] = rejects(found)
+    assert (reject["line"], reject["reason"]) == (2, "a carriage return without a line feed")
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+CELL = st.one_of(TEXT, st.sampled_from(['"', '""', ',"', "\n", "\r\n", '"\n"', " ", "NULL", "\\", '\\"', "'"]))
+STYLES = [("\n", csv.QUOTE_NONNUMERIC), ("\r\n", csv.QUOTE_MINIMAL), ("\r\n", csv.QUOTE_ALL)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), CELL, CELL), max_size=30),
+    st.integers(5, 400),
+    st.sampled_from(STYLES),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_pythons_csv_writes_comes_back(
+    monkeypatch: pytest.MonkeyPatch, table: list[tuple[int, str, str]], piece: int, style: tuple[str, int]
+) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", piece)
+    with tempfile.TemporaryDirectory() as folder:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator=style[0], quoting=style[1]).writerows(table)
+        file(Path(folder), "a.csv", text.getvalue())
+        found = blocks(csv_source(Path(folder), "a int, b string, c string"), block_rows=7)
+    assert values(found) == [(a, b or None, c or None) for a, b, c in table]
+    assert [row["_row"] for row in rows(found)] == list(range(len(table)))

@@ -1,0 +1,305 @@
+"""`Files`: which files are data, partition folders, options, files that change or vanish; on disk, in memory, on S3."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.servers.s3 import S3Server
+from tests.unit.sources.reading import blocks, file, rejects, rows, values
+from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.sources import stream
+from tidemill.sources.contract import ReadContext
+from tidemill.sources.files import Files
+from tidemill.sources.listing import matches
+from tidemill.store import folder_store, open_store
+
+
+def paths(source: Files, **options: Any) -> list[str]:
+    return [found.path for found in source.discover("source", options or None)]
+
+
+def one_column(folder: Path | str, **options: Any) -> Files:
+    return Files(folder, format="csv", schema="v string", **options)
+
+
+def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:
+    for name in (
+        "b.csv",
+        "a.csv",
+        "_SUCCESS",
+        ".hidden",
+        "_tmp/x.csv",
+        "dt=1/c.csv",
+        "dt=1/h=2/d.csv",
+        "dt=1/_x",
+        "sub/e.csv",
+    ):
+        file(tmp_path, name, "x\n")
+    assert paths(one_column(tmp_path)) == ["a.csv", "b.csv", "dt=1/c.csv", "dt=1/h=2/d.csv"]
+    assert paths(one_column(tmp_path, recursiveFileLookup=True)) == [
+        "a.csv",
+        "b.csv",
+        "dt=1/c.csv",
+        "dt=1/h=2/d.csv",
+        "sub/e.csv",
+    ]
+    assert paths(one_column(tmp_path, pathGlobFilter="[a-c].csv")) == ["a.csv", "b.csv", "dt=1/c.csv"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("*.csv", "a.csv", True),
+        ("*.csv", "a.csv.gz", False),
+        ("?.csv", "ab.csv", False),
+        ("{a,b*}.csv", "bcd.csv", True),
+        ("{a,b}{1,2}", "b2", True),
+        ("[^a]*", "abc", False),
+        ("{a", "{a", True),
+    ],
+)
+def test_globs_are_hadoops(pattern: str, name: str, fits: bool) -> None:
+    assert matches(name, pattern) is fits
+
+
+def test_files_come_by_name_or_by_arrival(tmp_path: Path) -> None:
+    for name, seconds in (("c", 1), ("a", 3), ("b", 2), ("é", 1)):
+        os.utime(file(tmp_path, name, "x\n"), (seconds, seconds))
+    assert paths(one_column(tmp_path)) == ["a", "b", "c", "é"]
+    assert paths(one_column(tmp_path, order="modified")) == ["c", "é", "b", "a"]
+    assert paths(one_column(tmp_path, start="1970-01-01T00:00:02")) == ["a", "b"]
+    assert paths(one_column(tmp_path, modifiedAfter="1970-01-01T00:00:02")) == ["a"]
+
+
+def test_a_file_says_its_etag_size_and_time(tmp_path: Path) -> None:
+    os.utime(file(tmp_path, "a", "x\n"), (5, 5))
+    [found] = one_column(tmp_path).discover("days")
+    assert (found.source, found.path, found.size, found.modified_ms) == ("days", "a", 2, 5000)
+    before = found.etag
+    file(tmp_path, "a", "y\n")
+    assert one_column(tmp_path).discover("days")[0].etag != before
+
+
+def test_a_single_file_is_a_source(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x\n")
+    file(tmp_path, "b.csv", "y\n")
+    assert values(blocks(one_column(tmp_path / "a.csv"))) == [("x",)]
+    assert values(blocks(one_column(f"file://{tmp_path}/b.csv"))) == [("y",)]
+
+
+def test_a_file_uri_is_unquoted(tmp_path: Path) -> None:
+    file(tmp_path / "a b", "x%20y.csv", "x\n")
+    assert values(blocks(one_column(f"file://{tmp_path}/a%20b"))) == [("x",)]
+    assert values(blocks(one_column(f"file://{tmp_path}/a%20b/x%2520y.csv"))) == [("x",)]
+    assert values(blocks(one_column(tmp_path / "a b" / "x%20y.csv"))) == [("x",)]
+
+
+def test_a_local_folder_may_begin_with_s3_and_takes_no_options_of_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file(tmp_path, "s3-exports/in/a.csv", "x\n")
+    pipeline = tm.Pipeline("p")
+    counted = pipeline.read(one_column("s3-exports/in")).groupBy("v").agg(n=tm.count(), name="n")
+    counted.write(tm.Json("s3-exports/out"))
+    options = {"region_name": "nowhere"}
+    repository = tm.open(pipeline, str(tmp_path / "root"), storage_options={"source": options, "sink": options})
+    repository.init()
+    repository.run(engine="local")
+    assert len(list((tmp_path / "s3-exports/out").rglob("*.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"), [("s3-x/y", "file://{here}/s3-x/y"), ("file:///a%20b", "file:///a b"), ("/a b", "file:///a b"),
+                      ("memory://x", "memory://x"), ("s3://bucket/x", "s3://bucket/x")]
+)  # fmt: skip
+def test_the_options_of_folders_are_for_s3_alone(
+    path: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert folder_store(path, {"region_name": "nowhere"}).uri == uri.format(here=tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_store_that_does_not_answer_is_no_reject(kind: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store("memory://does-not-answer")
+    store.put(f"a.{kind}", b"x" * 100)
+    source = Files(
+        "memory://does-not-answer", format=kind.split(".")[0], schema="v string", mode=mode, pathGlobFilter=f"*.{kind}"
+    )
+    [split] = source.splits(source.discover("source"))
+
+    def silent(*_: object) -> bytes:
+        raise StoreUnavailable("the store does not answer")
+
+    monkeypatch.setattr(stream, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(type(store), "get_range", silent)
+    with pytest.raises(StoreUnavailable):
+        list(source.read(split, 10, ReadContext()))
+    if kind == "parquet":
+        with pytest.raises(StoreUnavailable):
+            source.splits(source.discover("source"), split_bytes=10)
+
+
+def test_a_missing_folder_is_an_error_and_an_empty_one_is_not(tmp_path: Path) -> None:
+    assert paths(one_column(tmp_path)) == []
+    with pytest.raises(InvalidInput) as caught:
+        one_column(tmp_path / "nowhere").discover("days")
+    assert str(caught.value) == f"list source `days` at `{tmp_path}/nowhere`: no such folder"
+    with pytest.raises(InvalidInput, match="pathGlobFilter"):
+        one_column(tmp_path / "*.csv").discover("days")
+    with pytest.raises(InvalidInput, match="no object begins so"):
+        one_column("memory://nothing-here").discover("days")
+
+
+def test_partition_folders_give_columns_of_the_schema(tmp_path: Path) -> None:
+    file(tmp_path, "dt=2013-01-02/c=a%2Fb/x.csv", "1\n2\n")
+    file(tmp_path, "dt=2013-01-03/c=__HIVE_DEFAULT_PARTITION__/x.csv", "3\n")
+    source = Files(tmp_path, format="csv", schema="c string, v int, dt date")
+    assert values(blocks(source)) == [
+        ("a/b", 1, date(2013, 1, 2)),
+        ("a/b", 2, date(2013, 1, 2)),
+        (None, 3, date(2013, 1, 3)),
+    ]
+    assert values(blocks(Files(tmp_path, format="csv", schema="v int"))) == [(1,), (2,), (3,)]
+
+
+def test_a_folder_that_does_not_fit_is_a_reject_of_its_file(tmp_path: Path) -> None:
+    file(tmp_path, "dt=yesterday/x.csv", "1\n")
+    source = Files(tmp_path, format="csv", schema="v int, dt date", mode="PERMISSIVE")
+    [reject] = rejects(blocks(source))
+    assert reject["reason"] == "folder `dt=yesterday`: found `yesterday`, expected date"
+    with pytest.raises(InvalidInput, match="folder `dt=yesterday`"):
+        blocks(Files(tmp_path, format="csv", schema="v int, dt date"))
+
+
+def test_metadata_says_which_file_a_row_is_from(tmp_path: Path) -> None:
+    os.utime(file(tmp_path, "dt=1/a.csv", "x\n"), (5, 5))
+    found = blocks(one_column(tmp_path), context=ReadContext(metadata=True))
+    assert rows(found) == [
+        {
+            "v": "x",
+            "_metadata": {
+                "file_path": f"file://{tmp_path}/dt=1/a.csv",
+                "file_name": "a.csv",
+                "file_size": 2,
+                "file_modification_time": datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC),
+            },
+            "_row": 0,
+        }
+    ]
+
+
+@pytest.mark.parametrize("name", ["it's [1]*?.csv", "ü ñ.csv", "a'b.csv", "%41.csv", "x.csv;y"])
+def test_files_may_have_odd_names(tmp_path: Path, name: str) -> None:
+    file(tmp_path, name, "x\n")
+    assert values(blocks(one_column(tmp_path))) == [("x",)]
+
+
+def test_a_file_that_vanished_or_changed_is_an_error(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "x\n")
+    source = one_column(tmp_path)
+    [split] = source.splits(source.discover("days"))
+    file(tmp_path, "a.csv", "longer\n")
+    with pytest.raises(InvalidInput) as caught:
+        list(source.read(split, 10, ReadContext()))
+    assert caught.value.first_line.startswith(
+        "read file `a.csv` of source `days`: it is not the file of the plan any more (7 bytes with etag "
+    )
+    path.unlink()
+    with pytest.raises(InvalidInput, match=r"read file `a\.csv` of source `days`: it is not in `file://"):
+        list(source.read(split, 10, ReadContext()))
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x\n" * 100)
+    source = one_column(tmp_path)
+    [split] = source.splits(source.discover("days"))
+    reading = source.read(split, 10, ReadContext())
+    next(reading)
+    file(tmp_path, "a.csv", "y\n" * 101)
+    with pytest.raises(InvalidInput, match="not the file of the plan any more"):
+        list(reading)
+
+
+def test_a_source_travels_by_pickle(tmp_path: Path) -> None:
+    file(tmp_path, "a.csv", "x;1\n")
+    source = Files(tmp_path, format="csv", schema="a string, b int", sep=";")
+    assert values(blocks(pickle.loads(pickle.dumps(source)))) == [("x", 1)]
+    assert repr(source) == f"Files('{tmp_path}', format='csv', schema='a string, b int', sep=';')"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "cvs"}, "unknown format of tm.Files `cvs`; did you mean `csv`?"),
+        (
+            {"maxFilePerTrigger": 1},
+            "unknown option of tm.Files `maxFilePerTrigger`; did you mean `maxFilesPerTrigger`?",
+        ),
+        ({"max_files": 1}, "unknown option of tm.Files `max_files`"),
+        ({"maxFilesPerTrigger": 0}, "option `maxFilesPerTrigger` is 0, expected a whole number from 1 on"),
+        (
+            {"maxBytesPerTrigger": "1 parsec"},
+            "is '1 parsec', expected a size such as `64 MiB`",
+        ),
+        ({"mode": "DROPMALFORMED"}, "Tidemill drops nothing silently"),
+        ({"mode": "LENIENT"}, "option `mode` is 'LENIENT', expected 'FAILFAST' or 'PERMISSIVE'"),
+        ({"order": "size"}, "option `order` is 'size', expected 'name' or 'modified'"),
+        ({"start": "yesterday"}, "option `start`: read time 'yesterday'"),
+        ({"sep": "ab"}, "option `sep` is 'ab', expected one character"),
+        ({"header": "maybe"}, "option `header` is 'maybe', expected True or False"),
+        ({"format": "json", "sep": ";"}, "option `sep` is for csv, this source is json"),
+        ({"format": "parquet", "header": True}, "option `header` is for csv, this source is parquet"),
+        ({"dateFormat": "QQ"}, "option `dateFormat` is 'QQ': the letters `QQ` are not supported"),
+        ({"dateFormat": "yyyy'x"}, "a quote at character 5 does not end"),
+        ({"schema": "a int, _row int"}, "schema of tm.Files: the name `_row` is Tidemill's own"),
+        ({"schema": "a array<int>"}, "column `a` is array<int>, which CSV cannot hold"),
+        ({"schema": "a itn"}, "did you mean `int`?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_when_the_source_is_made(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Files("x", **{"format": "csv", "schema": "a int", **arguments})
+    assert message in str(caught.value)
+
+
+def test_options_are_read_as_spark_reads_them() -> None:
+    source = Files(
+        "x",
+        format="csv",
+        schema="a int",
+        header="true",
+        maxFilesPerTrigger="5",
+        maxBytesPerTrigger="1g",
+        delimiter="\\t",
+        mode="permissive",
+    )
+    assert (source.header, source.maxFilesPerTrigger, source.maxBytesPerTrigger) == (True, 5, 1024**3)
+    assert source.mode == "PERMISSIVE"
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_files_of_other_stores_are_read(kind: str, s3_server: S3Server) -> None:
+    root = s3_server.new_root() if kind == "s3" else "memory://sources-test"
+    options = s3_server.options if kind == "s3" else {}
+    store = open_store(root, options)
+    store.put("day=1/a.csv", b"1,x\n2,y\n")
+    store.put("day=2/_skip", b"")
+    source = Files(root, format="csv", schema="a int, b string, day int")
+    assert paths(source, **options) == ["day=1/a.csv"]
+    splits = source.splits(source.discover("s", options), options)
+    found = list(source.read(splits[0], 10, ReadContext(storage_options=options, metadata=True)))
+    assert values(found) == [(1, "x", 1), (2, "y", 1)]
+    assert rows(found)[0]["_metadata"]["file_path"] == f"{root}/day=1/a.csv"
+    store.put("day=1/a.csv", b"1,x\n")
+    with pytest.raises(InvalidInput, match="not the file of the plan any more"):
+        list(source.read(splits[0], 10, ReadContext(storage_options=options)))

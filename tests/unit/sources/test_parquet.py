@@ -1,0 +1,265 @@
+"""Parquet: columns by name, types widened where nothing is lost; what does not fit or is damaged is one reject."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.sources.reading import blocks, file, rejects, rows, values
+from tidemill.errors import InvalidInput
+from tidemill.sources import parquet
+from tidemill.sources.contract import Block, ReadContext
+from tidemill.sources.files import Files
+
+
+def test_columns_are_read_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"c": [True], "b": ["x"], "a": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    found = blocks(Files(tmp_path, schema="a int, b string"))
+    assert found[0].rows.schema.names == ["a", "b", "_row"]
+    assert values(found) == [(1, "x")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "value"),
+    [
+        ("bigint", pa.array([5], pa.int8()), 5),
+        ("bigint", pa.array([5], pa.uint32()), 5),
+        ("decimal(20,0)", pa.array([2**64 - 1], pa.uint64()), Decimal(2**64 - 1)),
+        ("double", pa.array([0.5], pa.float32()), 0.5),
+        ("double", pa.array([5], pa.int32()), 5.0),
+        ("decimal(12,2)", pa.array([5], pa.int32()), Decimal("5.00")),
+        ("decimal(12,3)", pa.array([Decimal("1.10")], pa.decimal128(10, 2)), Decimal("1.100")),
+        ("string", pa.array(["x"], pa.large_string()), "x"),
+        ("string", pa.array(["x"]).dictionary_encode(), "x"),
+        (
+            "timestamp",
+            pa.array([1], pa.timestamp("ms", tz="America/New_York")),
+            datetime(1970, 1, 1, 0, 0, 0, 1000, UTC),
+        ),
+        ("timestamp_ntz", pa.array([1000], pa.timestamp("ns")), datetime(1970, 1, 1, 0, 0, 0, 1)),
+        ("array<bigint>", pa.array([[1]], pa.large_list(pa.int32())), [1]),
+        ("struct<a: double>", pa.array([{"a": 1.5}], pa.struct([("a", pa.float32())])), {"a": 1.5}),
+    ],
+)
+def test_types_are_widened_where_nothing_is_lost(tmp_path: Path, kind: str, array: pa.Array, value: object) -> None:
+    pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
+    assert values(blocks(Files(tmp_path, schema=f"v {kind}"))) == [(value,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "reason"),
+    [
+        ("int", pa.array([5], pa.int64()), "column `v` is bigint, expected int"),
+        ("float", pa.array([0.5], pa.float64()), "column `v` is double, expected float"),
+        ("double", pa.array([5], pa.int64()), "column `v` is bigint, expected double"),
+        ("string", pa.array([5], pa.int64()), "column `v` is bigint, expected string"),
+        ("timestamp", pa.array([5], pa.timestamp("us")), "column `v` is timestamp_ntz, expected timestamp"),
+        ("decimal(10,2)", pa.array([Decimal("1.123")]), "column `v` is decimal(4,3), expected decimal(10,2)"),
+        ("int", pa.array([5], pa.time32("s")), "column `v` is time32[ms], expected int"),
+        ("timestamp_ntz", pa.array([1001], pa.timestamp("ns")), "would lose data"),
+    ],
+)
+def test_a_file_with_another_type_is_one_reject(tmp_path: Path, kind: str, array: pa.Array, reason: str) -> None:
+    pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
+    found = blocks(Files(tmp_path, schema=f"v {kind}", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert values(found) == []
+    assert (reject["file"], reject["line"]) == ("a.parquet", None)
+    assert reason in reject["reason"]
+    with pytest.raises(InvalidInput) as caught:
+        blocks(Files(tmp_path, schema=f"v {kind}"))
+    assert caught.value.first_line.startswith("read file `a.parquet` of source `source`: ")
+
+
+def test_a_missing_column_names_what_there_is(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": [1], "w": [2]}), tmp_path / "a.parquet")
+    with pytest.raises(InvalidInput, match="column `x` is missing; found `v`, `w`"):
+        blocks(Files(tmp_path, schema="x int"))
+
+
+@pytest.mark.parametrize("damage", ["nothing like it", "cut", "empty"])
+def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str) -> None:
+    pq.write_table(pa.table({"v": pa.array(range(1000), pa.int32())}), tmp_path / "b.parquet")
+    whole = (tmp_path / "b.parquet").read_bytes()
+    file(tmp_path, "a.parquet", {"nothing like it": b"v\n1\n", "cut": whole[: len(whole) // 2], "empty": b""}[damage])
+    found = blocks(Files(tmp_path, schema="v int", mode="PERMISSIVE"), block_rows=400)
+    [reject] = rejects(found)
+    assert (reject["file"], len(rows(found))) == ("a.parquet", 1000)
+    assert reject["reason"].startswith("not a sound Parquet file: ")
+    assert reject["reason"].endswith("; how many rows it has is not known")
+
+
+LARGE_ROWS = 400_000
+
+
+@pytest.fixture(params=["kept", "decoded twice"])
+def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows fit into the memory for them, or do not."""
+    if request.param == "decoded twice":
+        monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+
+
+def large(folder: Path) -> Path:
+    """A file of more than one read batch, of four row groups of as many rows each."""
+    path = folder / "a.parquet"
+    pq.write_table(pa.table({"v": pa.array(range(LARGE_ROWS), pa.int64())}), path, row_group_size=LARGE_ROWS // 4)
+    return path
+
+
+def damage(path: Path, row_group: int) -> None:
+    """Overwrites where a row group begins, in place."""
+    column = pq.ParquetFile(path).metadata.row_group(row_group).column(0)
+    with open(path, "r+b") as opened:
+        opened.seek(column.dictionary_page_offset or column.data_page_offset)
+        opened.write(b"\xff" * 64)
+
+
+def read_in_four(source: Files, block_rows: int = 50_000) -> list[list[Block]]:
+    """The blocks of each of the four splits of the one file."""
+    splits = source.splits(source.discover("source"), split_bytes=1)
+    assert [split.first_row for split in splits] == [i * LARGE_ROWS // 4 for i in range(4)]
+    return [list(source.read(split, block_rows, ReadContext())) for split in splits]
+
+
+def values_of(found: list[Block]) -> list[int]:
+    return [value for block in found for value in block.rows.column("v").to_pylist()]
+
+
+@pytest.mark.usefixtures("passes")
+def test_a_file_that_is_damaged_late_gives_one_reject_that_counts_its_rows_and_no_row(tmp_path: Path) -> None:
+    damage(large(tmp_path), row_group=3)
+    found = blocks(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert values_of(found) == []
+    assert reject["reason"].startswith("not a sound Parquet file: ")
+    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
+    with pytest.raises(InvalidInput, match="not a sound Parquet file"):
+        blocks(Files(tmp_path, schema="v bigint"))
+
+
+@pytest.mark.usefixtures("passes")
+def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_path: Path) -> None:
+    times = pa.array([1000] * (LARGE_ROWS - 1) + [1001], pa.timestamp("ns"))
+    pq.write_table(pa.table({"v": times}), tmp_path / "a.parquet")
+    found = blocks(Files(tmp_path, schema="v timestamp_ntz", mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert values_of(found) == []
+    assert "would lose data" in reject["reason"]
+    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_decimal_with_more_digits_than_the_file_says_rejects_the_file(tmp_path: Path, nested: bool) -> None:
+    value = Decimal(10) ** 20  # with two digits behind the point 23
+    cells = pa.array(
+        [[value]] if nested else [value], pa.list_(pa.decimal128(23, 2)) if nested else pa.decimal128(23, 2)
+    )
+    pq.write_table(pa.table({"v": cells}), tmp_path / "a.parquet", compression="none", store_schema=False)
+    data = (tmp_path / "a.parquet").read_bytes()
+    scale_and_digits = bytes([0x15, 4, 0x15, 2 * 23])  # in Thrift, both doubled
+    assert data.count(scale_and_digits) == 2
+    (tmp_path / "a.parquet").write_bytes(data.replace(scale_and_digits, bytes([0x15, 4, 0x15, 2 * 22])))
+    schema = "v array<decimal(22,2)>" if nested else "v decimal(22,2)"
+    found = blocks(Files(tmp_path, schema=schema, mode="PERMISSIVE"))
+    [reject] = rejects(found)
+    assert rows(found) == []
+    assert "does not fit in precision of decimal128(22, 2)" in reject["reason"]
+    assert reject["reason"].endswith("; its only row could not be used")
+    with pytest.raises(InvalidInput, match="not a sound Parquet file: .* does not fit in precision"):
+        blocks(Files(tmp_path, schema=schema))
+
+
+@pytest.mark.usefixtures("passes")
+def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> None:
+    damage(large(tmp_path), row_group=2)
+    found = read_in_four(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
+    assert [values_of(split) for split in found] == [
+        list(range(100_000)), list(range(100_000, 200_000)), [], list(range(300_000, 400_000))
+    ]  # fmt: skip
+    assert [len(rejects(split)) for split in found] == [0, 0, 1, 0]
+    reason = rejects(found[2])[0]["reason"]
+    assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be used")
+
+
+def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+    large(tmp_path)
+    found = read_in_four(Files(tmp_path, schema="v string", mode="PERMISSIVE"))
+    assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
+    assert [values_of(split) for split in found] == [[]] * 4
+    reason = "column `v` is bigint, expected string; none of its 400,000 rows could be used"
+    assert rejects(found[0])[0]["reason"] == reason
+    source = Files(tmp_path, schema="v string")
+    for split in source.splits(source.discover("source"), split_bytes=1):
+        with pytest.raises(InvalidInput, match="column `v` is bigint, expected string"):
+            list(source.read(split, 1000, ReadContext()))
+
+
+def test_a_file_in_splits_whose_folder_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+    (tmp_path / "dt=yesterday").mkdir()
+    large(tmp_path / "dt=yesterday")
+    found = read_in_four(Files(tmp_path, schema="v bigint, dt date", mode="PERMISSIVE"))
+    assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
+    assert [values_of(split) for split in found] == [[]] * 4
+    reason = rejects(found[0])[0]["reason"]
+    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows could be used")
+
+
+@pytest.mark.usefixtures("passes")
+def test_blocks_are_the_same_in_both_modes(tmp_path: Path) -> None:
+    large(tmp_path)
+    strict, permissive = (blocks(Files(tmp_path, schema="v bigint", mode=m)) for m in ("FAILFAST", "PERMISSIVE"))
+    assert len(strict) == 400
+    assert [(block.number, block.rows) for block in strict] == [(block.number, block.rows) for block in permissive]
+
+
+def test_damage_that_was_not_there_when_a_split_was_checked_fails_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
+    large(tmp_path)
+    source = Files(tmp_path, schema="v bigint", mode="PERMISSIVE")
+    [split] = source.splits(source.discover("source"))
+    conform, batches = parquet.conform, itertools.count()
+
+    def failing_in_the_second_pass(*arguments: Any) -> pa.Table:
+        if next(batches) == 6:
+            raise OSError("Couldn't deserialize thrift")
+        return conform(*arguments)
+
+    monkeypatch.setattr(parquet, "conform", failing_in_the_second_pass)
+    reading = source.read(split, 1000, ReadContext())
+    assert next(reading).rows.num_rows == 1000
+    with pytest.raises(InvalidInput, match="it was sound when it was checked, now it is not: not a sound Parquet"):
+        list(reading)
+
+
+def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path: Path) -> None:
+    table = pa.table({"v": pa.array(range(10_000), pa.int64())})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1000, compression="none", use_dictionary=False)
+    source = Files(tmp_path, schema="v bigint")
+    splits = source.splits(source.discover("source"), split_bytes=25_000)
+    assert [(split.row_groups, split.first_row) for split in splits] == [
+        ((first, min(first + 2, 9)), first * 1000) for first in (0, 3, 6, 9)
+    ]
+    found = [block for split in splits for block in source.read(split, 700, ReadContext())]
+    assert [(row["v"], row["_row"]) for row in rows(found)] == [(i, i) for i in range(10_000)]
+    assert [block.rows.num_rows for block in found] == [700, 700, 700, 700, 200] * 3 + [700, 300]
+
+
+def test_a_large_file_that_is_no_parquet_is_one_split(tmp_path: Path) -> None:
+    file(tmp_path, "a.parquet", b"x" * 1000)
+    source = Files(tmp_path, schema="v bigint")
+    assert len(source.splits(source.discover("source"), split_bytes=10)) == 1
+
+
+def test_a_schema_is_asked_for() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Files("somewhere")
+    assert caught.value.first_line == "tm.Files('somewhere', format='parquet') has no schema"

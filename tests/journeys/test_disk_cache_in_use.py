@@ -96,7 +96,7 @@ def run(folder: Path, batch: int) -> None:
 
 WRITER = """
 import sys
-from tests.unit import cached_runs as t
+from tests.unit.state import cached_runs as t
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
 disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0

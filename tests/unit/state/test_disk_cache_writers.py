@@ -52,7 +52,7 @@ def test_what_threads_write_at_once_is_counted_whole(cache: DiskCache) -> None:
 
 CHILD = """
 import resource, sys
-from tests.unit import cached_runs as t
+from tests.unit.state import cached_runs as t
 from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
 disk_cache.SMALL_BYTES = disk_cache.RESERVED_BYTES = 0

@@ -75,7 +75,7 @@ def test_the_first_pipeline_runs_as_the_readme_has_it(
         assert main([*words, "--engine", "local"] if words[0] == "run" else words) == 0
     told = capfd.readouterr().out
     assert "committed version 0: 3 rows of 1 file in " in told
-    assert re.search(r"17850 +35\.64 ", told) and re.search(r"12583 +90 ", told)
+    assert re.search(r"17850 +35\.64 ", told) and re.search(r"12583 +90\.00 ", told)
     assert len(list(Path("lake/customer-spend").glob("*.parquet"))) == 1
 
 

@@ -13,7 +13,7 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo fmt lint test bench check fuzz pins
+.PHONY: help setup build wheel demo docs fmt lint test bench check fuzz pins
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,10 @@ wheel: setup ## make the wheel, in dist/
 
 demo: build ## run the main job: a year of real flights, on local Spark
 	@$(PYTHON_BIN)/tidemill demo $(ARGS)
+
+docs: build ## build the documentation site, in build/site; a dead link fails
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 fmt: setup ## format Python and Rust
 	@$(PYTHON_BIN)/ruff check --quiet --fix --select I .

@@ -143,7 +143,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return markdown
     sources = _sources(config)
     name = f"{sources.docs}/{page.file.src_uri}"
-    return rewritten(markdown, lambda target: sources.link(name, target) if _leads_on(sources, name, target) else target)
+    return rewritten(
+        markdown, lambda target: sources.link(name, target) if _leads_on(sources, name, target) else target
+    )
 
 
 def _leads_on(sources: Sources, page: str, target: str) -> bool:

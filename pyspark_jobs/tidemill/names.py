@@ -14,6 +14,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 _VARIABLE = "var-"
 
+BATCH_ID = "_batch_id"
+"""The column with the number of the batch, which Tidemill adds to the rows of every sink."""
 ENGINES = ("local", "spark")
 """What a user may call an engine."""
 HEAD_HINT = "head.json"

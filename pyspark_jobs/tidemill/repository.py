@@ -13,7 +13,7 @@ from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .protocol.records import Commit, Init
-from .settings import time_ms
+from .units import time_ms
 from .verbs import read
 from .verbs.init import init
 from .verbs.open import open_context

@@ -18,18 +18,18 @@ import pyarrow as pa
 
 from .driver.drain import Limits
 from .errors import InvalidInput
-from .names import variable_name
+from .names import BATCH_ID, variable_name
 from .operators.contract import BoundOperator
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
 from .rows import row_type
-from .settings import unknown
 from .sources.rows import Rows
+from .spelling import unknown
 from .state.columns import MapColumns
 from .verbs.open import open_context
 
-OUTPUT_COLUMNS = ("_batch_id",)
+OUTPUT_COLUMNS = (BATCH_ID,)
 
 
 @dataclass(frozen=True)

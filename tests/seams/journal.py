@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidemill.protocol.records import OutputFile
-from tidemill.sinks.contract import Options, Published
+from tidemill.sinks.contract import Options, Publication
 from tidemill.sinks.files import Json
 from tidemill.store import Store
 
@@ -22,7 +22,7 @@ class Journal(Json):
     def check_place(self, options: Options) -> None:
         """Any local path."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
         """Appends unless the version is there."""
         if self.is_published(store, files, whose, options):
             return 0
@@ -32,7 +32,7 @@ class Journal(Json):
         Path(self.path + ".version").write_text(json.dumps(whose.version))
         return len(files)
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
         """Whether the version is there."""
         last = Path(self.path + ".version")
         return last.exists() and json.loads(last.read_text()) >= whose.version

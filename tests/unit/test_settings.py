@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from tidemill.errors import InvalidInput
-from tidemill.settings import (
+from tidemill.settings import Settings, resolve
+from tidemill.spelling import nearest
+from tidemill.units import (
     MOST_DURATION_MS,
-    Settings,
     check_time_zone,
     duration_ms,
     interval_ms,
-    nearest,
-    resolve,
     size_bytes,
     time_ms,
     whole_number,

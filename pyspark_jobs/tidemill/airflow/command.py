@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import InvalidInput
 from ..names import ENGINES, check_name
-from ..settings import unknown
+from ..spelling import unknown
 
 Event = Mapping[str, Any]
 """One JSON line of the command: `event` is `progress`, `result` or `error`."""

@@ -25,7 +25,6 @@ from .scatter import late_rejects, pieces
 from .wire import Head
 from .work import Item
 
-BATCH_ID = "_batch_id"
 _KEPT = Parquet("kept")
 
 
@@ -108,7 +107,7 @@ class Outbox:
         for name, number in sorted(self._rows):
             table = pa.Table.from_batches(self._rows.pop((name, number)))
             stamp = pa.repeat(pa.scalar(self.batch.plan.number, pa.int64()), table.num_rows)
-            table = table.append_column(pa.field(BATCH_ID, pa.int64(), nullable=False), stamp)
+            table = table.append_column(pa.field(names.BATCH_ID, pa.int64(), nullable=False), stamp)
             sink = self.batch.job.outputs[name].sink or _KEPT
             for part, encoded in enumerate(sink.encode(table)):
                 path = names.output(name, self.batch.plan.branch, stem, number, part, encoded.extension)

@@ -27,7 +27,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            from ..settings import nearest
+            from ..spelling import nearest
 
             near = nearest(args[0], self.commands)
             known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(self.commands))}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from ..names import ENGINES
-from ..settings import whole_number
+from ..units import whole_number
 
 if TYPE_CHECKING:
     from ..driver.drain import Limits

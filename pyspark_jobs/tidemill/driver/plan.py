@@ -19,9 +19,9 @@ from ..pipeline.job import Job
 from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch
-from ..settings import time_ms
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, unseen
+from ..units import time_ms
 from .context import Context
 from .execute import active_ms
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ..protocol.records import Commit, OutputFile
 from ..sinks import recorded
-from ..sinks.contract import Published, Sink
+from ..sinks.contract import Publication, Sink
 from ..store import relative_folder
 from .context import Context
 
@@ -40,7 +40,7 @@ def published_through(context: Context, head: Commit | None) -> int:
     return head.version
 
 
-def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[OutputFile], Published]]:
+def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[OutputFile], Publication]]:
     """The sinks that a version is for, and its files."""
     if context.branch != MAIN or commit.kind == "void":
         return
@@ -48,7 +48,7 @@ def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[Outpu
         files, output = commit.outputs.get(name, []), context.job.outputs.get(name)
         sink = output.sink if output is not None else recorded(commit.sinks[name], name)
         if sink is not None and (files or sink.every_batch):
-            yield sink, files, Published(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
+            yield sink, files, Publication(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
 
 
 def not_here(context: Context, head: Commit | None) -> list[str]:

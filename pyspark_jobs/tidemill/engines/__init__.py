@@ -12,7 +12,7 @@ from typing import Any, Literal
 from ..batch.work import Engine
 from ..errors import InvalidInput
 from ..names import ENGINES
-from ..settings import unknown
+from ..spelling import unknown
 
 __all__ = ["engine_for"]
 

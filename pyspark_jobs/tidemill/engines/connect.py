@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..batch.work import Work
 from ..errors import InvalidInput
-from ..settings import size_bytes
+from ..units import size_bytes
 from .failure import failed
 from .frames import SCHEMA, addressed, batches, by_target
 from .placement import places

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
 from ..schema import to_ddl
-from ..settings import nearest
+from ..spelling import nearest
 from ..state.columns import MapColumns
 from .initial import Initial
 from .session_window import SessionWindow

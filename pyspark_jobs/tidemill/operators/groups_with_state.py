@@ -16,7 +16,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
-from ..settings import nearest
+from ..spelling import nearest
 from ..state.columns import MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, key_schema
 from .initial import Initial, check_kind

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
+from ..protocol.records import HASH_END
 from ..schema import one_batch, shown_cells
 
-_END = 2**64 - 1
 Keys = TypeVar("Keys", pa.Table, pa.RecordBatch)
 
 
@@ -23,7 +23,9 @@ class KeySet:
 
     def __init__(self, keys: pa.Table) -> None:
         schema = _numbered(keys).schema
-        self._map = _native.StateMap.open(_native.MapSchema("keys", schema, pa.schema([]), pa.schema([])), [], 0, _END)
+        self._map = _native.StateMap.open(
+            _native.MapSchema("keys", schema, pa.schema([]), pa.schema([])), [], 0, HASH_END
+        )
         batch = _numbered(one_batch(keys, "keys"))
         if batch.num_rows:
             self._map.put_many(batch, batch.select([]), 0)
@@ -40,7 +42,7 @@ class KeyValues:
     def __init__(self, keys: pa.RecordBatch, values: pa.Array) -> None:
         schema, numbered = pa.schema([pa.field("value", values.type)]), _numbered(keys)
         self._map = _native.StateMap.open(
-            _native.MapSchema("values", numbered.schema, pa.schema([]), schema), [], 0, _END
+            _native.MapSchema("values", numbered.schema, pa.schema([]), schema), [], 0, HASH_END
         )
         self._map.put_many(numbered, pa.record_batch([values], schema=schema), 0)
 

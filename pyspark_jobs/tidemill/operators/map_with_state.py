@@ -18,8 +18,8 @@ import pyarrow as pa
 from .. import _native
 from ..errors import InvalidInput
 from ..schema import is_unnamed, to_arrow
-from ..settings import duration_ms
 from ..state.columns import MapColumns
+from ..units import duration_ms
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial, check_kind
 

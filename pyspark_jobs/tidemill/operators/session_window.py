@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ..errors import InvalidInput
-from ..settings import duration_ms
+from ..units import duration_ms
 
 SESSION = "session_window"
 """The column of the output that holds start and end."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from .. import _native
 from ..errors import CallRefused, InvalidInput, raised_by_state
 from ..schema import to_arrow, to_ddl, type_ddl
-from ..settings import MOST_DURATION_MS
+from ..units import MOST_DURATION_MS
 
 Kind = Literal["value", "list", "map"]
 TimeMode = Literal["None", "ProcessingTime", "EventTime"]

@@ -17,7 +17,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..names import map_name, variable_rule
 from ..schema import to_arrow
-from ..settings import unknown
+from ..spelling import unknown
 from ..state.columns import SYSTEM_COLUMNS, MapColumns
 from .contract import Clock, Declared, Defaults, Handle, Input, OnError, check_on_error, column, key_schema
 from .initial import Initial

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ..errors import InvalidInput
-from ..settings import duration_ms
+from ..units import duration_ms
 
 START, END = "window_start", "window_end"
 """The key columns of state that hold a window's start and, where windows are given, its end."""

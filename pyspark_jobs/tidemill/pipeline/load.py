@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import InvalidInput, TidemillError
-from ..settings import nearest
+from ..spelling import nearest
 from .pipeline import Pipeline
 
 

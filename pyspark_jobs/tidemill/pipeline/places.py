@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
-from ..sinks.contract import Published
+from ..sinks.contract import Publication
 from ..sinks.files import Parquet
 from ..sinks.partitions import escaped
 from ..sinks.publish import public_name
@@ -85,7 +85,7 @@ def _below(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
 def _file_name(pipeline: Graph, write: Write) -> str:
     """What the first file of a sink is called."""
     file = OutputFile("", "", 0, 0, 0, 0, 0, extension=write.sink.extension)
-    return public_name(Published(pipeline.name, "0" * 32, write.name, 0), 0, file)
+    return public_name(Publication(pipeline.name, "0" * 32, write.name, 0), 0, file)
 
 
 def _check_partitions(pipeline: Graph, write: Write) -> None:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..names import check_name
+from ..names import BATCH_ID, check_name
 from ..operators.contract import Operator, Windows, column
 from ..operators.session_window import SESSION, SessionWindow
 from ..operators.window import WINDOW, GivenWindow, Window
 from ..schema import type_ddl
-from ..settings import duration_ms, interval_ms
 from ..sinks.foreach import ForeachBatch
 from ..sources.contract import Step
 from ..sources.steps import Drop, MapBatches, Select, Sql
+from ..units import duration_ms, interval_ms
 from .graph import Graph
 from .grouped import GroupedStream
 from .nodes import EventTime, Node, Read, Stateless, Union, Watermark, Write, nearest_operator, parents_of
@@ -274,8 +274,8 @@ class Stream:
         check_name(name, "sink")
         if name in self._pipeline.sinks:
             raise InvalidInput(f"pipeline `{self._pipeline.name}` has a sink `{name}` already: give this one a name")
-        if "_batch_id" in self.schema.names:
-            raise InvalidInput(f"sink `{name}`: the stream has a column `_batch_id`, which Tidemill adds itself")
+        if BATCH_ID in self.schema.names:
+            raise InvalidInput(f"sink `{name}`: the stream has a column `{BATCH_ID}`, which Tidemill adds itself")
         self._pipeline.sinks[name] = Write(name, self._node, sink)
         return self
 

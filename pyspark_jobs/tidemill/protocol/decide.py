@@ -123,7 +123,7 @@ def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
         found = rule
     elif rule == "arrival" and observed.oldest_waiting_ms is not None and observed.newest_ms is not None:
         found = min(observed.newest_ms, observed.planned_ms)
-    return _raised(found, observed)
+    return _at_least_previous(found, observed)
 
 
 def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
@@ -133,11 +133,11 @@ def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
     batch time is a function of the plan passes the last commit's time, unless told.
     """
     if isinstance(rule, int):
-        return _raised(rule, observed)
+        return _at_least_previous(rule, observed)
     waiting = observed.oldest_waiting_ms
-    return _raised(observed.planned_ms if waiting is None else min(observed.planned_ms, waiting), observed)
+    return _at_least_previous(observed.planned_ms if waiting is None else min(observed.planned_ms, waiting), observed)
 
 
-def _raised(found: int, observed: Observed) -> BatchTime:
+def _at_least_previous(found: int, observed: Observed) -> BatchTime:
     previous = observed.previous_ms
     return BatchTime(found) if previous is None or found >= previous else BatchTime(previous, raised_from_ms=found)

@@ -23,7 +23,7 @@ def read(store: Store, name: str) -> int:
     return version if type(version) is int and 0 <= version <= names.LAST_NUMBER else -1
 
 
-def leave(store: Store, name: str, version: int) -> None:
+def write(store: Store, name: str, version: int) -> None:
     """Writes the hint `name`. One that cannot be written is no error: it may be as old as it likes."""
     with contextlib.suppress(TidemillError):
         store.put_hint(name, json.dumps({"version": version}).encode())

@@ -144,7 +144,7 @@ class Log:
             raise Fenced(decide.fenced_reason(commit, there))
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
-        hint.leave(self._store, names.head_hint(self._branch), there.version)
+        hint.write(self._store, names.head_hint(self._branch), there.version)
         return Committed(there, "created" if outcome == "ours" else "already")
 
     def _claim(self, name: str, data: bytes) -> bytes:

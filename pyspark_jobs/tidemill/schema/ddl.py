@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..settings import nearest
+from ..spelling import nearest
 from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names
 
 _NAMED: dict[str, pa.DataType] = {

@@ -29,8 +29,8 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Published:
-    """Whose files a sink is given: pipeline, its repository's uuid, sink and version."""
+class Publication:
+    """Identifies one publication: pipeline, uuid of its repository, sink and version."""
 
     pipeline: str
     uuid: str
@@ -65,11 +65,11 @@ class Sink(Protocol):
     def check_place(self, options: Options) -> None:
         """`InvalidInput` where `path` can be no such place. Touches nothing."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
         """Makes one version's files (in canonical order, in `store`) visible at `path`; how many were not yet.
 
         Idempotent, and called in the order of versions. CRASH: what is visible then is a prefix; it is called again.
         """
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
         """Whether `publish` would find nothing to do. Writes nothing."""

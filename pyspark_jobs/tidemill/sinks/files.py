@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import conform, type_ddl
-from ..settings import unknown
+from ..spelling import unknown
 from ..store import Store, folder_store
 from . import json_text
-from .contract import Encoded, Options, Published
+from .contract import Encoded, Options, Publication
 from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
 from .publish import are_published, publish_files
@@ -78,11 +78,11 @@ class Parquet:
         """`InvalidInput` where the path can be no folder."""
         folder_store(self.path, options)
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
         """Copies the files that are not there yet into the folder."""
         return publish_files(store, folder_store(self.path, options), files, whose)
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
         """Whether all files are in the folder."""
         del store
         return are_published(folder_store(self.path, options), files, whose)

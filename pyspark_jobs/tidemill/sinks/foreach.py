@@ -19,10 +19,9 @@ from ..errors import InvalidInput, kind_of
 from ..protocol.records import OutputFile
 from ..state.versions import fetch
 from ..store import Store
-from .contract import Options, Published
+from .contract import Options, Publication
 from .files import Parquet
 
-BATCH_ID = "_batch_id"
 Function = Callable[[pa.Table, int], Any]
 
 
@@ -46,7 +45,7 @@ class ForeachBatch(Parquet):
     def check_place(self, options: Options) -> None:
         """There is no place, so there are no options for it."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> int:
+    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
         """Calls the function, unless it is recorded that it has been. What it raises is `InvalidInput` where it is a
         programmer's error, such as a TypeError, else `StoreUnavailable`: what the function talks to may be back."""
         del options
@@ -54,7 +53,7 @@ class ForeachBatch(Parquet):
         if self.function is None or store.stat(called) is not None:
             return 0
         found = [pq.ParquetFile(pa.BufferReader(fetch(store, file.name, file.checksum))) for file in files]
-        tables = [file.read(use_threads=False).drop_columns([BATCH_ID]) for file in found]
+        tables = [file.read(use_threads=False).drop_columns([names.BATCH_ID]) for file in found]
         table = pa.concat_tables(tables) if tables else self.schema.empty_table()
         try:
             self.function(table, whose.version)
@@ -67,7 +66,7 @@ class ForeachBatch(Parquet):
         store.put(called, json.dumps({"version": whose.version}).encode())
         return 1
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Published, options: Options) -> bool:
+    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
         """Whether it is recorded that the function has been called."""
         del files, options
         return self.function is None or store.stat(names.called(whose.sink, whose.version)) is not None

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.records import OutputFile, digest
 from ..store import ObjectMissing, Store
-from .contract import Published
+from .contract import Publication
 
 
-def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Published) -> int:
+def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Publication) -> int:
     """Copies those of a version's files that are not there yet; how many were copied. `files` in canonical order."""
     copied = 0
     with _told(whose):
@@ -28,7 +28,7 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
 
 
 @contextlib.contextmanager
-def _told(whose: Published) -> Iterator[None]:
+def _told(whose: Publication) -> Iterator[None]:
     """Errors say which sink it is, and that the version itself is committed."""
     try:
         yield
@@ -38,12 +38,12 @@ def _told(whose: Published) -> Iterator[None]:
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 
-def are_published(folder: Store, files: Sequence[OutputFile], whose: Published) -> bool:
+def are_published(folder: Store, files: Sequence[OutputFile], whose: Publication) -> bool:
     """Whether all of a version's files are there."""
     return all(folder.stat(public_name(whose, part, file)) is not None for part, file in enumerate(files))
 
 
-def public_name(whose: Published, part: int, file: OutputFile) -> str:
+def public_name(whose: Publication, part: int, file: OutputFile) -> str:
     """The name that plain readers see: the same for the same file, and no other repository's."""
     name = f"{whose.pipeline}.{whose.sink}-{whose.version:010d}-{part:05d}-{whose.uuid[:8]}"
     return f"{file.suffix}{name}{file.extension}"

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput, StoreUnavailable
+from ..names import BATCH_ID
 from ..protocol.records import Split
 from ..schema import to_arrow, to_ddl, type_ddl
-from ..settings import unknown
+from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
 from . import duck
 from .contract import GIVE_UP, HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
@@ -29,8 +30,6 @@ from .parquet import read_parquet, row_group_ranges
 from .stream import Content, Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
-
-_BATCH_ID = "_batch_id"
 
 
 class Files:
@@ -281,7 +280,7 @@ class _Columns:
 
 def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
     for field in schema:
-        if field.name in (*HIDDEN, _BATCH_ID):
+        if field.name in (*HIDDEN, BATCH_ID):
             raise InvalidInput(f"schema of tm.Files: the name `{field.name}` is Tidemill's own")
         if kind == "csv" and pa.types.is_nested(field.type):
             raise InvalidInput(

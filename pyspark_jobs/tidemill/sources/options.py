@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import InvalidInput
-from ..settings import size_bytes, time_ms, unknown, whole_number
+from ..spelling import unknown
+from ..units import size_bytes, time_ms, whole_number
 from .convert import strptime
 from .rejects import FAILFAST, PERMISSIVE
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..errors import InvalidInput
 from ..schema import checked, conform, difference, normalise, one_batch, to_arrow
 from ..schema.arrow import check_names
-from ..settings import unknown
+from ..spelling import unknown
 from . import duck, sql
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
 

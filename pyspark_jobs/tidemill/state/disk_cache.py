@@ -47,7 +47,7 @@ class DiskCache:
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self.folder = Path(folder).expanduser() if folder else _default_folder()
         self.limit_bytes = limit_bytes
-        self._told = False
+        self._warned = False
         self._seen_bytes: int | None = None
         self._written_bytes = 0
         self._counting = threading.Lock()
@@ -161,8 +161,8 @@ class DiskCache:
             return False
         except OSError as error:
             fault = str(error)
-        if fault is not None and not self._told:
-            self._told = True
+        if fault is not None and not self._warned:
+            self._warned = True
             LOG.warning("the cache on disk is not used: %s: %s", self.folder, fault)
         return fault is None
 

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from .._native import Codec, MapSchema, Run, SingleKeys
 from .._native import StateMap as EngineMap
 from ..errors import InvalidInput, repr_of
+from ..protocol.records import HASH_END
 from ..schema import is_unnamed, to_arrow
 from .iterating import rows_in_parts, sliced
 from .map_arrays import deadlines_in, listed, rows_in
 from .map_files import KEY, STATE, columns_of, no_segment, path_of, read_file, write_file
 
-_HASHES = (0, 2**64 - 1)
+_HASHES = (0, HASH_END)
 _BEYOND = 2**63
 
 

@@ -179,7 +179,7 @@ class StateStore:
         unknown: StoreUnavailable | None = None
         try:
             if self._store.create(names.store_version(version), encode(record)):
-                hint.leave(self._store, names.HEAD_HINT, version)  # a slow writer may put an older one back
+                hint.write(self._store, names.HEAD_HINT, version)  # a slow writer may put an older one back
                 return
         except StoreUnavailable as error:
             unknown = error
@@ -192,7 +192,7 @@ class StateStore:
                 f"commit version {version} in {self._store.uri}: somebody else has made it, of other changes",
                 hint=f"open version {version} and make the changes there",
             )
-        store_head.note(self._store, version)
+        store_head.raise_hint(self._store, version)
 
     def __repr__(self) -> str:
         return f"StateStore({self._store.uri!r})"

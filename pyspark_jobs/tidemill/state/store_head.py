@@ -60,10 +60,10 @@ def drop_floors(store: Store) -> None:
         store.delete(name)
 
 
-def note(store: Store, version: int) -> None:
+def raise_hint(store: Store, version: int) -> None:
     """Leaves the hint that `version` is there, which somebody else may have made long ago: a greater one stays."""
     if hint.read(store, names.HEAD_HINT) < version:
-        hint.leave(store, names.HEAD_HINT, version)
+        hint.write(store, names.HEAD_HINT, version)
 
 
 def number(store: Store, name: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import settings
+from .. import spelling
 from ..errors import InvalidInput
 from .s3_errors import asking
 
@@ -60,7 +60,7 @@ def clients(options: Mapping[str, Any]) -> Clients:
 def _check(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in OPTIONS:
-            nearest = settings.nearest(name, OPTIONS)
+            nearest = spelling.nearest(name, OPTIONS)
             raise InvalidInput(
                 f"storage option `{name}` is not known; expected one of `{'`, `'.join(OPTIONS)}`",
                 hint=f"did you mean `{nearest}`?" if nearest else None,

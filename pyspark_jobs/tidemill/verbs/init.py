@@ -19,10 +19,10 @@ from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..pipeline.places import check_places
 from ..protocol.records import Added, Init, Seeded
-from ..settings import unknown
+from ..spelling import unknown
 from ..state.seeds import Runs, is_stored
 from ..store.probe import probe
-from .initial import check_seeds, initial_runs, stored
+from .initial import check_seeds, initial_runs, store_initial_state
 
 
 def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
@@ -45,14 +45,14 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
         schemas={name: describe(placed.operator) for name, placed in context.job.operators.items()},
     )
     if known is None:
-        record = dataclasses.replace(record, seeds=stored(context, runs))
+        record = dataclasses.replace(record, seeds=store_initial_state(context, runs))
     made = context.log.init(record)
-    _declare(context, record, drop, runs)
+    _record_operators(context, record, drop, runs)
     context.check_operators(context.log.head())
     return made
 
 
-def _declare(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
+def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Tells the repository which operators there are from now on; before the first batch also of ones that changed.
 
     Everything is checked first: an `init` that is refused changes nothing.
@@ -86,7 +86,7 @@ def _declare(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[st
         schemas = fresh | {name: ours.schemas[name] for name in seeded}
         entry = Added(schemas, now_ms(), gone)
         if seeded:
-            entry = Seeded(schemas, now_ms(), gone, seeds=stored(context, seeded))
+            entry = Seeded(schemas, now_ms(), gone, seeds=store_initial_state(context, seeded))
         context.log.add(entry)
 
 

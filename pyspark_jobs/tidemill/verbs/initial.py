@@ -18,7 +18,7 @@ from .. import names
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Segment
-from ..settings import unknown
+from ..spelling import unknown
 from ..state.seeds import Runs, seed_runs, store_seeds
 from ..store import ObjectMissing, folder_store
 
@@ -45,7 +45,7 @@ def initial_runs(context: Context, head: Commit | None, given: Mapping[str, Any]
     return found
 
 
-def check_seeds(head: Commit | None, seeded: Collection[str], described_anew: Iterable[str]) -> None:
+def check_seeds(head: Commit | None, seeded: Collection[str], described_again: Iterable[str]) -> None:
     """`InvalidInput` for an initial state that comes too late, or that is lost because its operator has changed."""
     for name in seeded:
         if head is not None and name in head.state:
@@ -54,7 +54,7 @@ def check_seeds(head: Commit | None, seeded: Collection[str], described_anew: It
                 "so it takes no other initial state",
                 hint="give the operator a new name, or leave the initial state out",
             )
-    for name in described_anew:
+    for name in described_again:
         if name not in seeded:
             raise InvalidInput(
                 f"init: operator `{name}` has changed, and its initial state was written for what it was",
@@ -62,7 +62,7 @@ def check_seeds(head: Commit | None, seeded: Collection[str], described_anew: It
             )
 
 
-def stored(context: Context, runs: Mapping[str, Runs]) -> dict[str, dict[str, list[Segment]]]:
+def store_initial_state(context: Context, runs: Mapping[str, Runs]) -> dict[str, dict[str, list[Segment]]]:
     """The runs as segments, by operator and map. CRASH: segments that no entry names are garbage."""
     stem = names.seed_stem(uuid.uuid4().hex)
     return {

@@ -13,7 +13,8 @@ from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
-from ..settings import resolve, unknown
+from ..settings import resolve
+from ..spelling import unknown
 from ..store import open_store
 
 _SECTIONS = ("root", "source", "sink")

@@ -10,19 +10,18 @@ import pyarrow as pa
 
 from ..driver.context import Context
 from ..errors import InvalidInput
-from ..names import map_name, variable_name
+from ..names import BATCH_ID, map_name, variable_name
 from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import to_arrow
-from ..settings import time_ms, unknown
 from ..sinks import reader
 from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
+from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
-
-BATCH_ID = "_batch_id"
+from ..units import time_ms
 
 
 def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:

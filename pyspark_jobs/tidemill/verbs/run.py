@@ -11,7 +11,7 @@ from ..driver.context import Context
 from ..driver.drain import Drain, Drained, Limits, OnProgress
 from ..engines import engine_for
 from ..names import ENGINES
-from ..settings import unknown
+from ..spelling import unknown
 
 
 def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:

@@ -15,7 +15,7 @@ from tidemill.cli.status import status_of
 from tidemill.driver.publish import published_through
 from tidemill.errors import CorruptState, InvalidInput, StoreUnavailable
 from tidemill.protocol.records import OutputFile, digest
-from tidemill.sinks.contract import Published
+from tidemill.sinks.contract import Publication
 from tidemill.sinks.publish import public_name, publish_files
 from tidemill.store import Store, open_store
 
@@ -26,7 +26,7 @@ def output(name: str, suffix: str = "", extension: str = ".parquet") -> OutputFi
 
 
 FILES = [output("output/s/main/0-a.parquet"), output("output/s/main/0-b.json", "country=UK/", ".json")]
-WHOSE = Published("p", "0123456789abcdef", "s", 7)
+WHOSE = Publication("p", "0123456789abcdef", "s", 7)
 NAMES = ["country=UK/p.s-0000000007-00001-01234567.json", "p.s-0000000007-00000-01234567.parquet"]
 
 
@@ -47,15 +47,15 @@ def test_names_are_made_of_pipeline_sink_version_part_and_repository() -> None:
     for part in ("p", "s", "0000000007", "00001"):
         assert part in name
     others = [
-        public_name(Published("q", "0123456789abcdef", "s", 7), 1, FILES[1]),
-        public_name(Published("p", "fedcba9876543210", "s", 7), 1, FILES[1]),
-        public_name(Published("p", "0123456789abcdef", "t", 7), 1, FILES[1]),
-        public_name(Published("p", "0123456789abcdef", "s", 8), 1, FILES[1]),
+        public_name(Publication("q", "0123456789abcdef", "s", 7), 1, FILES[1]),
+        public_name(Publication("p", "fedcba9876543210", "s", 7), 1, FILES[1]),
+        public_name(Publication("p", "0123456789abcdef", "t", 7), 1, FILES[1]),
+        public_name(Publication("p", "0123456789abcdef", "s", 8), 1, FILES[1]),
         public_name(WHOSE, 2, FILES[1]),
     ]
     assert len({name, *others}) == 6
-    assert public_name(Published("a-b", "u", "c", 7), 0, FILES[0]) != public_name(
-        Published("a", "u", "b-c", 7), 0, FILES[0]
+    assert public_name(Publication("a-b", "u", "c", 7), 0, FILES[0]) != public_name(
+        Publication("a", "u", "b-c", 7), 0, FILES[0]
     )
 
 

@@ -353,6 +353,6 @@ fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
         return Ok(ms);
     }
     let py = duration.py();
-    let found = py.import("tidemill.settings")?.getattr("interval_ms")?.call1((duration,))?.extract();
+    let found = py.import("tidemill.units")?.getattr("interval_ms")?.call1((duration,))?.extract();
     found.map_err(|_| invalid(py, "a duration is ms, \"10 seconds\" or a timedelta"))
 }

@@ -1,0 +1,28 @@
+"""Errors for unknown names: they suggest the nearest known name.
+
+Pure text. Every place that looks up a name a user wrote raises its error through `unknown`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from .errors import InvalidInput
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that `word` was most likely meant to be, or None where nothing is near."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def unknown(what: str, word: str, choices: Iterable[str], place: str = "") -> InvalidInput:
+    """The error for a name that is none of `choices`: it names the nearest, else all of them. `place`: ` in …`."""
+    known = sorted(choices)
+    near = nearest(word, known)
+    return InvalidInput(
+        f"unknown {what} `{word}`{place}" + (f"; did you mean `{near}`?" if near else ""),
+        hint=None if near else f"known: {', '.join(known)}",
+    )

@@ -149,5 +149,5 @@ def test_its_uri_opens_it_again(inner: Store) -> None:
     del store, again
     open_store(uri)  # a child keeps it
     del below
-    with pytest.raises(InvalidInput, match="nobody refers to it any more"):
+    with pytest.raises(InvalidInput, match="or was garbage-collected"):
         open_store(uri)

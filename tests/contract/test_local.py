@@ -144,7 +144,7 @@ def test_a_link_whose_answer_was_lost_is_ours(store: Store, monkeypatch: pytest.
         (errno.EIO, "Input/output error", "check the disk"),
         (errno.EACCES, "Permission denied", "give this user access to the folder"),
         (errno.EROFS, "Read-only file system", "mount the file system for writing, or choose another root"),
-        (errno.ESTALE, "Stale file handle", "look at the file system, then run again"),
+        (errno.ESTALE, "Stale file handle", "check the file system, then run again"),
     ],
 )
 def test_a_failing_disk_is_named_with_what_to_do(
@@ -192,7 +192,7 @@ def test_a_name_that_does_not_fit_the_file_system_is_refused(root: Path, store: 
         ("n" * 300, "File name too long"),
     ):
         for write in writes:
-            with pytest.raises(InvalidInput, match=f"`{root}/{name}`: {reason}; expected a name that fits"):
+            with pytest.raises(InvalidInput, match=f"`{root}/{name}`: {reason}; expected a name that the file system"):
                 write(name, b"")
     for write in writes:
         with pytest.raises(InvalidInput, match=f"`{root}/folder`: (Is a directory|File exists); expected a name"):

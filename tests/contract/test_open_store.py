@@ -79,13 +79,13 @@ def test_a_quoted_path_is_the_same_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("gs://bucket/a", "scheme `gs` is not known; expected `s3://bucket/prefix`, `file:///dir` or a path"),
-        ("file://dir/a", "expected `file:///dir` with three slashes; `dir` is a host"),
+        ("gs://bucket/a", "unknown scheme `gs`; expected `s3://bucket/prefix`, `file:///dir` or a path"),
+        ("file://dir/a", "expected `file:///dir` with three slashes; with two, `dir` is a host"),
         ("", "expected the path of a folder"),
         ("file://", "three slashes"),
         ("s3://", "expected `s3://bucket/prefix`"),
         ("s3:///a", "expected `s3://bucket/prefix`"),
-        ("fault://none", "that store is not in this process"),
+        ("fault://none", "the fault store is not in this process"),
     ],
 )
 def test_a_uri_that_is_not_known_is_refused(uri: str, message: str) -> None:
@@ -101,7 +101,7 @@ def test_secrets_in_a_uri_are_refused_and_not_printed() -> None:
 
 @pytest.mark.parametrize("uri", ["/a", "file:///a", "memory://x"])
 def test_a_store_without_options_refuses_them(uri: str) -> None:
-    with pytest.raises(InvalidInput, match="it takes no options, found `region_name`"):
+    with pytest.raises(InvalidInput, match="this store takes no options, found `region_name`"):
         open_store(uri, {"region_name": "x"})
     open_store(uri, {})
 

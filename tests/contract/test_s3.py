@@ -167,7 +167,7 @@ def test_a_conflict_stored_nothing_and_is_tried_again(scripted: Scripted) -> Non
 
 def test_a_conflict_that_does_not_end_is_given_up(scripted: Scripted) -> None:
     scripted.answers = [(409, "ConditionalRequestConflict")]
-    message = "create `s3://bucket/root/a`: 4 tries were answered 409, another writer is busy"
+    message = "create `s3://bucket/root/a`: 4 attempts were answered 409, because another writer is busy"
     with pytest.raises(StoreUnavailable, match=message):
         scripted.store().create("a", b"")
     assert len(scripted.asked) == 4
@@ -176,7 +176,8 @@ def test_a_conflict_that_does_not_end_is_given_up(scripted: Scripted) -> None:
 def test_a_server_without_conditional_create_is_refused(scripted: Scripted) -> None:
     scripted.answers = [(501, "NotImplemented"), (501, "NotImplemented"), (204, "")]
     with pytest.raises(
-        InvalidInput, match=r"cannot do this \(501 NotImplemented\); use a store with conditional create"
+        InvalidInput,
+        match=r"does not support this request \(501 NotImplemented\)\nhint: use a store with conditional create",
     ):
         probe(scripted.store())
 
@@ -287,13 +288,15 @@ def test_a_server_that_does_not_answer_is_given_up(scripted: Scripted) -> None:
 
 def test_missing_credentials_are_named(scripted: Scripted) -> None:
     store = open_store("s3://bucket", {"endpoint_url": scripted.endpoint_url})
-    with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(NoCredentialsError\); expected them in"):
+    with pytest.raises(
+        StoreUnavailable, match=r"no usable AWS credentials \(NoCredentialsError\)\nhint: give them in storage options"
+    ):
         store.get("a")
     assert scripted.asked == []
 
 
 def test_half_of_the_credentials_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInput, match="`aws_access_key_id` and `aws_secret_access_key` go together"):
+    with pytest.raises(InvalidInput, match="`aws_access_key_id` and `aws_secret_access_key` must be given together"):
         open_store("s3://bucket", {"aws_secret_access_key": SECRET})
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
     with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(PartialCredentialsError\)"):
@@ -308,9 +311,9 @@ def test_a_profile_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"endpoint": "x"}, "storage option `endpoint` is not known.*\nhint: did you mean `endpoint_url`"),
+        ({"endpoint": "x"}, "unknown storage option `endpoint`.*\nhint: did you mean `endpoint_url`"),
         ({"aws_secret_acces_key": SECRET}, "did you mean `aws_secret_access_key`"),
-        ({"zzz": 1}, "storage option `zzz` is not known; expected one of `aws_access_key_id`"),
+        ({"zzz": 1}, "unknown storage option `zzz`; expected one of `aws_access_key_id`"),
         ({"addressing_style": "paths"}, "`addressing_style` is 'paths'; expected one of `auto`, `path`, `virtual`"),
         ({"read_timeout": "soon"}, "`read_timeout` is 'soon'; expected a number above 0"),
         ({"max_attempts": 0}, "`max_attempts` is 0; expected a number above 0"),

@@ -130,7 +130,7 @@ STATE = table(total=[1])
         (lambda: None, "returned NoneType, expected (state, output): two pyarrow tables"),
         (lambda: (STATE, 7), "returned (Table, int), expected"),
         (lambda: (table(total=[1.5]), None), "returned as state: column `total` is double, expected bigint"),
-        (lambda: (table(n=[1]), None), "column `total` bigint is missing; column `n` bigint is not expected"),
+        (lambda: (table(n=[1]), None), "missing column `total bigint`; unexpected column `n bigint`"),
         (lambda: (table(["a", "a"], total=[1, 2]), None), "returned as state the key 'a' in 2 rows, expected each key"),
         (lambda: (table(["z"], total=[1]), None), "returned as state the key 'z', which none of its rows has"),
         (lambda: (STATE, table(total=["x"])), "returned as output: column `total` is string, expected bigint"),

@@ -26,7 +26,7 @@ from ..protocol import codec, decide
 from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
 from ..protocol.time import START_MS
 from ..schema import to_ddl
-from ..sources.contract import GIVE_UP
+from ..sources.contract import ABANDON_PLAN
 from ..sources.ledger import record as record_in_ledger
 from ..state.versions import persist
 from .context import Context, version_of_tidemill
@@ -73,7 +73,7 @@ def _check_sources(context: Context, plan: Plan) -> None:
             raise InvalidInput(
                 f"plan {plan.number} reads the source `{split.source}`, this code has "
                 + ", ".join(f"`{name}`" for name in context.job.sources),
-                hint=f"give the source its name back, or {GIVE_UP}",
+                hint=f"give the source its name back, or {ABANDON_PLAN}",
             )
 
 

@@ -71,7 +71,7 @@ def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
             )
         fields = [pa.field(unnamed, fields)]
     if not fields:
-        raise InvalidInput(f"read schema {_shown(schema)}: it has no columns, expected such as `a int, b string`")
+        raise InvalidInput(f"read schema {_shown(schema)}: it has no columns, expected for example `a int, b string`")
     check_depth(fields)
     check_names([field.name for field in fields], f"schema {_shown(schema)}")
     return normalise(pa.schema(fields))
@@ -88,8 +88,8 @@ def _fields(schema: Any) -> list[pa.Field] | pa.DataType:
         return _read(schema)
     except RecursionError as error:
         raise InvalidInput(
-            f"read a schema of {type(schema).__name__}: its types are nested without an end, or too deep",
-            hint="keep what lies deeper as text or bytes",
+            f"read a schema of {type(schema).__name__}: its types are nested infinitely or too deep",
+            hint="store deeper levels as a string or binary column",
         ) from error
 
 

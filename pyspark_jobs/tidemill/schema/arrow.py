@@ -51,7 +51,7 @@ def check_depth(fields: Iterable[pa.Field]) -> None:
         kind, level = left.pop()
         if level > _DEEPEST:
             raise InvalidInput(
-                f"types are nested more than {_DEEPEST} deep", hint="keep what lies deeper as text or bytes"
+                f"types are nested more than {_DEEPEST} deep", hint="store deeper levels as a string or binary column"
             )
         left += [(inner, level + 1) for inner in _within(kind)]
 
@@ -74,7 +74,9 @@ def checked(data: Data, what: str) -> Data:
     try:
         data.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
-        raise InvalidInput(f"{what}: the Arrow data is broken: {error}", hint="have its producer mended") from error
+        raise InvalidInput(
+            f"{what}: the Arrow data is invalid: {error}", hint="correct the code that produced it"
+        ) from error
     return data
 
 
@@ -84,7 +86,7 @@ def check_names(names: Sequence[str], where: str) -> None:
     for name in names:
         if name.lower() in seen:
             other = seen[name.lower()]
-            differs = "" if other == name else f" (and `{other}`: upper and lower case are not told apart)"
+            differs = "" if other == name else f" (also as `{other}`; column names are case-insensitive)"
             raise InvalidInput(f"{where} has column `{name}` twice{differs}")
         seen[name.lower()] = name
 
@@ -103,10 +105,10 @@ def difference(expected: pa.Schema, found: pa.Schema) -> str | None:
         for name, kind in wanted.items()
         if name in there and there[name] != kind
     ]
-    said += [f"column `{name}` {type_ddl(kind)} is missing" for name, kind in wanted.items() if name not in there]
-    said += [f"column `{name}` {type_ddl(kind)} is not expected" for name, kind in there.items() if name not in wanted]
+    said += [f"missing column `{name} {type_ddl(kind)}`" for name, kind in wanted.items() if name not in there]
+    said += [f"unexpected column `{name} {type_ddl(kind)}`" for name, kind in there.items() if name not in wanted]
     if not said and list(wanted) != list(there):
-        said = [f"the columns come as {listed(there)}, expected {listed(wanted)}"]
+        said = [f"the columns are in the order {listed(there)}, expected {listed(wanted)}"]
     return "; ".join(said) or None
 
 
@@ -119,7 +121,7 @@ def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
     for field in schema:
         index = rows.schema.get_field_index(field.name)
         if index < 0:
-            why = "comes twice" if field.name in rows.schema.names else "is missing"
+            why = "appears twice" if field.name in rows.schema.names else "is missing"
             raise InvalidInput(
                 f"{what}: column `{field.name}` {why}; found {listed(rows.schema.names)}, "
                 f"expected {listed(schema.names)}"
@@ -162,8 +164,8 @@ def _only(batches: list[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.Rec
 
 def _too_much(rows: int, what: str) -> InvalidInput:
     return InvalidInput(
-        f"{what}: {rows} rows at once have more than 2 GiB of text or list items in a column",
-        hint="handle fewer rows at once: in a pipeline by `tidemill.block_rows` or by more tasks",
+        f"{what}: one column of {rows:,} rows holds more than 2 GiB of text or list items",
+        hint="process fewer rows at once: lower `tidemill.block_rows`, or use more tasks",
     )
 
 
@@ -179,7 +181,7 @@ def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chu
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if not _is_list_view(column.type):
-        raise TypeError("list views within other types are not taken: cast them to lists before")
+        raise TypeError("list views nested in other types are not supported; cast them to lists first")
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int64()))
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
@@ -200,7 +202,8 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.
     from .ddl import type_ddl
 
     if not field.nullable and column.null_count:
-        raise InvalidInput(f"{what}: column `{field.name}` is declared `not null` and holds {column.null_count} nulls")
+        count = f"{column.null_count:,} null{'' if column.null_count == 1 else 's'}"
+        raise InvalidInput(f"{what}: column `{field.name}` is declared `not null`, but holds {count}")
     if column.type == field.type and _exactly(column.type, field.type):
         return column
     try:
@@ -250,7 +253,7 @@ def _canonical_nested(kind: pa.DataType, column: str) -> pa.DataType:
         return pa.list_(_canonical(kind.value_type, f"{column}.element"))
     raise InvalidInput(
         f"column `{column}` has type {kind}, which Tidemill does not support",
-        hint="cast it before, for example to a string",
+        hint="cast it first, for example to a string",
     )
 
 

@@ -88,7 +88,7 @@ class _Reader:
             if match is None:
                 position += len(text[position:]) - len(text[position:].lstrip())
                 raise self._error(
-                    f"found `{text[position]}`, expected a name; one with other characters stands in backquotes",
+                    f"found `{text[position]}`, expected a name; put a name with other characters in backquotes",
                     position,
                 )
             self._tokens.append((match[1], match.start(1)))
@@ -178,7 +178,8 @@ class _Reader:
         if 1 <= precision <= 38 and scale <= precision:
             return pa.decimal128(precision, scale)
         raise self._error(
-            f"found decimal({precision},{scale}), expected a precision of 1 to 38 and a scale not above it", position
+            f"found decimal({precision},{scale}), expected a precision of 1 to 38 and a scale of at most the precision",
+            position,
         )
 
     def _number(self) -> int:
@@ -202,7 +203,7 @@ class _Reader:
 
     def _advance(self, expected: str) -> tuple[str, int]:
         if self._next == len(self._tokens):
-            raise self._error(f"the text ends, expected {expected}", len(self._text))
+            raise self._error(f"the text ends, but expected {expected}", len(self._text))
         self._next += 1
         return self._tokens[self._next - 1]
 

@@ -25,8 +25,8 @@ def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
         return None
     if kind not in KINDS:
         raise CorruptState(
-            f"sink `{name}`: a commit records the kind `{kind}`, this Tidemill knows {', '.join(KINDS)}",
-            hint="a newer Tidemill may have written it: upgrade",
+            f"sink `{name}`: a commit records the kind `{kind}`, expected one of {', '.join(KINDS)}",
+            hint="upgrade Tidemill: a newer version may have written it",
         )
     return KINDS[kind](described["path"])
 
@@ -35,8 +35,8 @@ def reader(extension: str, name: str) -> Sink:
     """What reads a kept file, by its extension; `CorruptState` for a form that is not known."""
     if extension not in _FORMS:
         raise CorruptState(
-            f"read `{name}`: a file of the form `{extension}`, expected one of {', '.join(_FORMS)}",
-            hint="a newer Tidemill may have written it: upgrade",
+            f"read `{name}`: unknown file extension `{extension}`, expected one of {', '.join(_FORMS)}",
+            hint="upgrade Tidemill: a newer version may have written it",
         )
     return _FORMS[extension]
 

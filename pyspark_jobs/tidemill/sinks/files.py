@@ -53,10 +53,11 @@ class Parquet:
             kind = schema.field(name).type
             if pa.types.is_nested(kind) or pa.types.is_binary(kind):
                 raise InvalidInput(
-                    f"sink {self.path}: the partition column `{name}` is {type_ddl(kind)}, which is no folder's name"
+                    f"sink {self.path}: the partition column `{name}` is {type_ddl(kind)}, "
+                    "which cannot be a folder name"
                 )
         if self.partitionBy and set(self.partitionBy) >= set(schema.names):
-            raise InvalidInput(f"sink {self.path}: partitionBy names every column, at least one must stay")
+            raise InvalidInput(f"sink {self.path}: partitionBy names every column, but at least one must remain")
 
     def encode(self, rows: pa.Table) -> list[Encoded]:
         """One file, or one for each combination of partition values, in the order of their folders."""

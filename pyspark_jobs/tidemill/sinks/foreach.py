@@ -61,7 +61,7 @@ class ForeachBatch(Parquet):
             raise kind_of(error)(
                 f"sink `{whose.sink}`: the function given to foreachBatch raised `{type(error).__name__}: {error}` for "
                 f"batch {whose.version}, which stays committed\n{traceback.format_exc()}",
-                hint="the next run calls it again for this batch, before it goes on",
+                hint="correct the cause; the next run calls the function again for this batch before it continues",
             ) from error
         store.put(called, json.dumps({"version": whose.version}).encode())
         return 1

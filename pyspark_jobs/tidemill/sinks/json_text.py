@@ -25,7 +25,7 @@ def check_keys(kind: pa.DataType, column: str) -> None:
     if pt.is_map(kind):
         if pt.is_nested(kind.key_type) or pt.is_binary(kind.key_type):
             raise InvalidInput(
-                f"column `{column}` is {type_ddl(kind)}: JSON has no such keys, expected text, numbers or times"
+                f"column `{column}` is {type_ddl(kind)}: JSON cannot hold such keys, expected strings, numbers or times"
             )
         check_keys(kind.item_type, column)
     elif pt.is_struct(kind):

@@ -48,8 +48,8 @@ def _check_lengths(folder: str) -> None:
         if len(name.encode()) > LONGEST_NAME:
             raise InvalidInput(
                 f"a sink's partition folder `{name[:60]}…` has {len(name.encode())} bytes, "
-                f"a file system takes at most {LONGEST_NAME}",
-                hint="partition by a column of shorter values",
+                f"but a folder name may have at most {LONGEST_NAME}",
+                hint="partition by a column with shorter values",
             )
 
 

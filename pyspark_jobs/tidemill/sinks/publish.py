@@ -34,7 +34,7 @@ def _told(whose: Publication) -> Iterator[None]:
         yield
     except (InvalidInput, StoreUnavailable) as error:
         what = f"publish version {whose.version} of sink `{whose.sink}`, which is committed"
-        hint = error.hint or "put that right; the next run publishes it"
+        hint = error.hint or "correct the cause; the next run publishes the version"
         raise type(error)(f"{what}: {error.message}", hint=hint) from error
 
 
@@ -58,7 +58,7 @@ def _copy(store: Store, folder: Store, file: OutputFile, target: str) -> None:
             folder.put(target, _checked(store.get(file.name), file, what))
     except ObjectMissing as error:
         raise CorruptState(
-            f"{what}: a commit names it, and it is not there", hint="restore the object from a backup"
+            f"{what}: the object is missing, but a commit names it", hint="restore the object from a backup"
         ) from error
 
 
@@ -67,7 +67,7 @@ def _checked(data: bytes, file: OutputFile, what: str) -> bytes:
     for word, found, expected in (("checksum", digest(data), file.checksum), ("size", len(data), file.size)):
         if found != expected:
             raise CorruptState(
-                f"{what}: its content has {word} {found}, the commit says {expected}",
+                f"{what}: found {word} {found}, but the commit records {expected}",
                 hint="restore the object from a backup; nothing is repaired silently",
             )
     return data

@@ -30,11 +30,11 @@ METADATA_TYPE = pa.struct(
         pa.field("file_modification_time", TIMESTAMP),
     ]
 )
-GIVE_UP = (
-    'give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the pipeline and `--root` of '
+ABANDON_PLAN = (
+    'abandon the plan: r.replan("…"), or `tidemill replan … --reason "…"` with the pipeline and `--root` of '
     "`tidemill run`"
 )
-"""What to do about a plan whose file is not what it was."""
+"""The advice for a plan whose file has changed or is missing."""
 REJECT_SCHEMA = pa.schema(
     [
         pa.field("source", pa.string()),

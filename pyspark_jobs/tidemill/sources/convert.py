@@ -66,7 +66,7 @@ def strptime(pattern: str, option: str) -> str:
                 hint="use letters such as yyyy MM dd HH mm ss SSS XXX, or a strptime pattern such as %Y-%m-%d",
             )
     if position != len(pattern):
-        raise InvalidInput(f"option `{option}` is {pattern!r}: a quote at character {position + 1} does not end")
+        raise InvalidInput(f"option `{option}` is {pattern!r}: the quote at character {position + 1} is not closed")
     return "".join(made)
 
 

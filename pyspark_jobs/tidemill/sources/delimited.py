@@ -35,7 +35,7 @@ _BOM = b"\xef\xbb\xbf"
 _REASONS = {
     "MISSING COLUMNS": "too few columns",
     "TOO MANY COLUMNS": "too many columns",
-    "UNQUOTED VALUE": "a quote that does not close, or text beside a quoted value",
+    "UNQUOTED VALUE": "an unclosed quote, or text next to a quoted value",
     "INVALID ENCODING": "not UTF-8",
     "LINE SIZE OVER MAXIMUM": "the line is too long",
 }
@@ -296,8 +296,8 @@ def _other_header(found: list[str], schema: pa.Schema) -> Unreadable:
     reason = f"the header names {listed(found)}, expected {listed(schema.names)}"
     if sorted(found) == sorted(schema.names):
         declared = to_ddl(pa.schema([schema.field(name) for name in found]))
-        hint = f'declare the columns in the order that they have in the file: schema="{declared}"'
-        return Unreadable(f"{reason}: the same in another order", 1, hint)
+        hint = f'declare the columns in the order of the file: schema="{declared}"'
+        return Unreadable(f"{reason}: the same columns in another order", 1, hint)
     words = (("lacks", [name for name in schema.names if name not in found]),
              ("has", [name for name in found if name not in schema.names]))  # fmt: skip
     differs = " and ".join(f"{verb} {listed(names)}" for verb, names in words if names)
@@ -306,8 +306,8 @@ def _other_header(found: list[str], schema: pa.Schema) -> Unreadable:
     return Unreadable(
         reason,
         1,
-        f"the file {differs}, against the schema: declare the columns that the files have, all in their order, "
-        'and choose among them with .select(); mode="PERMISSIVE" puts a file with another header to quarantine',
+        f"the file {differs}, unlike the schema: declare every column of the files, in their order, "
+        'and choose among them with .select(); mode="PERMISSIVE" quarantines a file with another header',
     )
 
 

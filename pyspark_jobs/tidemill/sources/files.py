@@ -19,7 +19,18 @@ from ..schema import to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
 from . import duck
-from .contract import GIVE_UP, HIDDEN, METADATA, METADATA_TYPE, ROW, SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
+from .contract import (
+    ABANDON_PLAN,
+    HIDDEN,
+    METADATA,
+    METADATA_TYPE,
+    ROW,
+    SPLIT_BYTES,
+    Block,
+    Intake,
+    ReadContext,
+    SourceFile,
+)
 from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
@@ -88,7 +99,7 @@ class Files:
         if schema is None:
             raise InvalidInput(
                 f"tm.Files({self.path!r}, format={format!r}) has no schema",
-                hint='the columns of a stream must not change with the next file: schema="id int, name string"',
+                hint='declare the columns, because the next file must not change them: schema="id int, name string"',
             )
         self._schema = _checked(to_arrow(schema), format)
 
@@ -203,10 +214,10 @@ class Files:
             return entries
         hint = None
         if any(character in self.path for character in "*?[{"):
-            hint = "a path is a folder, without patterns: choose files with pathGlobFilter"
+            hint = "give the folder as the path, and choose its files with pathGlobFilter"
         elif relative_folder(self.path) is not None:
-            hint = f"a relative path begins in the folder that the process runs in, which is {os.getcwd()}"
-        missing = "no such folder" if folder is not None else "no object begins so"
+            hint = f"relative paths resolve against the working directory of the process, which is {os.getcwd()}"
+        missing = "no such folder" if folder is not None else "no object has this prefix"
         raise InvalidInput(f"list source `{name}` at `{self.path}`: {missing}", hint=hint)
 
     def _wanted(self, entry: Entry) -> bool:
@@ -222,10 +233,10 @@ class Files:
             raise _vanished(split, store)
         if (entry.etag, entry.size) != (split.etag, split.size):
             raise InvalidInput(
-                f"read file `{split.path}` of source `{split.source}`: it is not the file of the plan any more "
-                f"({entry.size} bytes with etag {entry.etag}, expected {split.size} with {split.etag})",
-                hint=f"if it was corrected on purpose, {GIVE_UP}; else files must not be written in place: write to "
-                "another name and rename",
+                f"read file `{split.path}` of source `{split.source}`: the file changed after it was planned: found "
+                f"{entry.size:,} bytes with etag `{entry.etag}`, expected {split.size:,} bytes with `{split.etag}`",
+                hint=f"if you corrected the file, {ABANDON_PLAN}. Never write files in place: write to another name, "
+                "then rename",
             )
 
 
@@ -281,11 +292,11 @@ class _Columns:
 def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
     for field in schema:
         if field.name in (*HIDDEN, BATCH_ID):
-            raise InvalidInput(f"schema of tm.Files: the name `{field.name}` is Tidemill's own")
+            raise InvalidInput(f"schema of tm.Files: the column name `{field.name}` is reserved")
         if kind == "csv" and pa.types.is_nested(field.type):
             raise InvalidInput(
                 f"schema of tm.Files: column `{field.name}` is {type_ddl(field.type)}, which CSV cannot hold",
-                hint="read it as a string and take it apart with .sql",
+                hint="read it as a string and parse it with .sql",
             )
     return schema
 
@@ -319,6 +330,6 @@ def _metadata(store: Store, split: Split) -> pa.Scalar:
 
 def _vanished(split: Split, store: Store) -> InvalidInput:
     return InvalidInput(
-        f"read file `{split.path}` of source `{split.source}`: it is not in `{store.uri}` any more",
-        hint=f"put it back; or {GIVE_UP}",
+        f"read file `{split.path}` of source `{split.source}`: the file is missing from `{store.uri}`",
+        hint=f"restore the file, or {ABANDON_PLAN}",
     )

@@ -45,11 +45,11 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
         elif etag != file.etag:
             if overwritten != "new":
                 raise InvalidInput(
-                    f"the file `{file.path}` of source `{file.source}` was overwritten after it had been taken: "
-                    f"it has {file.size:,} bytes of {iso(file.modified_ms)} (etag `{file.etag}`), it had {size:,} of "
-                    f"{iso(modified_ms)} (`{etag}`)",
-                    hint="write new files under new names. This one has been read: delete it, move it away, or "
-                    'put it back as it was, its time too; overwritten="new" takes all its rows once more',
+                    f"file `{file.path}` of source `{file.source}` was overwritten after it was read: found "
+                    f"{file.size:,} bytes modified {iso(file.modified_ms)} (etag `{file.etag}`), expected {size:,} "
+                    f"bytes modified {iso(modified_ms)} (`{etag}`)",
+                    hint="delete or move the file, or restore it, including its modification time; write new data "
+                    'under new names. With overwritten="new" Tidemill reads all its rows again',
                 )
             fresh.append(file)
     return fresh
@@ -69,9 +69,9 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
         file = fresh.get((path, etag))
         if file is not None and (source not in listed or source in unread):
             raise InvalidInput(
-                f"source `{file.source}` would take the file `{path}`, which batch {version} has taken as one of "
-                f"source `{source}`, and that is another one now: a renamed source would take all files again",
-                hint=f"name it `{source}`, p.read(…, name={source!r}); to read these files once more, use another root",
+                f"source `{file.source}` would read file `{path}` again: batch {version} already read it as source "
+                f"`{source}`, so the source was renamed",
+                hint=f"restore the name: p.read(…, name={source!r}). To read the files again, use another root",
             )
 
 

@@ -32,7 +32,7 @@ def _count(name: str, value: Any) -> int:
     given = value if written is None else written
     if isinstance(given, int) and not isinstance(given, bool) and given >= 1:
         return given
-    raise InvalidInput(f"option `{name}` is {value!r}, expected a whole number from 1 on")
+    raise InvalidInput(f"option `{name}` is {value!r}, expected a whole number of at least 1")
 
 
 def _size(name: str, value: Any) -> int:
@@ -57,7 +57,7 @@ def _start(name: str, value: Any) -> Any:
 def _text(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise InvalidInput(f"option `{name}` is {value!r}, expected text")
+    raise InvalidInput(f"option `{name}` is {value!r}, expected a string")
 
 
 def _separator(name: str, value: Any) -> str:
@@ -71,14 +71,14 @@ def _mark(name: str, value: Any) -> str:
     text = _text(name, value)
     if len(text) <= 1 and text not in ("\r", "\n"):
         return text
-    raise InvalidInput(f"option `{name}` is {value!r}, expected one character, or an empty text for none")
+    raise InvalidInput(f"option `{name}` is {value!r}, expected one character, or an empty string for none")
 
 
 def _mode(name: str, value: Any) -> str:
     mode = _text(name, value).upper()
     if mode == "DROPMALFORMED":
         raise InvalidInput(
-            f"option `{name}` is {value!r}: Tidemill drops nothing silently, expected {FAILFAST} or {PERMISSIVE}"
+            f"option `{name}` is {value!r}, expected {FAILFAST} or {PERMISSIVE}: Tidemill never drops rows silently"
         )
     return _among(FAILFAST, PERMISSIVE)(name, mode)
 
@@ -127,6 +127,8 @@ def read_options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown("option of tm.Files", written, [*_KNOWN, *_ALIASES, "path", "format", "schema"])
         read, _, kinds = _KNOWN[name]
         if kind not in kinds:
-            raise InvalidInput(f"option `{written}` is for {' and '.join(kinds)}, this source is {kind}")
+            raise InvalidInput(
+                f"option `{written}` applies to {' and '.join(kinds)}, but this source has format {kind}"
+            )
         values[name] = values[name] if value is None else read(written, value)
     return values

@@ -59,9 +59,9 @@ def read_parquet(
     except Unreadable as end:
         # INVARIANT: rows are out already, so this is no reject: the batch fails and is run again.
         raise InvalidInput(
-            f"read file `{split.path}` of source `{split.source}`: it was sound when it was checked, now it is not: "
-            f"{end.reason}",
-            hint="was it written meanwhile, or does the disk fail? Run it again",
+            f"read file `{split.path}` of source `{split.source}`: the file was valid when it was checked, but "
+            f"is damaged now: {end.reason}",
+            hint="run again; if it fails again, look for a process that writes this file, and check the disk",
         ) from end
 
 
@@ -71,7 +71,7 @@ def _opened(file: IO[bytes]) -> pq.ParquetFile:
     except (pa.ArrowException, OSError) as error:
         if not is_damage(error):
             raise
-        raise Unreadable(f"{_unsound(error)}; how many rows it has is not known") from error
+        raise Unreadable(f"{_unsound(error)}; its number of rows is unknown") from error
 
 
 def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterator[Decoded]:
@@ -121,12 +121,12 @@ def _unused(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
     """What is lost with a split, or with the whole file: the footer counts it."""
     count = _rows(footer, _groups(footer, row_groups))
     if row_groups is None:
-        return "its only row could not be used" if count == 1 else f"none of its {count:,} rows could be used"
-    return f"none of the {count:,} rows of row groups {row_groups[0]} to {row_groups[1]} could be used"
+        return "its only row could not be read" if count == 1 else f"none of its {count:,} rows could be read"
+    return f"none of the {count:,} rows of row groups {row_groups[0]} to {row_groups[1]} could be read"
 
 
 def _unsound(error: Exception) -> str:
-    return f"not a sound Parquet file: {str(error).rstrip('.')}"
+    return f"not a valid Parquet file: {str(error).rstrip('.')}"
 
 
 def row_group_ranges(file: IO[bytes], size: int, split_bytes: int) -> list[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .contract import GIVE_UP, REJECT_SCHEMA
+from .contract import ABANDON_PLAN, REJECT_SCHEMA
 
 FAILFAST = "FAILFAST"
 PERMISSIVE = "PERMISSIVE"
@@ -53,5 +53,5 @@ def error(reject: Reject, source: str, file: str) -> InvalidInput:
     return InvalidInput(
         f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
         hint=reject.hint
-        or f'correct the file and {GIVE_UP}; or read with mode="{PERMISSIVE}": what cannot be read goes to quarantine',
+        or f'correct the file and {ABANDON_PLAN}; or use mode="{PERMISSIVE}", which quarantines unreadable rows',
     )

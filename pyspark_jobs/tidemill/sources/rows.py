@@ -97,7 +97,7 @@ class Rows:
     def _bound(self) -> str:
         if self._folder is None:
             raise InvalidInput(
-                "the source tm.Rows gets its rows from a test, and no test has given it any",
+                "source tm.Rows has no rows: only a test can give it rows",
                 hint="run it with tm.testing.Tester(pipeline), or read files with tm.Files",
             )
         return self._folder
@@ -107,7 +107,7 @@ def _cells(row: Any, names: list[str], number: int) -> Sequence[Any]:
     if isinstance(row, Mapping):
         for name in row:
             if name not in names:
-                raise InvalidInput(f"row {number} has the field `{name}`, the source has {', '.join(names)}")
+                raise InvalidInput(f"row {number} has the field `{name}`, expected only {', '.join(names)}")
         return [row.get(name) for name in names]
     cells = row if isinstance(row, tuple | list) else (row,)
     if len(cells) == len(names):

@@ -45,7 +45,7 @@ _TABLES = {
 }
 _PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "regexp_full_match"}
 """What `* LIKE …` and its kin are when parsed."""
-_KEYED = "what needs more than one row is for keyed operators: .groupBy(…).agg(…), .dropDuplicates(…)"
+_KEYED = "use a keyed operator: .groupBy(…).agg(…) or .dropDuplicates(…)"
 
 
 def check_row_wise(text: str, columns: Sequence[str]) -> None:
@@ -144,7 +144,7 @@ def _parsed(text: str) -> dict[str, Any]:
     if tree.get("error"):
         message = str(tree.get("error_message"))
         if message.startswith("Only SELECT"):
-            message = "this is no SELECT, expected `SELECT … FROM rows`"
+            message = "this is not a SELECT, expected `SELECT … FROM rows`"
         raise refused(text, message)
     statements = tree["statements"]
     if len(statements) != 1:
@@ -154,7 +154,7 @@ def _parsed(text: str) -> dict[str, Any]:
         raise _with(text)
     if node["type"] != "SELECT_NODE":
         kind = str(node.get("setop_type") or node["type"]).lower().replace("_", " ")
-        raise refused(text, f"found a {kind}, expected one SELECT over `rows`", "unite streams with .unionByName")
+        raise refused(text, f"found a {kind}, expected one SELECT over `rows`", "combine streams with .unionByName")
     return node
 
 
@@ -187,10 +187,10 @@ def _check_table(text: str, table: dict[str, Any]) -> None:
         kind = "AT"
     if kind == "BASE_TABLE" and named == ("", "", TABLE):
         if table.get("sample"):
-            raise refused(text, "TABLESAMPLE is not the same for every run, expected `FROM rows`")
+            raise refused(text, "TABLESAMPLE gives other rows in every run, expected `FROM rows`")
         return
     what = f"the table `{table.get('table_name')}`" if kind == "BASE_TABLE" else _TABLES.get(str(kind), "another table")
-    raise refused(text, f"found {what}, expected FROM `rows` alone: the stream", "a stream knows only its own rows")
+    raise refused(text, f"found {what}, expected FROM `rows` alone", "`rows` is the stream; SQL sees no other table")
 
 
 def _expressions(tree: Any) -> Iterator[dict[str, Any]]:
@@ -212,7 +212,7 @@ def _check_expression(text: str, found: dict[str, Any], columns: set[str]) -> No
     if kind == "WINDOW":
         raise refused(text, f"the window function `{_name(found)}` needs more than one row", _KEYED)
     if kind == "PARAMETER":
-        raise refused(text, "found a parameter, expected values in the text")
+        raise refused(text, "found a parameter, expected literal values")
     if kind == "FUNCTION":
         _check_function(text, found, columns)
     if kind == "COLUMN_REF" and len(found["column_names"]) == 1:
@@ -245,8 +245,8 @@ def _check_function(text: str, found: dict[str, Any], columns: set[str]) -> None
 def _not_constant(text: str, name: str) -> InvalidInput:
     return refused(
         text,
-        f"`{name}` is not constant for its input, so a batch run again would give something else",
-        "an operator's function is given the batch time",
+        f"`{name}` does not depend on the row alone, so a retried batch would give other results",
+        "use the batch time, which every operator's function is given",
     )
 
 

@@ -72,9 +72,9 @@ class Select(_Plain):
 
     def _field(self, schema: pa.Schema, name: str) -> pa.Field:
         if not isinstance(name, str):
-            raise InvalidInput(f"select: expected names of columns, found {name!r}", hint="compute with .sql")
+            raise InvalidInput(f"select: expected column names, found {name!r}", hint="compute with .sql")
         if name == "*" and name not in schema.names:
-            raise InvalidInput("select takes names of columns, found `*`", hint='.sql("SELECT *, … FROM rows")')
+            raise InvalidInput("select takes column names, found `*`", hint='.sql("SELECT *, … FROM rows")')
         if name in schema.names and name not in HIDDEN:
             return schema.field(name)
         head, _, inner = name.partition(".")
@@ -98,7 +98,7 @@ class Drop(_Plain):
                 raise unknown("column", str(name), _visible(schema))
         left = [field for field in schema if field.name not in self.columns]
         if not left:
-            raise InvalidInput("drop leaves no column, expected at least one to stay")
+            raise InvalidInput("drop removes every column, expected at least one to remain")
         return pa.schema(left)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
@@ -127,9 +127,9 @@ class Sql(_Plain):
         visible = [field for field in made if not field.name.startswith(sql.ALIAS)]
         for field in visible:
             if field.name in HIDDEN:
-                raise sql.refused(self.text, f"the column `{field.name}` is hidden: choose its fields, or rename it")
+                raise sql.refused(self.text, f"the column `{field.name}` is hidden: select its fields, or rename it")
         if not visible:
-            raise sql.refused(self.text, "it makes no column")
+            raise sql.refused(self.text, "it selects no columns")
         check_names([field.name for field in visible], f"sql `{self.text}`")
         try:
             return normalise(pa.schema([pa.field(field.name, field.type) for field in visible]))
@@ -203,7 +203,7 @@ class MapBatches(_Plain):
             raise InvalidInput(f"map_batches: `{name}` returned {type(made).__name__}, expected a pyarrow.RecordBatch")
         differs = difference(self._made, normalise(made.schema))
         if differs is not None and sorted(made.schema.names) != sorted(self._made.names):
-            raise InvalidInput(f"map_batches: `{name}` returned other columns than declared: {differs}")
+            raise InvalidInput(f"map_batches: `{name}` did not return the declared columns: {differs}")
         made = conform(made, self._made, f"map_batches: `{name}`")
         return _with_hidden(made, rows) if made.num_rows == rows.num_rows else made
 

@@ -167,7 +167,9 @@ def pieces(stream: Any, quoting: Quoting) -> Iterator[bytes]:
             yield rest[:end]
             rest = rest[end:]
         elif len(rest) > RECORD_BYTES:
-            raise Unreadable(f"a record is longer than {RECORD_BYTES >> 20} MiB: line ends are missing, or a quote")
+            raise Unreadable(
+                f"a record is longer than {RECORD_BYTES >> 20} MiB: a line end or a closing quote is missing"
+            )
     if rest:
         yield rest
 

@@ -36,7 +36,9 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
     if not separator:
         word, colon, behind = scheme.partition(":")
         if colon and behind.startswith("/") and word in (*_S3, "memory"):
-            raise InvalidInput(f"open the store `{uri}`: `{word}:/` has one slash", hint=f"{word}:/{behind}")
+            raise InvalidInput(
+                f"open the store `{uri}`: `{word}:/` has one slash, expected two", hint=f"use `{word}:/{behind}`"
+            )
         if colon and behind.startswith("/") and word in _OF_OTHERS:
             raise _not_known(uri, word)
         return _without(options, uri, _local(uri, _plain_path(uri)))
@@ -101,7 +103,9 @@ def _local(uri: str, path: str) -> LocalStore:
     if is_url and slash and host == "localhost":
         path = path.removeprefix(host)
     elif is_url and not path.startswith("/"):
-        raise InvalidInput(f"open the store `{uri}`: expected `file:///dir` with three slashes; `{host}` is a host")
+        raise InvalidInput(
+            f"open the store `{uri}`: expected `file:///dir` with three slashes; with two, `{host}` is a host"
+        )
     if not path or "\0" in path:
         raise InvalidInput(f"open the store {uri!r}: expected the path of a folder")
     return LocalStore(os.path.abspath(path))
@@ -109,12 +113,13 @@ def _local(uri: str, path: str) -> LocalStore:
 
 def _not_known(uri: str, scheme: str) -> InvalidInput:
     return InvalidInput(
-        f"open the store `{uri}`: scheme `{scheme}` is not known; "
-        "expected `s3://bucket/prefix`, `file:///dir` or a path"
+        f"open the store `{uri}`: unknown scheme `{scheme}`; expected `s3://bucket/prefix`, `file:///dir` or a path"
     )
 
 
 def _without(options: Mapping[str, Any] | None, uri: str, store: Store) -> Store:
     if options:
-        raise InvalidInput(f"open the store `{uri}`: it takes no options, found `{'`, `'.join(map(str, options))}`")
+        raise InvalidInput(
+            f"open the store `{uri}`: this store takes no options, found `{'`, `'.join(map(str, options))}`"
+        )
     return store

@@ -193,5 +193,5 @@ def find_fault(rest: str) -> FaultStore:
     key, _, prefix = rest.strip("/").partition("/")
     found = _alive.get(key)
     if found is None:
-        raise InvalidInput(f"open `fault://{rest}`: that store is not in this process, or nobody refers to it any more")
+        raise InvalidInput(f"open `fault://{rest}`: the fault store is not in this process, or was garbage-collected")
     return found.at(prefix) if prefix else found

@@ -232,8 +232,9 @@ def _link(source: str, target: str) -> None:
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise InvalidInput(
-                f"create `{target}`: the file system refuses hard links ({error.strerror}), and without them "
-                "two writers could both win; choose a root on another file system, or `s3://`"
+                f"create `{target}`: the file system refuses hard links ({error.strerror}), without which two "
+                "writers could both create this object",
+                hint="choose a root on another file system, or `s3://`",
             ) from error
         raise
 
@@ -249,8 +250,8 @@ def _errors(verb: str, path: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         if error.errno in _UNHOLDABLE:
             raise InvalidInput(
-                f"{verb} `{path}`: {reason}; expected a name that fits the file system, "
-                "with folders above it that are no files"
+                f"{verb} `{path}`: {reason}; expected a name that the file system accepts, "
+                "in a path whose other parts are folders"
             ) from error
-        advice = _ADVICE.get(error.errno or 0, "look at the file system, then run again")
+        advice = _ADVICE.get(error.errno or 0, "check the file system, then run again")
         raise StoreUnavailable(f"{verb} `{path}`: {reason}", hint=advice) from error

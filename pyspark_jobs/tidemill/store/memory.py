@@ -138,6 +138,7 @@ def _reopen(process: int, name: str, prefix: str) -> MemoryStore:
     if process != os.getpid():
         raise InvalidInput(
             f"open `memory://{name}` in another process: found process {os.getpid()}, expected {process}, "
-            "because a memory store lives in one process; use a folder or `s3://`"
+            "because a memory store exists in one process only",
+            hint="use a folder or `s3://`",
         )
     return open_memory(name, prefix)

@@ -50,6 +50,7 @@ def _refuse_two_winners(store: Store, name: str) -> None:
 
 def _refusal(store: Store, found: str) -> InvalidInput:
     return InvalidInput(
-        f"probe `{store.uri}`: {found}; expected conditional create (`If-None-Match: *`) to let one writer win. "
-        "Nothing was written; use a store that supports it"
+        f"probe `{store.uri}`: {found}; expected conditional create (`If-None-Match: *`) to let exactly "
+        "one writer succeed",
+        hint="use a store with conditional create; Tidemill has written nothing to this one",
     )

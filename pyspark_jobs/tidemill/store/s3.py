@@ -90,7 +90,8 @@ class S3Store:
             if cause is not Cause.CONFLICT:
                 return cause is None
         raise StoreUnavailable(
-            f"create `{self.uri}/{name}`: {len(CONFLICT_PAUSES_S) + 1} tries were answered 409, another writer is busy",
+            f"create `{self.uri}/{name}`: {len(CONFLICT_PAUSES_S) + 1} attempts were answered 409, because another "
+            "writer is busy",
             hint="run again",
         )
 

@@ -62,14 +62,14 @@ def _check(options: Mapping[str, Any]) -> None:
         if name not in OPTIONS:
             nearest = spelling.nearest(name, OPTIONS)
             raise InvalidInput(
-                f"storage option `{name}` is not known; expected one of `{'`, `'.join(OPTIONS)}`",
+                f"unknown storage option `{name}`; expected one of `{'`, `'.join(OPTIONS)}`",
                 hint=f"did you mean `{nearest}`?" if nearest else None,
             )
         if name in _NUMBERS and not _is_positive(value):
             raise InvalidInput(f"storage option `{name}` is {value!r}; expected a number above 0")
     if ("aws_access_key_id" in options) != ("aws_secret_access_key" in options):
         raise InvalidInput(
-            "storage options `aws_access_key_id` and `aws_secret_access_key` go together; found one of them"
+            "storage options `aws_access_key_id` and `aws_secret_access_key` must be given together; found only one"
         )
     style = options.get("addressing_style", "auto")
     if style not in _STYLES:

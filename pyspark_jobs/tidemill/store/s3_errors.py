@@ -90,8 +90,8 @@ def _failure(what: str, bucket: str, endpoint: str, error: Exception) -> Tidemil
     names = {kind.__name__ for kind in type(error).__mro__}
     if names.intersection(_CREDENTIALS):
         return StoreUnavailable(
-            f"{what}: no usable AWS credentials ({type(error).__name__}); expected them in storage options, "
-            "environment, profile or the machine's role",
+            f"{what}: no usable AWS credentials ({type(error).__name__})",
+            hint="give them in storage options, in the environment, in a profile or by the machine's role",
         )
     if names & {"ParamValidationError", "InvalidEndpointDiscoveryConfigurationError"} or isinstance(error, ValueError):
         return InvalidInput(f"{what}: {_one_line(error)}")
@@ -104,17 +104,20 @@ def _failure(what: str, bucket: str, endpoint: str, error: Exception) -> Tidemil
 def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: int, code: str) -> TidemillError:
     if code == "NoSuchBucket":
         return InvalidInput(
-            f"{what}: the bucket `{bucket}` does not exist at {endpoint}; create it, or correct its name"
+            f"{what}: the bucket `{bucket}` does not exist at {endpoint}", hint="create the bucket, or correct its name"
         )
     if code in _REGION or status == 301:
-        return InvalidInput(f"{what}: the bucket `{bucket}` is in another region ({code}); set `region_name`")
+        return InvalidInput(f"{what}: the bucket `{bucket}` is in another region ({code})", hint="set `region_name`")
     if status in _REFUSED or code in _LOGIN:
         return StoreUnavailable(
             f"{what}: {endpoint} refused the credentials ({status} {code})",
             hint="check the credentials, and that they may list, read, write and delete there",
         )
     if status == 501:
-        return InvalidInput(f"{what}: {endpoint} cannot do this ({status} {code}); use a store with conditional create")
+        return InvalidInput(
+            f"{what}: {endpoint} does not support this request ({status} {code})",
+            hint="use a store with conditional create",
+        )
     if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _PASSING:
         return InvalidInput(f"{what}: {endpoint} refused the request ({status} {code}: {_message(error)})")
     return StoreUnavailable(f"{what}: {endpoint} failed ({status} {code})", hint="run again")

@@ -94,15 +94,15 @@ def test_a_committed_file_that_is_another_is_not_published(tmp_path: Path, sink_
     with pytest.raises(CorruptState) as caught:
         publish_files(store, sink, FILES, WHOSE)
     assert caught.value.first_line == (
-        f"publish `{FILES[1].name}` as {sink.uri}/{NAMES[0]}: its content has checksum {digest(content)}, "
-        f"the commit says {FILES[1].checksum}"
+        f"publish `{FILES[1].name}` as {sink.uri}/{NAMES[0]}: found checksum {digest(content)}, "
+        f"but the commit records {FILES[1].checksum}"
     )
     assert names(sink) == NAMES[1:]
 
 
 def test_a_size_that_is_not_the_files_is_corrupt_state(tmp_path: Path) -> None:
     store, sink = committed(open_store(str(tmp_path / "root"))), open_store(str(tmp_path / "out"))
-    with pytest.raises(CorruptState, match="its content has size 25, the commit says 27"):
+    with pytest.raises(CorruptState, match="found size 25, but the commit records 27"):
         publish_files(store, sink, [dataclasses.replace(FILES[0], size=27)], WHOSE)
     assert names(sink) == []
 
@@ -152,7 +152,9 @@ def test_a_relative_folder_that_is_not_here_is_told_of(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match="list source `source` at `in`: no such folder") as raised:
         r.run(engine="local")
-    assert raised.value.hint == f"a relative path begins in the folder that the process runs in, which is {tmp_path}"
+    assert raised.value.hint == (
+        f"relative paths resolve against the working directory of the process, which is {tmp_path}"
+    )
 
 
 @pytest.mark.parametrize("form", ["~", "file:"])

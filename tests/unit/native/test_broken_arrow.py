@@ -128,7 +128,7 @@ class Endless:
     within: Endless
 
 
-BROKEN = "the Arrow data is broken"
+BROKEN = "the Arrow data is invalid"
 CASES: dict[str, tuple[str, Callable[[], list[str]]]] = {
     "offsets beyond the text": (BROKEN, lambda: put_and_get(lambda: text(0, 1 << 30, 3))),
     "negative offsets": (BROKEN, lambda: put_and_get(lambda: text(0, -5, 3))),
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[str, Callable[[], list[str]]]] = {
         ],
     ),
     "types that a reader cannot follow": (
-        "its types are nested without an end, or too deep",
+        "its types are nested infinitely or too deep",
         lambda: [
             refused(lambda: tm.StateMap("bigint", "v " + "array<" * 5_000 + "int" + ">" * 5_000)),
             refused(lambda: tm.StateMap("bigint", spark_type(5_000))),

@@ -272,7 +272,7 @@ def test_columns_of_variables_may_be_called_as_key_columns_are():
         ),
         (
             lambda s, h: h.getValueState("count", "n int, s string, score float"),
-            "this code declares `n int, s string, score float` (column `score` float is not expected)",
+            "this code declares `n int, s string, score float` (unexpected column `score float`)",
         ),
         (
             lambda s, h: h.getValueState("count", "s string, n int"),

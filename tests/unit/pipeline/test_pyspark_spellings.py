@@ -118,7 +118,7 @@ def test_a_name_comes_once_where_spark_takes_it_twice() -> None:
 def test_names_that_differ_by_case_alone_are_refused_where_they_are_written() -> None:
     p = tm.Pipeline("cases")
     rows = p.read(tm.Rows("k string, n int, ts timestamp")).withWatermark("ts", "1 hour")
-    said = r"^the output of operator `agg` has column `{}` twice \(and `{}`: upper and lower case are not told apart\)$"
+    said = r"^the output of operator `agg` has column `{}` twice \(also as `{}`; column names are case-insensitive\)$"
     with pytest.raises(tm.InvalidInput, match=said.format("K", "k")):
         rows.groupBy("k").agg(K=tm.count())
     with pytest.raises(tm.InvalidInput, match=said.format("X", "x")):

@@ -63,16 +63,16 @@ def test_other_spellings_are_read(written: str, canonical: str) -> None:
     ("text", "message"),
     [
         ("a dubble", "read schema `a dubble`: at character 3: unknown type `dubble`; did you mean `double`?"),
-        ("a int,", "at character 7: the text ends, expected a column name"),
+        ("a int,", "at character 7: the text ends, but expected a column name"),
         ("a int b", "at character 7: found `b`, expected `,` or the end"),
-        ("a array<int", "at character 12: the text ends, expected `>`"),
-        ("a-b int", "one with other characters stands in backquotes"),
+        ("a array<int", "at character 12: the text ends, but expected `>`"),
+        ("a-b int", "put a name with other characters in backquotes"),
         ("decimal(40,2)", "found decimal(40,2), expected a precision of 1 to 38"),
         ("a decimal(2,3)", "found decimal(2,3)"),
-        ("a int not", "the text ends, expected `null`"),
+        ("a int not", "the text ends, but expected `null`"),
         ("a map<string>", "at character 13: found `>`, expected `,`"),
         ("a int comment x", "expected a comment in single quotes"),
-        ("a int, A string", "has column `A` twice (and `a`: upper and lower case are not told apart)"),
+        ("a int, A string", "has column `A` twice (also as `a`; column names are case-insensitive)"),
         ("a struct<b: int, b: int>", "struct<…> has column `b` twice"),
         ("", "it has no columns"),
         ("double", "found a type without a column name"),
@@ -199,8 +199,8 @@ def test_a_type_without_counterpart_names_its_column(kind: pa.DataType) -> None:
         ("a int, b string", "a int, b string", None),
         ("a int not null", "a int", None),
         ("a int", "a bigint", "column `a` is bigint, expected int"),
-        ("a int, b int", "a int, c date", "column `b` int is missing; column `c` date is not expected"),
-        ("a int, b int", "b int, a int", "the columns come as `b`, `a`, expected `a`, `b`"),
+        ("a int, b int", "a int, c date", "missing column `b int`; unexpected column `c date`"),
+        ("a int, b int", "b int, a int", "the columns are in the order `b`, `a`, expected `a`, `b`"),
         ("a struct<x: int>", "a struct<y: int>", "column `a` is struct<y: int>, expected struct<x: int>"),
     ],
 )
@@ -222,7 +222,10 @@ def test_data_is_brought_to_a_schema_without_loss() -> None:
         (pa.table({"a": ["x"]}), "here: column `a` is string, expected int"),
         (pa.table({"a": [1.5]}), "here: column `a` is double, expected int"),
         (pa.table({"b": [1]}), "here: column `a` is missing; found `b`, expected `a`"),
-        (pa.table({"a": pa.array([None], pa.int32())}), "column `a` is declared `not null` and holds 1 nulls"),
+        (
+            pa.table({"a": pa.array([None], pa.int32())}),
+            "column `a` is declared `not null`, but holds 1 null",
+        ),
     ],
 )
 def test_data_that_does_not_fit_names_its_column(rows: pa.Table, message: str) -> None:
@@ -280,8 +283,10 @@ def test_rows_become_one_batch_and_what_arrow_cuts_is_refused_not_cut_off() -> N
     table = pa.Table.from_batches([part, part])
     assert one_batch(table, "here").to_pydict() == {"a": [1, 2, 1, 2]}
     assert one_batch(table.schema.empty_table(), "here").num_rows == 0
-    with pytest.raises(InvalidInput, match="^source `s`: 4 rows at once have more than 2 GiB of text or list items"):
+    with pytest.raises(
+        InvalidInput, match="^source `s`: one column of 4 rows holds more than 2 GiB of text or list items"
+    ):
         arrow._only([part, part], part.schema, "source `s`")
     lists = pa.table({"a": pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30))})  # nulls take no memory
-    with pytest.raises(InvalidInput, match="^here: 2 rows at once have more than 2 GiB of text or list items"):
+    with pytest.raises(InvalidInput, match="^here: one column of 2 rows holds more than 2 GiB of text or list items"):
         one_batch(pa.concat_tables([lists, lists]), "here")

@@ -174,8 +174,8 @@ def test_other_readers_read_the_files(tmp_path: Path) -> None:
             lambda: Parquet("out", partitionBy="s").check(SCHEMA),
             "the partition column `s` is struct<p: int, q: string>",
         ),
-        (lambda: Parquet("out", partitionBy="n").check(to_arrow("n int")), "at least one must stay"),
-        (lambda: Json("out").check(to_arrow("m map<struct<a: int>, int>")), "JSON has no such keys"),
+        (lambda: Parquet("out", partitionBy="n").check(to_arrow("n int")), "but at least one must remain"),
+        (lambda: Json("out").check(to_arrow("m map<struct<a: int>, int>")), "JSON cannot hold such keys"),
     ],
 )
 def test_what_cannot_be_written_is_refused(make: Any, message: str) -> None:

@@ -66,7 +66,7 @@ def test_every_record_is_a_row_or_a_reject_with_its_number(tmp_path: Path) -> No
         (
             13,
             "b",
-            "a quote that does not close, or text beside a quoted value",
+            "an unclosed quote, or text next to a quoted value",
             '10,"a"b,2013-01-01 00:00:00',
         ),
         (16, "t", "found `nope`, expected timestamp", '13,"multi\nline",nope'),
@@ -92,9 +92,9 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
     assert str(caught.value) == (
         "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
         "text: bad,y,2013-01-01 00:00:00\n"
-        'hint: correct the file and give the plan up: r.replan("…"), or `tidemill replan … --reason "…"` with the '
-        'pipeline and `--root` of `tidemill run`; or read with mode="PERMISSIVE": '
-        "what cannot be read goes to quarantine"
+        'hint: correct the file and abandon the plan: r.replan("…"), or `tidemill replan … --reason "…"` with the '
+        'pipeline and `--root` of `tidemill run`; or use mode="PERMISSIVE", '
+        "which quarantines unreadable rows"
     )
 
 
@@ -264,18 +264,18 @@ def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
         blocks(csv_source(tmp_path, "a int, b string", header=True))
     assert str(caught.value).splitlines() == [
         "read file `a.csv` of source `source`, line 1: the header names `b`, `a`, expected `a`, `b`: "
-        "the same in another order",
-        'hint: declare the columns in the order that they have in the file: schema="b string, a int"',
+        "the same columns in another order",
+        'hint: declare the columns in the order of the file: schema="b string, a int"',
     ]
 
 
 @pytest.mark.parametrize(
     ("header", "hint"),
     [
-        ("a,c,d", "the file lacks `b` and has `c`, `d`, against the schema: declare the columns that the files have"),
-        ("a", "the file lacks `b`, against the schema: declare"),
-        ("a,b,c", "the file has `c`, against the schema: declare"),
-        ("a,b,b", "correct the file and give the plan up: r.replan"),
+        ("a,c,d", "the file lacks `b` and has `c`, `d`, unlike the schema: declare every column of the files"),
+        ("a", "the file lacks `b`, unlike the schema: declare"),
+        ("a,b,c", "the file has `c`, unlike the schema: declare"),
+        ("a,b,b", "correct the file and abandon the plan: r.replan"),
     ],
 )
 def test_a_header_with_other_names_is_told_by_what_differs(tmp_path: Path, header: str, hint: str) -> None:

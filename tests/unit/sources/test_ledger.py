@@ -59,8 +59,8 @@ def test_an_overwritten_file_is_an_error_unless_the_source_takes_it_as_new() -> 
     with pytest.raises(InvalidInput) as caught:
         unseen([changed], ledger, "error")
     assert caught.value.first_line == (
-        "the file `a.csv` of source `days` was overwritten after it had been taken: it has 1,234 bytes of "
-        "1970-01-01T00:00:01.000Z (etag `e9`), it had 10 of 1970-01-01T00:00:01.000Z (`e1`)"
+        "file `a.csv` of source `days` was overwritten after it was read: found 1,234 bytes modified "
+        "1970-01-01T00:00:01.000Z (etag `e9`), expected 10 bytes modified 1970-01-01T00:00:01.000Z (`e1`)"
     )
     assert unseen([changed, B], ledger, "new") == [changed, B]
     record(ledger, plan(1, changed))
@@ -94,8 +94,8 @@ def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
     with pytest.raises(InvalidInput) as caught:
         check_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
     assert caught.value.first_line == (
-        "source `nights` would take the file `b.csv`, which batch 3 has taken as one of source `days`, and that is "
-        "another one now: a renamed source would take all files again"
+        "source `nights` would read file `b.csv` again: batch 3 already read it as source `days`, so the source was "
+        "renamed"
     )
     assert caught.value.hint is not None
     assert "p.read(…, name='days')" in caught.value.hint
@@ -107,7 +107,7 @@ def test_names_that_were_swapped_are_told() -> None:
     record(ledger, plan(1, *named("nights", B)))
     swapped = {"days": named("days", B), "nights": named("nights", A)}
     with pytest.raises(
-        InvalidInput, match=r"source `nights` would take the file `a\.csv`, which batch 0 .* of source `days`"
+        InvalidInput, match=r"source `nights` would read file `a\.csv` again: batch 0 already read it as source `days`"
     ):
         check_names(swapped, ["days", "nights"], ledger)
 
@@ -128,7 +128,7 @@ def test_a_renamed_source_stops_a_run_and_changes_nothing(tmp_path) -> None:
     repository("clicks").init()
     repository("clicks").run(engine="local")
     put(1)
-    with pytest.raises(InvalidInput, match=r"source `others` would take the file `0\.json`, which batch 0 has taken"):
+    with pytest.raises(InvalidInput, match=r"source `others` would read file `0\.json` again: batch 0 already read"):
         repository("others").run(engine="local")
     assert len(repository("others").commits()) == 1
     (progress,) = repository("clicks").run(engine="local")

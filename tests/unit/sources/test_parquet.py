@@ -92,8 +92,8 @@ def test_a_damaged_file_is_one_reject(tmp_path: Path, damage: str) -> None:
     found = blocks(Files(tmp_path, schema="v int", mode="PERMISSIVE"), block_rows=400)
     [reject] = rejects(found)
     assert (reject["file"], len(rows(found))) == ("a.parquet", 1000)
-    assert reject["reason"].startswith("not a sound Parquet file: ")
-    assert reject["reason"].endswith("; how many rows it has is not known")
+    assert reject["reason"].startswith("not a valid Parquet file: ")
+    assert reject["reason"].endswith("; its number of rows is unknown")
 
 
 LARGE_ROWS = 400_000
@@ -138,9 +138,9 @@ def test_a_file_that_is_damaged_late_gives_one_reject_that_counts_its_rows_and_n
     found = blocks(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
     [reject] = rejects(found)
     assert values_of(found) == []
-    assert reject["reason"].startswith("not a sound Parquet file: ")
-    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
-    with pytest.raises(InvalidInput, match="not a sound Parquet file"):
+    assert reject["reason"].startswith("not a valid Parquet file: ")
+    assert reject["reason"].endswith("; none of its 400,000 rows could be read")
+    with pytest.raises(InvalidInput, match="not a valid Parquet file"):
         blocks(Files(tmp_path, schema="v bigint"))
 
 
@@ -152,7 +152,7 @@ def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_p
     [reject] = rejects(found)
     assert values_of(found) == []
     assert "would lose data" in reject["reason"]
-    assert reject["reason"].endswith("; none of its 400,000 rows could be used")
+    assert reject["reason"].endswith("; none of its 400,000 rows could be read")
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -171,8 +171,8 @@ def test_a_decimal_with_more_digits_than_the_file_says_rejects_the_file(tmp_path
     [reject] = rejects(found)
     assert rows(found) == []
     assert "does not fit in precision of decimal128(22, 2)" in reject["reason"]
-    assert reject["reason"].endswith("; its only row could not be used")
-    with pytest.raises(InvalidInput, match="not a sound Parquet file: .* does not fit in precision"):
+    assert reject["reason"].endswith("; its only row could not be read")
+    with pytest.raises(InvalidInput, match="not a valid Parquet file: .* does not fit in precision"):
         blocks(Files(tmp_path, schema=schema))
 
 
@@ -185,7 +185,7 @@ def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> Non
     ]  # fmt: skip
     assert [len(rejects(split)) for split in found] == [0, 0, 1, 0]
     reason = rejects(found[2])[0]["reason"]
-    assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be used")
+    assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be read")
 
 
 def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> Non
     found = read_in_four(Files(tmp_path, schema="v string", mode="PERMISSIVE"))
     assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
     assert [values_of(split) for split in found] == [[]] * 4
-    reason = "column `v` is bigint, expected string; none of its 400,000 rows could be used"
+    reason = "column `v` is bigint, expected string; none of its 400,000 rows could be read"
     assert rejects(found[0])[0]["reason"] == reason
     source = Files(tmp_path, schema="v string")
     for split in source.splits(source.discover("source"), split_bytes=1):
@@ -208,7 +208,7 @@ def test_a_file_in_splits_whose_folder_does_not_fit_is_one_reject(tmp_path: Path
     assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
     assert [values_of(split) for split in found] == [[]] * 4
     reason = rejects(found[0])[0]["reason"]
-    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows could be used")
+    assert reason == ("folder `dt=yesterday`: found `yesterday`, expected date; none of its 400,000 rows could be read")
 
 
 @pytest.mark.usefixtures("passes")
@@ -236,7 +236,9 @@ def test_damage_that_was_not_there_when_a_split_was_checked_fails_the_batch(
     monkeypatch.setattr(parquet, "conform", failing_in_the_second_pass)
     reading = source.read(split, 1000, ReadContext())
     assert next(reading).rows.num_rows == 1000
-    with pytest.raises(InvalidInput, match="it was sound when it was checked, now it is not: not a sound Parquet"):
+    with pytest.raises(
+        InvalidInput, match="the file was valid when it was checked, but is damaged now: not a valid Parquet"
+    ):
         list(reading)
 
 

@@ -51,7 +51,7 @@ def test_arrow_tables_are_given_as_they_are() -> None:
     ("rows", "message"),
     [
         ([("a",)], "row 0 is ('a',): 1 values, expected 2 (word, n)"),
-        ([("a", 1), {"wrd": 1}], "row 1 has the field `wrd`, the source has word, n"),
+        ([("a", 1), {"wrd": 1}], "row 1 has the field `wrd`, expected only word, n"),
         ([("a", "x")], "rows given to the tester: column `n` is int: "),
         ([("a", 2**40)], "rows given to the tester: column `n` is int: "),
         (pa.table({"word": ["a"]}), "rows given to the tester: column `n` is missing"),
@@ -71,4 +71,4 @@ def test_text_that_is_no_time_is_refused() -> None:
 def test_rows_that_no_test_has_given_are_an_error() -> None:
     with pytest.raises(InvalidInput) as caught:
         Rows("n int").discover("source")
-    assert caught.value.first_line == "the source tm.Rows gets its rows from a test, and no test has given it any"
+    assert caught.value.first_line == "source tm.Rows has no rows: only a test can give it rows"

@@ -65,9 +65,9 @@ def test_drop_keeps_the_others() -> None:
         (lambda: Select(()).output(SCHEMA), "select needs at least one column"),
         (lambda: Select((ROW,)).output(SCHEMA), "unknown column `_row`"),
         (lambda: Select(("_metadata.file_pat",)).output(SCHEMA), "did you mean `_metadata.file_path`?"),
-        (lambda: Select((5,)).output(SCHEMA), "select: expected names of columns, found 5"),  # type: ignore[arg-type]
+        (lambda: Select((5,)).output(SCHEMA), "select: expected column names, found 5"),  # type: ignore[arg-type]
         (lambda: Drop(("cat",)).output(SCHEMA), "unknown column `cat`"),
-        (lambda: Drop(tuple(SCHEMA.names)).output(SCHEMA), "drop leaves no column"),
+        (lambda: Drop(tuple(SCHEMA.names)).output(SCHEMA), "drop removes every column"),
         (lambda: MapBatches(5, "x int"), "expected a function of a pyarrow.RecordBatch, found 5"),  # type: ignore[arg-type]
         (lambda: MapBatches(lambda rows: rows, "x itn"), "did you mean `int`?"),
     ],
@@ -125,7 +125,7 @@ def test_sql_is_in_the_pipelines_time_zone() -> None:
 
 
 MORE = "needs more than one row"
-CONSTANT = "is not constant for its input"
+CONSTANT = "does not depend on the row alone"
 ALONE = "expected FROM `rows` alone"
 
 
@@ -175,10 +175,10 @@ ALONE = "expected FROM `rows` alone"
         ("SELECT x FROM rows UNION ALL SELECT x FROM rows", "found a union"),
         ("WITH a AS (SELECT 1) SELECT * FROM rows", "found WITH"),
         ("SELECT ? FROM rows", "found a parameter"),
-        ("INSERT INTO rows VALUES (1)", "this is no SELECT"),
-        ("ATTACH 'x'", "this is no SELECT"),
-        ("SET threads = 4", "this is no SELECT"),
-        ("COPY rows TO 'x'", "this is no SELECT"),
+        ("INSERT INTO rows VALUES (1)", "this is not a SELECT"),
+        ("ATTACH 'x'", "this is not a SELECT"),
+        ("SET threads = 4", "this is not a SELECT"),
+        ("COPY rows TO 'x'", "this is not a SELECT"),
         ("SELEC x", 'syntax error at or near "SELEC"'),
         ("", "sql: found ''"),
         ("SELECT z FROM rows", 'Referenced column "z" not found'),
@@ -271,9 +271,9 @@ def test_map_batches_brings_types_to_the_declared_ones() -> None:
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (lambda rows: rows, "returned other columns than declared: column `s` string is not expected"),
+        (lambda rows: rows, "did not return the declared columns: unexpected column `s string`"),
         (lambda rows: 5, "returned int, expected a pyarrow.RecordBatch"),
-        (lambda rows: rows.select([]), "returned other columns than declared: column `x` int is missing"),
+        (lambda rows: rows.select([]), "did not return the declared columns: missing column `x int`"),
         (lambda rows: pa.RecordBatch.from_pydict({"x": ["a"]}), "column `x` is string, expected int"),
     ],
 )

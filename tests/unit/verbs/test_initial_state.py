@@ -236,11 +236,11 @@ def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
     [
         (
             TABLE.rename_columns(["total", "word"]),
-            "column `state` bigint is missing; column `total` bigint is not expected",
+            "missing column `state bigint`; unexpected column `total bigint`",
         ),
         (TABLE.set_column(0, "state", pa.array([1.0, 2.0, 3.0])), "column `state` is double, expected bigint"),
         (TABLE.set_column(1, "word", pa.array([1, 2, 3])), "column `word` is bigint, expected string"),
-        (TABLE.append_column("more", pa.array([1, 2, 3])), "column `more` bigint is not expected"),
+        (TABLE.append_column("more", pa.array([1, 2, 3])), "unexpected column `more bigint`"),
         ([("a", 1), ("b", 2), ("a", 3)], "has the key 'a' in 2 rows, expected each key once"),
         ([("a", None)], "a key has the state null: leave the key out"),
         ([("a", "x")], "column `state` is bigint"),

@@ -13,10 +13,10 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo docs fmt lint test bench check fuzz pins
+.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz pins
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: ## bring .venv, and the S3 server's, to what is pinned; quick when nothing changed
 	@.ci/setup
@@ -34,6 +34,9 @@ demo: build ## run the main job: a year of real flights, on local Spark
 docs: build ## build the documentation site, in build/site; a dead link fails
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --strict
 	@echo "build/site/index.html"
+
+pictures: setup ## draw docs/pictures/*.svg from the sources beside them
+	@$(PYTHON_BIN)/python docs/pictures/make.py
 
 fmt: setup ## format Python and Rust
 	@$(PYTHON_BIN)/ruff check --quiet --fix --select I .

@@ -1,0 +1,87 @@
+"""The documentation builds as a site without a warning, so that no link and no anchor of it is dead."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tests.docs.pages import ROOT
+from tidemill.cli.main import tidemill as command_line
+
+pytestmark = pytest.mark.slow
+
+
+def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """As `make docs` does, with no network to reach: proxies lead nowhere."""
+    environ = {
+        **os.environ,
+        "NO_MKDOCS_2_WARNING": "1",
+        "https_proxy": "http://localhost:9",
+        "http_proxy": "http://localhost:9",
+    }
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
+    return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return folder
+
+
+def test_the_api_has_every_public_name_with_its_documentation(site: Path) -> None:
+    page = (site / "reference/api.html").read_text("utf-8")
+    public = {name for name in tm.__all__ if name != "testing"} | {"testing.Tester", "testing.BatchResult"}
+    anchors = set(re.findall(r'id="(tidemill\.[\w.]+)"', page))
+    assert {name for name in public if f"tidemill.{name}" not in anchors} == set()
+    methods = {f"Pipeline.{name}" for name in vars(tm.Pipeline) if name[0] != "_"}
+    methods |= {f"Stream.{name}" for name in vars(tm.Stream) if name[0] != "_"}
+    methods |= {f"GroupedStream.{name}" for name in vars(tm.GroupedStream) if name[0] != "_"}
+    methods |= {f"Repository.{name}" for name in vars(tm.Repository) if name[0] != "_"}
+    methods |= {f"GroupState.{name}" for name in vars(tm.GroupState) if name[0] != "_"}
+    assert {name for name in methods if f"tidemill.{name}" not in anchors} == set()
+
+
+def test_the_command_line_has_every_command_and_option(site: Path) -> None:
+    page = (site / "reference/command-line.html").read_text("utf-8")
+    for name, command in command_line.commands.items():
+        assert re.search(rf'<h3 id="[^"]*">(<code>)?{name}\b', page), name
+        for option in (option for param in command.params for option in param.opts if option.startswith("--")):
+            assert f"<code>{option}</code>" in page, f"{name} {option}"
+
+
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]*src="([^"]+)|<link[^>]*href="([^"]+)', text)
+        assert [url for found in loaded for url in found if url.startswith(("http:", "https:", "//"))] == [], page.name
+
+
+@pytest.mark.parametrize(
+    "added",
+    ["[a page](nowhere.md)", "[an anchor](concepts.md#nowhere)", "[a file](../nowhere.py)", "[this page](#nowhere)"],
+)
+def test_a_dead_link_fails_the_build(added: str, tmp_path: Path) -> None:
+    """A site of few pages, with all settings of the whole one."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    shutil.copytree(ROOT / "docs/site", docs / "site", ignore=shutil.ignore_patterns("__pycache__"))
+    settings = re.sub(
+        r"\nnav:\n.*", "\nnav: [index.md, concepts.md]\n", (ROOT / "mkdocs.yml").read_text("utf-8"), flags=re.S
+    )
+    (tmp_path / "mkdocs.yml").write_text(settings, "utf-8")
+    (docs / "index.md").write_text("# Index\n\n[concepts](concepts.md#batches)\n", "utf-8")
+    (docs / "concepts.md").write_text("# Concepts\n\n## Batches\n", "utf-8")
+    assert build(tmp_path, tmp_path / "site").returncode == 0
+    (docs / "index.md").write_text(f"# Index\n\n{added}\n", "utf-8")
+    done = build(tmp_path, tmp_path / "site")
+    assert (done.returncode, "nowhere" in done.stderr + done.stdout) == (1, True)

@@ -32,8 +32,7 @@ demo: build ## run the main job: a year of real flights, on local Spark
 	@$(PYTHON_BIN)/tidemill demo $(ARGS)
 
 docs: build ## build the documentation site, in build/site; a dead link fails
-	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --quiet --strict
-	@echo "build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN)/mkdocs build --strict
 
 pictures: setup ## draw docs/pictures/*.svg from the sources beside them
 	@$(PYTHON_BIN)/python docs/pictures/make.py

@@ -7,8 +7,6 @@ use std::fmt;
 
 use arrow_schema::ArrowError;
 
-use crate::offsets;
-
 /// What a call of the engine answers.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -48,12 +46,24 @@ impl StdError for Error {
     }
 }
 
+impl Error {
+    /// A column would hold more than its 32-bit offsets can count.
+    pub(crate) fn column_too_large() -> Self {
+        Self::InvalidInput(format!(
+            "a column would hold more than {} bytes of text or binary, or items of lists, at once\n\
+             hint: run with more tasks, so that a key range holds fewer rows, with fewer `tidemill.block_rows`, or keep \
+             less in each row; change less in one version of a StateMap or a StateStore",
+            i32::MAX
+        ))
+    }
+}
+
 impl From<ArrowError> for Error {
     /// Arrays are checked where they come in, so a complaint of arrow's is a bug of ours, or a limit of its formats.
     fn from(error: ArrowError) -> Self {
         match error {
-            ArrowError::OffsetOverflowError(_) => offsets::overflow(),
-            ArrowError::InvalidArgumentError(text) if text.starts_with("offset overflow") => offsets::overflow(),
+            ArrowError::OffsetOverflowError(_) => Self::column_too_large(),
+            ArrowError::InvalidArgumentError(text) if text.starts_with("offset overflow") => Self::column_too_large(),
             other => Self::InternalError(format!("arrow refused arrays that the engine made: {other}")),
         }
     }

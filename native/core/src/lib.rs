@@ -6,6 +6,7 @@
 pub mod aggregate;
 pub mod ddl;
 pub mod error;
+mod gather;
 pub mod key;
 pub mod map;
 pub mod memory;

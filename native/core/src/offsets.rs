@@ -90,16 +90,7 @@ fn binary_at_most(cells: impl Iterator<Item = Vec<u8>>, most: usize) -> Result<B
 }
 
 fn check_at_most(total: usize, most: usize) -> Result<()> {
-    if total <= most { Ok(()) } else { Err(overflow()) }
-}
-
-/// What is said of a column that does not fit.
-pub(crate) fn overflow() -> Error {
-    Error::InvalidInput(format!(
-        "a column would hold more than {MOST} bytes of text or binary, or items of lists, at once\n\
-         hint: run with more tasks, so that a key range holds fewer rows, with fewer `tidemill.block_rows`, or keep \
-         less in each row; change less in one version of a StateMap or a StateStore"
-    ))
+    if total <= most { Ok(()) } else { Err(Error::column_too_large()) }
 }
 
 #[cfg(test)]
@@ -110,7 +101,6 @@ mod tests {
     use arrow_schema::Field;
 
     use super::*;
-    use crate::run::{Gathering, Pick, gather};
 
     #[test]
     fn rows_that_no_memory_holds_are_one_clear_error() {
@@ -160,30 +150,5 @@ mod tests {
         let column = binary_at_most(cells.clone().into_iter(), 3).unwrap();
         assert_eq!(column.iter().flatten().collect::<Vec<_>>(), cells);
         assert!(binary_at_most(cells.into_iter(), 2).is_err());
-    }
-
-    /// One row: a list of all of `items`.
-    fn list(items: ArrayRef) -> ArrayRef {
-        let offsets = OffsetBuffer::new(vec![0, items.len() as i32].into());
-        let item = Arc::new(Field::new("item", items.data_type().clone(), true));
-        Arc::new(ListArray::new(item, offsets, items, None))
-    }
-
-    #[test]
-    fn rows_that_do_not_fit_together_are_refused() {
-        let nulls = list(Arc::new(NullArray::new(1 << 30))); // they take no memory
-        for half in [list(nulls.clone()), nulls] {
-            let all = |sources: &[&dyn Array], picks: &[Pick]| gather(half.data_type(), sources, picks);
-            let (first, second) = (Pick::new(0, 0), Pick::new(1, 0));
-            assert_eq!(all(&[&half], &[first]).unwrap().len(), 1);
-            for refused in [all(&[&half], &[first, first]), all(&[&half, &half], &[first, second])] {
-                assert!(refused.unwrap_err().to_string().starts_with("a column would hold more than"));
-            }
-            let sources: [&dyn Array; 1] = [&half];
-            let mut in_parts = Gathering::new(half.data_type(), &sources, 2).unwrap();
-            in_parts.add(&[first]).unwrap();
-            in_parts.add(&[first]).unwrap();
-            assert!(in_parts.finish().unwrap_err().to_string().starts_with("a column would hold more than"));
-        }
     }
 }

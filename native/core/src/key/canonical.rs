@@ -9,8 +9,8 @@ use arrow_array::{Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StructAr
 use arrow_schema::DataType;
 use arrow_select::take::take;
 
+use super::cells::canonical_f64;
 use super::nested::entry_order;
-
 use crate::error::Result;
 
 /// `column` with −0.0 as 0.0 and every NaN as the one NaN; the same array where there is nothing to change.
@@ -79,9 +79,4 @@ fn floats<T: ArrowPrimitiveType>(
 
 fn canonical_f32(x: f32) -> f32 {
     if x.is_nan() { f32::from_bits(0x7fc0_0000) } else { x + 0.0 }
-}
-
-/// −0.0 + 0.0 is 0.0, and every other number keeps its bits.
-pub(super) fn canonical_f64(x: f64) -> f64 {
-    if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { x + 0.0 }
 }

@@ -14,8 +14,6 @@ use arrow_array::types::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::canonical::canonical_f64;
-use super::nested::spelled;
 use crate::error::{Error, Result};
 use crate::schema::is_key_type;
 
@@ -50,9 +48,14 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cells {
-    pub(super) fn new(column: &dyn Array) -> Result<Self> {
-        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(Self { nulls, data: Data::new(column)? })
+    /// The cells of a column that is not nested.
+    pub(super) fn of_leaf(column: &dyn Array) -> Result<Self> {
+        Ok(Self { nulls: nulls_of(column), data: Data::of_leaf(column)? })
+    }
+
+    /// The cells of `column`, which is nested: cell `i` has the canonical bytes `offsets[i]..offsets[i + 1]`.
+    pub(super) fn of_bytes(column: &dyn Array, offsets: OffsetBuffer<i32>, bytes: Buffer) -> Self {
+        Self { nulls: nulls_of(column), data: Data::Bytes(offsets, bytes) }
     }
 
     pub(super) fn data(&self) -> &Data {
@@ -159,7 +162,7 @@ impl Texts<'_> {
 }
 
 impl Data {
-    fn new(column: &dyn Array) -> Result<Self> {
+    fn of_leaf(column: &dyn Array) -> Result<Self> {
         Ok(match column.data_type() {
             DataType::Boolean => Self::Bool(column.as_boolean().values().clone()),
             DataType::Int8 => Self::I8(column.as_primitive::<Int8Type>().values().clone()),
@@ -180,10 +183,6 @@ impl Data {
             DataType::Binary => {
                 let binary = column.as_binary::<i32>();
                 Self::Bytes(binary.offsets().clone(), binary.values().clone())
-            }
-            DataType::Struct(_) | DataType::List(_) | DataType::Map(_, _) => {
-                let (offsets, bytes) = spelled(column)?;
-                Self::Bytes(offsets, bytes)
             }
             other => {
                 return Err(Error::InvalidInput(format!(
@@ -247,4 +246,14 @@ fn are_same(a: &[u8], b: &[u8]) -> bool {
 fn slice<'a>(offsets: &OffsetBuffer<i32>, data: &'a Buffer, i: usize) -> &'a [u8] {
     // Offsets of a valid array are never negative, so the casts keep their values.
     &data[offsets[i].cast_unsigned() as usize..offsets[i + 1].cast_unsigned() as usize]
+}
+
+/// Which cells of a column are null; `None` if no cell is.
+pub(super) fn nulls_of(column: &dyn Array) -> Option<NullBuffer> {
+    column.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// `x` with the one NaN and the one zero: −0.0 + 0.0 is 0.0, and every other number keeps its bits.
+pub(super) fn canonical_f64(x: f64) -> f64 {
+    if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { x + 0.0 }
 }

@@ -22,8 +22,8 @@ use arrow_buffer::ScalarBuffer;
 use arrow_data::transform::MutableArrayData;
 
 use crate::error::{Error, Result};
+use crate::gather::{Pick, gather};
 use crate::memory;
-use crate::run::{Pick, gather};
 use cells::Cells;
 
 pub(crate) use few::{InOrder, Numbering};
@@ -70,7 +70,8 @@ impl Keys {
         if let Some(odd) = columns.iter().find(|column| column.len() != rows) {
             return Err(Error::InvalidInput(format!("a key column has {} rows, expected {rows}", odd.len())));
         }
-        let cells: Vec<Cells> = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        let cells: Vec<Cells> =
+            columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         let hashes = hash::hashes(&cells[..keys.len()], rows)?;
         Ok(Self::of(columns, cells, hashes, keys.len()))
     }
@@ -199,7 +200,7 @@ impl Keys {
         if sub_key.len() != self.len() {
             return Err(Error::InternalError(format!("{} sub-keys for {} keys", sub_key.len(), self.len())));
         }
-        self.cells.push(Cells::new(sub_key.as_ref())?);
+        self.cells.push(nested::cells_of(sub_key.as_ref())?);
         self.columns.push(sub_key);
         Ok(Self::of(self.columns, self.cells, self.hashes, self.hashed))
     }
@@ -215,13 +216,13 @@ impl Keys {
 
     /// Keys whose columns are canonical and whose hashes are known.
     pub(crate) fn known(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
-        let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, hashed))
     }
 
     /// These keys' shape over other columns, which are canonical already, and their hashes.
     pub(crate) fn rebuilt(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
-        let cells = columns.iter().map(|column| Cells::new(column.as_ref())).collect::<Result<_>>()?;
+        let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, self.hashed))
     }
 

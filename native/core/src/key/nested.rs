@@ -8,15 +8,24 @@ use arrow_array::cast::AsArray;
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-use super::cells::{Cell, Cells};
+use super::cells::{Cell, Cells, nulls_of};
 use crate::error::Result;
 
 const NULL: u8 = 0;
 const VALUE: u8 = 1;
 
+/// The cells of a key column of any type.
+pub(super) fn cells_of(column: &dyn Array) -> Result<Cells> {
+    if !column.data_type().is_nested() {
+        return Cells::of_leaf(column);
+    }
+    let (offsets, bytes) = spelled(column)?;
+    Ok(Cells::of_bytes(column, offsets, bytes))
+}
+
 /// The canonical bytes of each cell of a nested column, as binary; a null has none.
-pub(super) fn spelled(column: &dyn Array) -> Result<(OffsetBuffer<i32>, Buffer)> {
-    let part = Part::new(column)?;
+fn spelled(column: &dyn Array) -> Result<(OffsetBuffer<i32>, Buffer)> {
+    let part = NestedCells::new(column)?;
     let mut bytes = Vec::new();
     let mut ends: Vec<i32> = Vec::with_capacity(column.len() + 1);
     ends.push(0);
@@ -32,7 +41,7 @@ pub(super) fn spelled(column: &dyn Array) -> Result<(OffsetBuffer<i32>, Buffer)>
 /// The entries of maps with these keys and `offsets`, those of each map by the bytes of their keys; `None` where they
 /// are in that order.
 pub(super) fn entry_order(keys: &dyn Array, offsets: &OffsetBuffer<i32>) -> Result<Option<Vec<u32>>> {
-    let part = Part::new(keys)?;
+    let part = NestedCells::new(keys)?;
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
     let mut changed = false;
     for map in (0..offsets.len() - 1).map(|row| bounds(offsets, row)).filter(|map| map.len() > 1) {
@@ -48,16 +57,16 @@ pub(super) fn entry_order(keys: &dyn Array, offsets: &OffsetBuffer<i32>) -> Resu
 }
 
 /// A column, or what a nested one consists of.
-enum Part {
+enum NestedCells {
     Leaf(Cells),
-    Struct(Option<NullBuffer>, Vec<Part>),
-    List(Option<NullBuffer>, OffsetBuffer<i32>, Box<Part>),
-    Map(Option<NullBuffer>, OffsetBuffer<i32>, Box<(Part, Part)>),
+    Struct(Option<NullBuffer>, Vec<NestedCells>),
+    List(Option<NullBuffer>, OffsetBuffer<i32>, Box<NestedCells>),
+    Map(Option<NullBuffer>, OffsetBuffer<i32>, Box<(NestedCells, NestedCells)>),
 }
 
-impl Part {
+impl NestedCells {
     fn new(column: &dyn Array) -> Result<Self> {
-        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls = nulls_of(column);
         Ok(match column.data_type() {
             DataType::Struct(_) => {
                 let fields = column.as_struct().columns().iter();
@@ -72,7 +81,7 @@ impl Part {
                 let pair = (Self::new(map.keys().as_ref())?, Self::new(map.values().as_ref())?);
                 Self::Map(nulls, map.offsets().clone(), Box::new(pair))
             }
-            _ => Self::Leaf(Cells::new(column)?),
+            _ => Self::Leaf(Cells::of_leaf(column)?),
         })
     }
 

@@ -5,7 +5,8 @@
 
 use super::{Rows, StateMap};
 use crate::error::Result;
-use crate::run::{DuePlace, Pick};
+use crate::gather::Pick;
+use crate::run::DuePlace;
 
 /// How many rows are looked at together for the least deadline; if newer runs hide all of them, as many again.
 const FIRST: usize = 64;

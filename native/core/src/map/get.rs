@@ -4,9 +4,10 @@ use arrow_array::{Array, ArrayRef};
 
 use super::{Found, ROW_BYTES, StateMap};
 use crate::error::Result;
+use crate::gather::{Gathering, Pick};
 use crate::key::Keys;
 use crate::memory;
-use crate::run::{Gathering, Pick, SortedRun};
+use crate::run::SortedRun;
 
 /// Keys that are looked up and gathered before the next ones: where they lie stays in cache, and takes no fresh memory.
 const AT_ONCE: usize = 1 << 12;

@@ -22,10 +22,11 @@ use std::sync::Arc;
 use arrow_array::Array;
 
 use crate::error::{Error, Result};
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::memory;
 use crate::range::KeyRange;
-use crate::run::{self, Pick, SortedRun, Tombstones, gather, newest};
+use crate::run::{self, SortedRun, Tombstones, newest};
 use crate::schema::MapSchema;
 
 pub(crate) use rows::take_rows;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{Rows, StateMap};
 use crate::error::{Error, Result};
+use crate::gather::Pick;
 use crate::key::Keys;
-use crate::run::Pick;
 
 impl StateMap {
     /// The live rows of each of `keys` (key columns alone), in the order of `keys`, then of the sub-keys' canonical

@@ -5,9 +5,10 @@ use arrow_array::new_empty_array;
 use super::change::merged_if_it_fits;
 use super::{Rows, StateMap};
 use crate::error::Result;
+use crate::gather::Pick;
 use crate::key::Keys;
 use crate::range::KeyRange;
-use crate::run::{self, Pick, SortedRun, Tombstones, Unsorted, newest};
+use crate::run::{self, SortedRun, Tombstones, Unsorted, newest};
 
 impl StateMap {
     /// The live rows that were updated strictly before `threshold_ms`, sorted. Looks at every row.

@@ -9,8 +9,8 @@ use arrow_array::Array;
 
 use super::columns::keys_of;
 use crate::error::Result;
+use crate::gather::{Gathering, Pick};
 use crate::key::{InOrder, Keys, Numbering, Short, ShortTexts, by_hash, sort_ties};
-use crate::run::{Gathering, Pick};
 
 /// A row by its chunk and its number there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ use arrow_schema::{FieldRef, SchemaRef};
 
 use super::RowAt;
 use crate::error::{Error, Result};
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
-use crate::run::{Pick, gather};
 
 /// Rows of one key that were put aside instead of being applied.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use once_cell::race::OnceBox;
 
 use super::due::{DueOrder, DuePlace};
 use super::filter::Filter;
-use super::gather::gather;
 use super::prefix::PrefixTable;
-use super::{Body, Pick, RunIndex, SortedRun};
+use super::{Body, RunIndex, SortedRun};
 use crate::error::{Error, Result};
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::schema::{MapSchema, time_type};
 

@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use arrow_array::Array;
 
-use super::{Pick, SortedRun, gather};
+use super::SortedRun;
 use crate::error::{Error, Result};
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::memory;
 use crate::offsets::counted;

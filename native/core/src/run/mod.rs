@@ -8,7 +8,6 @@ mod build;
 mod due;
 mod filter;
 mod find;
-mod gather;
 mod merge;
 mod prefix;
 #[cfg(test)]
@@ -36,7 +35,6 @@ pub use due::DuePlace;
 pub use merge::{Tombstones, fit, merge, merge_in_parts};
 
 pub(crate) use build::Unsorted;
-pub(crate) use gather::{Gathering, Pick, gather};
 pub(crate) use merge::newest;
 
 /// A shared, immutable sorted run, or the part of one that a range of hashes shows.

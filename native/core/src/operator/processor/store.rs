@@ -8,9 +8,9 @@ use arrow_array::{Array, ArrayRef};
 
 use super::visit::{Stored, Written};
 use crate::error::Result;
+use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::map::{Changes, Rows, StateMap, take_rows};
-use crate::run::{Pick, gather};
 
 /// The deadlines of the rows that are put.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::{memory, offsets};
 
 /// What lack of memory keeps from being done.
 const COLLECT: &str = "collect the rows of a column";
-/// Texts whose bytes are read together.
+/// TextSource whose bytes are read together.
 const TOGETHER: usize = 64;
 
 /// A row of one of several sources, or no row at all.
@@ -67,11 +67,11 @@ pub(crate) struct Gathering<'a> {
     rows: usize,
     /// Which cells are not null, where any is.
     valid: Option<BooleanBufferBuilder>,
-    cells: Cells,
+    cells: Collected,
 }
 
 /// What is collected, by how cells lie in memory.
-enum Cells {
+enum Collected {
     /// All sources are null in all rows.
     Nothing,
     Wide1(Vec<i8>),
@@ -90,21 +90,21 @@ impl<'a> Gathering<'a> {
     pub(crate) fn new(data_type: &DataType, sources: &'a [&'a dyn Array], rows: usize) -> Result<Self> {
         let is_nothing = sources.iter().all(|source| source.null_count() == source.len());
         let cells = match data_type.primitive_width() {
-            _ if is_nothing => Cells::Nothing,
-            Some(1) => Cells::Wide1(memory::with_room(COLLECT, rows)?),
-            Some(2) => Cells::Wide2(memory::with_room(COLLECT, rows)?),
-            Some(4) => Cells::Wide4(memory::with_room(COLLECT, rows)?),
-            Some(8) => Cells::Wide8(memory::with_room(COLLECT, rows)?),
-            Some(16) => Cells::Wide16(memory::with_room(COLLECT, rows)?),
+            _ if is_nothing => Collected::Nothing,
+            Some(1) => Collected::Wide1(memory::with_room(COLLECT, rows)?),
+            Some(2) => Collected::Wide2(memory::with_room(COLLECT, rows)?),
+            Some(4) => Collected::Wide4(memory::with_room(COLLECT, rows)?),
+            Some(8) => Collected::Wide8(memory::with_room(COLLECT, rows)?),
+            Some(16) => Collected::Wide16(memory::with_room(COLLECT, rows)?),
             _ if matches!(data_type, DataType::Utf8 | DataType::Binary) => {
                 let mut ends = memory::with_room(COLLECT, rows + 1)?;
                 ends.push(0);
-                Cells::Bytes(ends, Vec::new())
+                Collected::Bytes(ends, Vec::new())
             }
-            _ => Cells::Other(Vec::new()),
+            _ => Collected::Other(Vec::new()),
         };
         let data = match cells {
-            Cells::Nothing | Cells::Other(_) => Vec::new(),
+            Collected::Nothing | Collected::Other(_) => Vec::new(),
             _ => sources.iter().map(|source| source.to_data()).collect(),
         };
         Ok(Self { data_type: data_type.clone(), sources, data, rows: 0, valid: None, cells })
@@ -115,17 +115,17 @@ impl<'a> Gathering<'a> {
         let has_nowhere = picks.iter().any(|pick| pick.is_nowhere());
         let data = self.data.as_slice();
         match &mut self.cells {
-            Cells::Nothing => {}
-            Cells::Wide1(cells) => fixed(cells, data, picks, has_nowhere),
-            Cells::Wide2(cells) => fixed(cells, data, picks, has_nowhere),
-            Cells::Wide4(cells) => fixed(cells, data, picks, has_nowhere),
-            Cells::Wide8(cells) => fixed(cells, data, picks, has_nowhere),
-            Cells::Wide16(cells) => fixed(cells, data, picks, has_nowhere),
-            Cells::Bytes(ends, bytes) => {
-                let sources: Vec<Texts<'_>> = data.iter().map(Texts::new).collect();
+            Collected::Nothing => {}
+            Collected::Wide1(cells) => fixed(cells, data, picks, has_nowhere),
+            Collected::Wide2(cells) => fixed(cells, data, picks, has_nowhere),
+            Collected::Wide4(cells) => fixed(cells, data, picks, has_nowhere),
+            Collected::Wide8(cells) => fixed(cells, data, picks, has_nowhere),
+            Collected::Wide16(cells) => fixed(cells, data, picks, has_nowhere),
+            Collected::Bytes(ends, bytes) => {
+                let sources: Vec<TextSource<'_>> = data.iter().map(TextSource::new).collect();
                 picks.chunks(TOGETHER).try_for_each(|some| texts(ends, bytes, &sources, some))?;
             }
-            Cells::Other(all) => all.extend_from_slice(picks),
+            Collected::Other(all) => all.extend_from_slice(picks),
         }
         let has_nulls = self.valid.is_some() || has_nowhere || data.iter().any(|data| data.null_count() > 0);
         if !data.is_empty() && has_nulls {
@@ -144,17 +144,17 @@ impl<'a> Gathering<'a> {
     /// The column.
     pub(crate) fn finish(self) -> Result<ArrayRef> {
         let buffers = match self.cells {
-            Cells::Nothing => return Ok(new_null_array(&self.data_type, self.rows)),
-            Cells::Wide1(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Wide2(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Wide4(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Wide8(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Wide16(cells) => vec![Buffer::from_vec(cells)],
-            Cells::Bytes(ends, mut bytes) => {
+            Collected::Nothing => return Ok(new_null_array(&self.data_type, self.rows)),
+            Collected::Wide1(cells) => vec![Buffer::from_vec(cells)],
+            Collected::Wide2(cells) => vec![Buffer::from_vec(cells)],
+            Collected::Wide4(cells) => vec![Buffer::from_vec(cells)],
+            Collected::Wide8(cells) => vec![Buffer::from_vec(cells)],
+            Collected::Wide16(cells) => vec![Buffer::from_vec(cells)],
+            Collected::Bytes(ends, mut bytes) => {
                 bytes.shrink_to_fit(); // a run keeps it
                 vec![Buffer::from_vec(ends), Buffer::from_vec(bytes)]
             }
-            Cells::Other(picks) => return other(&self.data_type, self.sources, &picks),
+            Collected::Other(picks) => return other(&self.data_type, self.sources, &picks),
         };
         let nulls = self.valid.map(|mut valid| NullBuffer::new(valid.finish()));
         Ok(make_array(ArrayData::builder(self.data_type).len(self.rows).buffers(buffers).nulls(nulls).build()?))
@@ -176,13 +176,13 @@ fn fixed<T: ArrowNativeType>(cells: &mut Vec<T>, data: &[ArrayData], picks: &[Pi
 }
 
 /// The texts or binaries of a source.
-struct Texts<'a> {
+struct TextSource<'a> {
     offsets: &'a [i32],
     bytes: &'a [u8],
     nulls: Option<&'a NullBuffer>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextSource<'a> {
     fn new(data: &'a ArrayData) -> Self {
         let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
         Self { offsets: data.buffer(0), bytes: &data.buffers()[1], nulls }
@@ -199,7 +199,7 @@ impl<'a> Texts<'a> {
 
 /// Each loop does little, so that the processor has many of the reads on their way at once: where the texts lie, then
 /// their first bytes, then all.
-fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[Texts<'_>], picks: &[Pick]) -> Result<()> {
+fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[TextSource<'_>], picks: &[Pick]) -> Result<()> {
     let offset = |pick: &Pick| sources.get(pick.source()).map_or(0, |source| source.offsets[pick.row()]);
     black_box(picks.iter().fold(0, |seen, pick| seen ^ offset(pick)));
     let mut cells: [&[u8]; TOGETHER] = [&[]; TOGETHER];
@@ -253,9 +253,11 @@ mod tests {
     use arrow_array::builder::{Int64Builder, ListBuilder};
     use arrow_array::cast::AsArray;
     use arrow_array::{
-        BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int16Array, Int32Array, StringArray,
+        BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int8Array, Int16Array, Int32Array, ListArray,
+        NullArray, StringArray,
     };
     use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
     use proptest::prelude::*;
 
     use super::*;
@@ -304,6 +306,31 @@ mod tests {
         let gathered = gathered.as_binary::<i32>();
         assert_eq!(gathered.iter().collect::<Vec<_>>(), [Some(b"a".as_slice()), None, Some(b"a")]);
         assert_eq!(gathered.value_data(), b"aa");
+    }
+
+    /// One row: a list of all of `items`.
+    fn list(items: ArrayRef) -> ArrayRef {
+        let offsets = OffsetBuffer::new(vec![0, items.len() as i32].into());
+        let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+        Arc::new(ListArray::new(item, offsets, items, None))
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_together_are_refused() {
+        let nulls = list(Arc::new(NullArray::new(1 << 30))); // they take no memory
+        for half in [list(nulls.clone()), nulls] {
+            let all = |sources: &[&dyn Array], picks: &[Pick]| gather(half.data_type(), sources, picks);
+            let (first, second) = (Pick::new(0, 0), Pick::new(1, 0));
+            assert_eq!(all(&[&half], &[first]).unwrap().len(), 1);
+            for refused in [all(&[&half], &[first, first]), all(&[&half, &half], &[first, second])] {
+                assert!(refused.unwrap_err().to_string().starts_with("a column would hold more than"));
+            }
+            let sources: [&dyn Array; 1] = [&half];
+            let mut in_parts = Gathering::new(half.data_type(), &sources, 2).unwrap();
+            in_parts.add(&[first]).unwrap();
+            in_parts.add(&[first]).unwrap();
+            assert!(in_parts.finish().unwrap_err().to_string().starts_with("a column would hold more than"));
+        }
     }
 
     proptest! {

@@ -63,7 +63,7 @@ check: lint ## all that CI runs: lint, Rust tests, slow tests, and `make test`
 	$(PYTEST) -q -m slow $(SLOW)
 	@$(MAKE) --no-print-directory test
 
-fuzz: build ## damaged segments, by libFuzzer (nightly, cargo-fuzz): FUZZ=kept for the cache on disk, ARGS for libFuzzer
+fuzz: build ## damaged segments, by libFuzzer (nightly, cargo-fuzz): FUZZ=cache for the cache on disk, ARGS for libFuzzer
 	@$(PYTHON_BIN)/python fuzz/seeds.py build/fuzz/seeds
 	@mkdir -p build/fuzz/corpus/$(FUZZ) build/fuzz/found
 	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \

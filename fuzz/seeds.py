@@ -1,7 +1,7 @@
 """Seeds for `make fuzz`: the golden segments, each also without compression, so that changed bytes reach the decoder,
 with plain pages and with dictionaries; and one file of the cache on disk.
 
-`python fuzz/seeds.py FOLDER` writes them to `FOLDER/segment` and `FOLDER/kept`.
+`python fuzz/seeds.py FOLDER` writes them to `FOLDER/segment` and `FOLDER/cache`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def uncompressed(data: bytes, *, dictionary: bool) -> bytes:
     return out.getvalue()
 
 
-def kept(path: Path) -> None:
+def write_cached(path: Path) -> None:
     """A run as the cache on disk has it, of the columns that the target expects."""
     schema = MapSchema("fuzz", pa.schema([("key", pa.string())]), pa.schema([]), pa.schema([("value", pa.int64())]))
     state = StateMap.open(schema, [], 0, 2**64 - 1)
@@ -59,9 +59,9 @@ def kept(path: Path) -> None:
 
 def main(folder: Path) -> None:
     """Writes all seeds."""
-    for name in ("segment", "kept"):
+    for name in ("segment", "cache"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    kept(folder / "kept/run")
+    write_cached(folder / "cache/run")
     for path in sorted(path for name in FOLDERS for path in (GOLDEN / name).glob("*.parquet")):
         data, name = path.read_bytes(), f"{path.parent.name}-{path.name}"
         (folder / "segment" / name).write_bytes(data)

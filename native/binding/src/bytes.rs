@@ -16,7 +16,7 @@ unsafe impl Send for Room {}
 
 /// `data` as `bytes`.
 pub(crate) fn bytes_out(py: Python<'_>, data: Vec<u8>) -> PyResult<Bound<'_, PyBytes>> {
-    let lacks = |_| memory::lacks("hand over a segment", data.len());
+    let lacks = |_| memory::too_little("hand over a segment", data.len());
     let length = ffi::Py_ssize_t::try_from(data.len()).map_err(|_| lacks(())).raise(py)?;
     #[expect(unsafe_code, reason = "only C makes bytes that are filled afterwards")]
     // SAFETY: without a source `length` bytes are made, not filled; an object of our own comes back, or null.

@@ -39,7 +39,7 @@ pub(crate) fn text_hash(text: &str) -> u64 {
 pub(crate) fn names_apart(key: Vec<String>, sub_key: Vec<String>, value: Vec<String>) -> [Vec<String>; 3] {
     let [key, sub_key, value] =
         [&key, &sub_key, &value].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
-    schema::names_apart(&key, &sub_key, &value)
+    schema::distinct_names(&key, &sub_key, &value)
 }
 
 /// `rows` split by key hash, one batch a range, in the order they had.

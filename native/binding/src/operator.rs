@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidemill_core::operator::{Aside, Combine, Operator, Output, Pass, PassKind, Prepared};
+use tidemill_core::operator::{Combine, Operator, Output, Pass, PassKind, Prepared, Quarantined};
 use tidemill_core::{Error, Result, StateMap};
 
 use crate::arrow::{array_out, batch_in, batch_out, schema_out};
@@ -241,7 +241,7 @@ impl Task {
         let mut out = Output::new(self.operator.output_schema());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
-        let aside = out.take_aside();
+        let aside = out.take_quarantined();
         let reasons = aside.iter().map(|aside| &aside.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.aside.extend(of_chunks(chunks, aside)?);
@@ -270,9 +270,9 @@ impl Task {
 }
 
 /// What a pass put aside, by chunk.
-fn of_chunks(chunks: &[RecordBatch], aside: Vec<Aside>) -> Result<Vec<PutAside>> {
+fn of_chunks(chunks: &[RecordBatch], aside: Vec<Quarantined>) -> Result<Vec<PutAside>> {
     let mut by_chunk: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
-    for Aside { rows, reason } in aside {
+    for Quarantined { rows, reason } in aside {
         for at in rows {
             by_chunk.entry(at.chunk).or_default().push((at.row, reason.clone()));
         }

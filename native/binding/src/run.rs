@@ -33,14 +33,14 @@ impl PyRun {
     #[staticmethod]
     fn map(py: Python<'_>, schema: &PyMapSchema, descriptor: RawFd, key: &str, verify: bool) -> PyResult<Self> {
         let file = file_of(descriptor)?;
-        let mapped = py.detach(|| segment::kept::map(&schema.schema, key, &file, verify));
+        let mapped = py.detach(|| segment::cache::map(&schema.schema, key, &file, verify));
         let corrupt = |why| Error::CorruptState(format!("map the run kept as `{key}`: {why}"));
         Ok(Self { run: mapped.map_err(corrupt).raise(py)? })
     }
 
     fn keep(&self, py: Python<'_>, descriptor: RawFd, key: &str) -> PyResult<()> {
         let file = file_of(descriptor)?;
-        Ok(py.detach(|| segment::kept::keep(&self.run, key, BufWriter::new(file)))?)
+        Ok(py.detach(|| segment::cache::write(&self.run, key, BufWriter::new(file)))?)
     }
 
     #[staticmethod]

@@ -91,13 +91,13 @@ impl<'a> Gathering<'a> {
         let is_nothing = sources.iter().all(|source| source.null_count() == source.len());
         let cells = match data_type.primitive_width() {
             _ if is_nothing => Collected::Nothing,
-            Some(1) => Collected::Wide1(memory::with_room(COLLECT, rows)?),
-            Some(2) => Collected::Wide2(memory::with_room(COLLECT, rows)?),
-            Some(4) => Collected::Wide4(memory::with_room(COLLECT, rows)?),
-            Some(8) => Collected::Wide8(memory::with_room(COLLECT, rows)?),
-            Some(16) => Collected::Wide16(memory::with_room(COLLECT, rows)?),
+            Some(1) => Collected::Wide1(memory::with_capacity(COLLECT, rows)?),
+            Some(2) => Collected::Wide2(memory::with_capacity(COLLECT, rows)?),
+            Some(4) => Collected::Wide4(memory::with_capacity(COLLECT, rows)?),
+            Some(8) => Collected::Wide8(memory::with_capacity(COLLECT, rows)?),
+            Some(16) => Collected::Wide16(memory::with_capacity(COLLECT, rows)?),
             _ if matches!(data_type, DataType::Utf8 | DataType::Binary) => {
-                let mut ends = memory::with_room(COLLECT, rows + 1)?;
+                let mut ends = memory::with_capacity(COLLECT, rows + 1)?;
                 ends.push(0);
                 Collected::Bytes(ends, Vec::new())
             }
@@ -210,7 +210,7 @@ fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[TextSource<'_>], p
     black_box(cells.iter().fold(0, |seen, cell| seen ^ cell.first().copied().unwrap_or(0)));
     let more = cells.iter().fold(0_usize, |total, cell| total.saturating_add(cell.len()));
     offsets::check(bytes.len().saturating_add(more))?;
-    memory::room(COLLECT, bytes, more)?;
+    memory::reserve(COLLECT, bytes, more)?;
     for cell in cells {
         bytes.extend_from_slice(cell);
         #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "checked above")]
@@ -221,7 +221,7 @@ fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[TextSource<'_>], p
 
 /// Anything else, by Arrow's own functions.
 fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
-    memory::check(COLLECT, bytes_at(sources, picks.len()))?;
+    memory::check_available(COLLECT, bytes_at(sources, picks.len()))?;
     match sources {
         [] => Ok(new_empty_array(data_type)),
         [only] => {

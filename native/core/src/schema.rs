@@ -39,11 +39,16 @@ impl MapSchema {
         Ok(schema)
     }
 
-    /// A schema of columns of any names; one whose name is taken is kept under another (`names_apart`).
+    /// A schema of columns of any names; one whose name is taken is kept under another (`distinct_names`).
     /// `InvalidInput` for a type that cannot be a key or kept.
-    pub fn apart(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
+    pub fn with_distinct_names(
+        name: impl Into<String>,
+        key: &Fields,
+        sub_key: &Fields,
+        value: &Fields,
+    ) -> Result<Self> {
         let Self { name, key, sub_key, value } = Self::of_types(name.into(), key, sub_key, value)?;
-        let [keys, sub_keys, values] = names_apart(&named(&key), &named(&sub_key), &named(&value));
+        let [keys, sub_keys, values] = distinct_names(&named(&key), &named(&sub_key), &named(&value));
         let (key, sub_key, value) = (renamed(&key, keys), renamed(&sub_key, sub_keys), renamed(&value, values));
         Ok(Self { name, key, sub_key, value })
     }
@@ -128,7 +133,7 @@ impl MapSchema {
 /// The names of an operator's columns in its map, where each is there once, whatever its case: one that the map or a
 /// column before it has is kept as `key.…`, `sub_key.…` or `value.…`. Names that do not clash stay.
 #[must_use]
-pub fn names_apart(key: &[&str], sub_key: &[&str], value: &[&str]) -> [Vec<String>; 3] {
+pub fn distinct_names(key: &[&str], sub_key: &[&str], value: &[&str]) -> [Vec<String>; 3] {
     let mut used: HashSet<String> = TAKEN.map(str::to_owned).into();
     let mut apart = |part: &str, names: &[&str]| {
         let free = |name: &&str| {

@@ -95,7 +95,7 @@ impl World {
         Self { operator, maps: [map] }
     }
 
-    /// One data pass over rows (key, fate, arm): who was called (and whether for a timeout), and the keys put aside.
+    /// One data pass over rows (key, fate, arm): who was called (and whether for a timeout), and the keys put quarantined.
     fn batch(&mut self, now_ms: i64, rows: &[(i64, i64, Option<i64>)]) -> (Vec<(i64, i64)>, Vec<u32>) {
         let input: Vec<ArrayRef> = vec![
             Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
@@ -108,12 +108,13 @@ impl World {
         let chunk = self.operator.prepare(&input, &pass, Combine::Split).unwrap().rows;
         let mut out = Output::new(outputs());
         self.operator.apply(&[chunk], &mut self.maps, &pass, &mut out).unwrap();
-        let aside = out.take_aside().into_iter().flat_map(|aside| aside.rows).map(|at| at.row).collect();
+        let quarantined =
+            out.take_quarantined().into_iter().flat_map(|quarantined| quarantined.rows).map(|at| at.row).collect();
         let called = out.into_rows().unwrap();
         let cell = |column: usize, row: usize| called.column(column).as_primitive::<Int64Type>().value(row);
         let mut called: Vec<(i64, i64)> = (0..called.num_rows()).map(|row| (cell(0, row), cell(1, row))).collect();
         called.sort_unstable();
-        (called, aside)
+        (called, quarantined)
     }
 
     /// (key, state if there is one, deadline), by key.
@@ -160,12 +161,12 @@ fn a_key_that_fails_is_as_it_was_and_is_not_called_again_in_its_pass() {
     let mut world = World::new();
     world.batch(0, &[(5, UPDATE, Some(5)), (99, UPDATE, Some(5))]);
     let before = world.rows();
-    let (called, aside) = world.batch(7, &[(5, UPDATE, None), (5, FAIL, Some(80))]);
-    assert_eq!((called, aside), (vec![(5, 0), (99, 1)], vec![0, 1]));
+    let (called, quarantined) = world.batch(7, &[(5, UPDATE, None), (5, FAIL, Some(80))]);
+    assert_eq!((called, quarantined), (vec![(5, 0), (99, 1)], vec![0, 1]));
     assert_eq!(world.rows(), before);
     let metrics = world.operator.metrics();
     assert_eq!((metrics.failed, metrics.timed_out), (2, 0));
-    let (called, aside) = world.batch(8, &[]);
-    assert_eq!((called, aside), (vec![(5, 1), (99, 1)], vec![]));
+    let (called, quarantined) = world.batch(8, &[]);
+    assert_eq!((called, quarantined), (vec![(5, 1), (99, 1)], vec![]));
     assert_eq!(world.rows(), before[1..]);
 }

@@ -86,8 +86,8 @@ fn they_come_back_from_the_cache_on_disk() {
     let delta = map(true).delta().unwrap().unwrap();
     let path = std::env::temp_dir().join(format!("tidemill-timers-{}", std::process::id()));
     let file = std::fs::File::create_new(&path).unwrap();
-    segment::kept::keep(&delta, "abc", &file).unwrap();
-    let found = segment::kept::map(delta.schema(), "abc", &std::fs::File::open(&path).unwrap(), true);
+    segment::cache::write(&delta, "abc", &file).unwrap();
+    let found = segment::cache::map(delta.schema(), "abc", &std::fs::File::open(&path).unwrap(), true);
     std::fs::remove_file(&path).unwrap();
     check(StateMap::open(schema(true), &[found.unwrap()], KeyRange::ALL).unwrap(), true);
 }

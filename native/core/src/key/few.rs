@@ -4,8 +4,8 @@
 //! INVARIANT: what is found is what sorting finds.
 
 use super::Keys;
-use super::known::Known;
 use super::order::by_hash;
+use super::table::KeyTable;
 
 /// Fewer rows than this are quickly sorted.
 const LEAST_ROWS: usize = 4096;
@@ -26,7 +26,7 @@ const MOST_STEPS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Numbering {
     table: Table,
-    known: Known,
+    known: KeyTable,
     /// Whether hashes alone have told all keys so far; a block that has a null has others.
     all_told: bool,
     /// (block, row) of the first row of each key, as they came.
@@ -53,7 +53,7 @@ impl Numbering {
     pub(crate) fn new(rows: usize) -> Self {
         Self {
             table: Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) },
-            known: Known::default(),
+            known: KeyTable::default(),
             all_told: true,
             firsts: Vec::new(),
             numbers: Vec::new(),
@@ -103,7 +103,7 @@ impl Numbering {
         if !self.known.add(keys, &rows) {
             return false;
         }
-        self.all_told &= keys.are_told_by_hash(keys);
+        self.all_told &= keys.are_unique_by_hash(keys);
         if self.all_told {
             let hashes = &self.table.hashes;
             return numbers.iter().zip(keys.hashes()).all(|(&number, &hash)| hashes[number as usize] == hash);
@@ -242,7 +242,7 @@ mod tests {
     /// Keys that are told by these hashes alone.
     fn keys(hashes: &[u64]) -> Keys {
         let numbers: Int64Array = hashes.iter().map(|hash| hash.cast_signed()).collect();
-        Keys::known(vec![Arc::new(numbers)], 1, hashes.to_vec().into()).unwrap()
+        Keys::of_canonical(vec![Arc::new(numbers)], 1, hashes.to_vec().into()).unwrap()
     }
 
     /// Keys in order, and for each row the place of its own; `None` where rows are better sorted.

@@ -8,10 +8,10 @@ mod canonical;
 mod cells;
 mod few;
 mod hash;
-mod known;
 mod nested;
 mod order;
 mod short;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +40,7 @@ pub struct Keys {
     hashes: ScalarBuffer<u64>,
     hashed: usize,
     /// Whether the hash tells keys apart by itself.
-    is_told_by_hash: bool,
+    is_unique_by_hash: bool,
 }
 
 impl Keys {
@@ -60,7 +60,7 @@ impl Keys {
             cells: Vec::new(),
             hashes: vec![hash::masked(0); rows].into(),
             hashed: 0,
-            is_told_by_hash: false,
+            is_unique_by_hash: false,
         }
     }
 
@@ -136,7 +136,7 @@ impl Keys {
 
     /// The order of canonical bytes alone, for rows whose hashes are known to be equal.
     pub(crate) fn cmp_bytes(&self, i: usize, other: &Self, j: usize) -> Ordering {
-        if self.are_told_by_hash(other) {
+        if self.are_unique_by_hash(other) {
             return Ordering::Equal;
         }
         first_difference(&self.cells, i, &other.cells, j)
@@ -146,7 +146,7 @@ impl Keys {
     /// equal.
     pub(crate) fn has_key_of(&self, i: usize, other: &Self, j: usize) -> bool {
         let mut hashed = self.cells[..self.hashed].iter().zip(&other.cells);
-        self.are_told_by_hash(other) || hashed.all(|(a, b)| a.is_same(i, b, j))
+        self.are_unique_by_hash(other) || hashed.all(|(a, b)| a.is_same(i, b, j))
     }
 
     /// The order of the keys of row `i` and row `j` of `other`, whatever their sub-keys; their hashes are known to be
@@ -162,7 +162,7 @@ impl Keys {
 
     /// Whether row `a` and row `b` of `other` are the same key, for all `(a, b)`; their hashes are known to be equal.
     pub(crate) fn are_same(&self, other: &Self, rows: &[(u32, u32)]) -> bool {
-        self.are_told_by_hash(other)
+        self.are_unique_by_hash(other)
             || self.cells.iter().zip(&other.cells).all(|(cells, others)| cells.are_same(others, rows.iter().copied()))
     }
 
@@ -176,13 +176,13 @@ impl Keys {
     pub(crate) fn copied(&self) -> Result<Self> {
         let copied = |column: &ArrayRef| {
             let data = column.to_data();
-            memory::check("copy keys", data.get_slice_memory_size()?)?;
+            memory::check_available("copy keys", data.get_slice_memory_size()?)?;
             let mut copy = MutableArrayData::new(vec![&data], false, data.len());
             copy.try_extend(0, 0, data.len())?;
             Ok(make_array(copy.freeze()))
         };
         let columns: Vec<ArrayRef> = self.columns.iter().map(copied).collect::<Result<_>>()?;
-        self.rebuilt(columns, self.hashes.to_vec())
+        self.with_columns(columns, self.hashes.to_vec())
     }
 
     /// The keys at `rows`, in that order.
@@ -191,7 +191,7 @@ impl Keys {
         let columns = self.columns.iter().map(|column| gather(column.data_type(), &[column.as_ref()], &picks));
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let hashes = rows.iter().map(|&row| self.hashes[row as usize]).collect();
-        self.rebuilt(columns, hashes)
+        self.with_columns(columns, hashes)
     }
 
     /// These keys with a column more, which is a sub-key and not hashed.
@@ -215,27 +215,27 @@ impl Keys {
     }
 
     /// Keys whose columns are canonical and whose hashes are known.
-    pub(crate) fn known(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
+    pub(crate) fn of_canonical(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, hashed))
     }
 
     /// These keys' shape over other columns, which are canonical already, and their hashes.
-    pub(crate) fn rebuilt(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
+    pub(crate) fn with_columns(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, self.hashed))
     }
 
     fn of(columns: Vec<ArrayRef>, cells: Vec<Cells>, hashes: impl Into<ScalarBuffer<u64>>, hashed: usize) -> Self {
-        let is_told_by_hash =
+        let is_unique_by_hash =
             hashed == 1 && matches!(cells.as_slice(), [only] if only.are_words()) && !hash::is_masked();
-        Self { columns, cells, hashes: hashes.into(), hashed, is_told_by_hash }
+        Self { columns, cells, hashes: hashes.into(), hashed, is_unique_by_hash }
     }
 
     /// Whether a row of these keys and one of `other` with the same hash are the same key, whatever their bytes.
     #[inline]
-    pub(crate) fn are_told_by_hash(&self, other: &Self) -> bool {
-        self.is_told_by_hash && other.is_told_by_hash
+    pub(crate) fn are_unique_by_hash(&self, other: &Self) -> bool {
+        self.is_unique_by_hash && other.is_unique_by_hash
     }
 }
 

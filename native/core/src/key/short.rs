@@ -88,7 +88,7 @@ impl<'a> ShortTexts<'a> {
 
     /// A column of no texts yet, with room for those of `rows` rows.
     pub(crate) fn column(&self, rows: usize) -> Result<ShortColumn<'a>> {
-        let mut ends = memory::with_room("group texts", rows + 1)?;
+        let mut ends = memory::with_capacity("group texts", rows + 1)?;
         ends.push(0);
         let bytes = offsets::filled(0, self.total + MOST_BYTES)?;
         Ok(ShortColumn { data_type: self.data_type, ends, bytes, null_row: None })

@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use proptest::prelude::*;
 
-use super::known::Known;
+use super::table::KeyTable;
 use super::{Keys, by_hash, text_hash, with_masked_hashes};
 use crate::error::Error;
 
@@ -239,7 +239,7 @@ proptest! {
     #[test]
     fn a_number_is_told_by_its_hash(numbers in prop::collection::vec(any::<i64>(), 1..50)) {
         let keys = Keys::new(&[Arc::new(Int64Array::from(numbers.clone())) as ArrayRef]).unwrap();
-        prop_assert!(keys.are_told_by_hash(&keys));
+        prop_assert!(keys.are_unique_by_hash(&keys));
         let found: Vec<i64> = keys.hashes().iter().map(|&hash| word_of(hash).cast_signed()).collect();
         prop_assert_eq!(found, numbers);
     }
@@ -252,10 +252,10 @@ fn texts_nulls_and_several_columns_are_not_told_by_their_hash() {
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
     for columns in [vec![text], vec![null], vec![number.clone(), number.clone()]] {
         let keys = Keys::new(&columns).unwrap();
-        assert!(!keys.are_told_by_hash(&keys));
+        assert!(!keys.are_unique_by_hash(&keys));
     }
     let with_sub_key = Keys::with_sub_keys(std::slice::from_ref(&number), std::slice::from_ref(&number), 1).unwrap();
-    assert!(!with_sub_key.are_told_by_hash(&with_sub_key));
+    assert!(!with_sub_key.are_unique_by_hash(&with_sub_key));
 }
 
 proptest! {
@@ -285,7 +285,7 @@ proptest! {
 
 /// Whether row i of `rows` is key `numbers[i]` of those that are known, all of `known`.
 fn are_at(known: &Keys, rows: &Keys, numbers: &[u32]) -> bool {
-    let (mut found, all) = (Known::default(), (0..known.len() as u32).collect::<Vec<u32>>());
+    let (mut found, all) = (KeyTable::default(), (0..known.len() as u32).collect::<Vec<u32>>());
     let (first, second) = all.split_at(all.len() / 2);
     assert!(found.add(known, first) && found.add(known, second));
     found.are_at(rows, numbers)

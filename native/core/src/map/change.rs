@@ -19,7 +19,7 @@ impl StateMap {
             return Ok(());
         }
         self.check_changes(changes)?;
-        memory::check("change a state map", bytes_for(&changes.keys, &changes.sub_keys, rows))?;
+        memory::check_available("change a state map", bytes_for(&changes.keys, &changes.sub_keys, rows))?;
         let keys = Keys::with_sub_keys(&changes.keys, &changes.sub_keys, rows)?;
         self.check_keys(&keys)?;
         self.check_range(&keys)?;

@@ -16,7 +16,7 @@ impl StateMap {
     /// What is known of each of `keys` (key columns, then sub-key columns), in their order.
     pub fn get(&self, keys: &Keys) -> Result<Found> {
         self.check_keys(keys)?;
-        memory::check("look up keys", keys.len().saturating_mul(ROW_BYTES))?;
+        memory::check_available("look up keys", keys.len().saturating_mul(ROW_BYTES))?;
         let picks = self.locate(keys);
         let at = |pick: &Pick| self.runs.get(pick.source()).map(|run| (run, pick.row()));
         Ok(Found {

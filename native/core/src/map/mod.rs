@@ -110,7 +110,7 @@ impl StateMap {
 
     /// The rows at `picks`, of which none is nowhere.
     fn rows(&self, picks: &[Pick]) -> Result<Rows> {
-        memory::check("collect rows", picks.len().saturating_mul(ROW_BYTES))?;
+        memory::check_available("collect rows", picks.len().saturating_mul(ROW_BYTES))?;
         let schema = &self.schema;
         let fields = schema.key.iter().chain(&schema.sub_key).chain(&schema.value);
         let mut keys = fields

@@ -52,7 +52,7 @@ pub struct AggregateOperator {
     prepared: SchemaRef,
     output: SchemaRef,
     combiner: Combiner,
-    /// What is kept back folded as it came, where its keys are told as they come.
+    /// What is kept back folded as it came, where its keys are block as they come.
     running: Option<Accumulators>,
     metrics: Metrics,
 }
@@ -102,8 +102,8 @@ impl AggregateOperator {
 
     /// Keeps back at most so many rows, or bytes, of a split.
     #[cfg(test)]
-    pub(super) fn keeping_back(&mut self, rows: usize, bytes: usize) {
-        self.combiner = Combiner::new(super::combiner::Enough { rows, bytes });
+    pub(super) fn with_combiner_limits(&mut self, rows: usize, bytes: usize) {
+        self.combiner = Combiner::new(super::combiner::Limits { rows, bytes });
     }
 
     /// How many columns a key has, a window's too.
@@ -116,14 +116,14 @@ impl AggregateOperator {
         windows.place()..windows.place() + self.key_width() - self.key.len()
     }
 
-    /// Keeps a block of rows back, and folds it where its keys are told already.
+    /// Keeps a block of rows back, and folds it where its keys are block already.
     fn keep(&mut self, keys: Keys, values: Values) -> Result<()> {
-        self.combiner.add(keys, values, |told| {
-            self.running = match (told, self.running.take()) {
+        self.combiner.add(keys, values, |block| {
+            self.running = match (block, self.running.take()) {
                 (None, _) => None, // rows will be sorted, and folded then
-                (Some(told), running) => {
+                (Some(block), running) => {
                     let mut running = running.map_or_else(|| self.aggregates.accumulators(0), Ok)?;
-                    update(&mut running, told.keys, told.values, told.numbers)?;
+                    update(&mut running, block.keys, block.values, block.numbers)?;
                     Some(running)
                 }
             };
@@ -163,7 +163,7 @@ impl AggregateOperator {
         let mut columns = InputColumn::all_of(&self.key, &self.name, &rows)?;
         columns.splice(windows.place()..windows.place(), keys);
         let keys = keys_of(&columns, rows.num_rows())?;
-        Ok((rows, keys, one_after_the_other(late, outside)))
+        Ok((rows, keys, late_of_both(late, outside)))
     }
 
     /// What the end of a key is.
@@ -254,7 +254,7 @@ impl Operator for AggregateOperator {
             }
             Combine::Split => {
                 self.keep(keys, values)?;
-                match self.combiner.take_enough() {
+                match self.combiner.take_if_full() {
                     Some(kept) => self.combined(kept)?,
                     None => RecordBatch::new_empty(self.prepared.clone()),
                 }
@@ -286,7 +286,7 @@ impl Operator for AggregateOperator {
 }
 
 /// Which rows `first` or, of the rows that it left, `then` marks.
-fn one_after_the_other(first: Option<BooleanBuffer>, then: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
+fn late_of_both(first: Option<BooleanBuffer>, then: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
     let (Some(first), Some(then)) = (&first, &then) else { return first.or(then) };
     let mut left = then.iter();
     Some(first.iter().map(|marked| marked || left.next() == Some(true)).collect())

@@ -74,7 +74,7 @@ pub(super) fn map_of(operator: &str, map: &str, key: &Fields, value: &Fields) ->
 
 /// A map of an operator, whose columns may have any names; what the map refuses names the operator.
 pub(super) fn map_in(operator: &str, map: &str, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<MapSchema> {
-    MapSchema::apart(map, key, sub_key, value).map_err(|error| match error {
+    MapSchema::with_distinct_names(map, key, sub_key, value).map_err(|error| match error {
         Error::InvalidInput(text) => Error::InvalidInput(format!("operator `{operator}`: {text}")),
         other => other,
     })

@@ -18,13 +18,13 @@ pub(super) type Values = Vec<Option<ArrayRef>>;
 
 /// How much is folded at once, or more by less than a block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Enough {
+pub(super) struct Limits {
     pub(super) rows: usize,
     /// Of the columns that are kept.
     pub(super) bytes: usize,
 }
 
-impl Default for Enough {
+impl Default for Limits {
     fn default() -> Self {
         Self { rows: 1 << 20, bytes: 1 << 26 }
     }
@@ -33,7 +33,7 @@ impl Default for Enough {
 /// Blocks kept back.
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
-    enough: Enough,
+    enough: Limits,
     keys: Vec<Keys>,
     /// By what `keys` are told apart; none where there are none.
     grouping: Option<Grouping>,
@@ -64,7 +64,7 @@ impl Kept {
 }
 
 /// A block whose keys are told as they come.
-pub(super) struct Told<'a> {
+pub(super) struct NumberedBlock<'a> {
     pub(super) values: &'a Values,
     /// How many keys there are so far.
     pub(super) keys: usize,
@@ -75,7 +75,7 @@ pub(super) struct Told<'a> {
 impl Combiner {
     /// One that keeps back less or more than others.
     #[cfg(test)]
-    pub(super) fn new(enough: Enough) -> Self {
+    pub(super) fn new(enough: Limits) -> Self {
         Self { enough, ..Self::default() }
     }
 
@@ -85,7 +85,7 @@ impl Combiner {
         &mut self,
         keys: Keys,
         values: Values,
-        come: impl FnOnce(Option<Told<'_>>) -> Result<()>,
+        come: impl FnOnce(Option<NumberedBlock<'_>>) -> Result<()>,
     ) -> Result<()> {
         if keys.is_empty() {
             return Ok(());
@@ -94,14 +94,14 @@ impl Combiner {
         self.bytes += keys.columns().iter().chain(values.iter().flatten()).map(content_bytes).sum::<usize>();
         let grouping = self.grouping.get_or_insert_with(|| Grouping::new(self.enough.rows));
         grouping.add(&keys);
-        come(grouping.last().map(|(keys, numbers)| Told { values: &values, keys, numbers }))?;
+        come(grouping.last().map(|(keys, numbers)| NumberedBlock { values: &values, keys, numbers }))?;
         self.keys.push(keys);
         self.values.push(values);
         Ok(())
     }
 
     /// All that is kept back, if that is enough; then it begins anew.
-    pub(super) fn take_enough(&mut self) -> Option<Kept> {
+    pub(super) fn take_if_full(&mut self) -> Option<Kept> {
         let is_enough = self.rows >= self.enough.rows || self.bytes >= self.enough.bytes;
         if is_enough { self.take() } else { None }
     }

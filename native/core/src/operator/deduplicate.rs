@@ -13,7 +13,7 @@ use arrow_select::interleave::interleave;
 
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
-use super::sent::{Sent, column_names, needed_event_time};
+use super::exchange::{ExchangeColumns, column_names, needed_event_time};
 use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared};
 use crate::error::Result;
 use crate::key::Keys;
@@ -63,9 +63,9 @@ impl DeduplicateSpec {
 #[derive(Debug)]
 pub struct DeduplicateOperator {
     name: String,
-    sent: Sent,
+    exchange: ExchangeColumns,
     key_columns: usize,
-    /// For each output column its place among those sent.
+    /// For each output column its place among those exchange.
     places: Vec<usize>,
     forget: Forget,
     maps: [MapSchema; 1],
@@ -79,12 +79,14 @@ impl DeduplicateOperator {
         let (event_time, all) = (spec.event_time_column()?, column_names(&spec.input));
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
-        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &all), event_time.as_ref(), LateRows::TakeOut)?;
-        let places = all.iter().map(|name| sent.schema.index_of(name)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let output = Arc::new(sent.schema.project(&places)?);
+        let exchange =
+            ExchangeColumns::new(&spec.name, &spec.input, (&spec.key, &all), event_time.as_ref(), LateRows::TakeOut)?;
+        let places =
+            all.iter().map(|name| exchange.schema.index_of(name)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let output = Arc::new(exchange.schema.project(&places)?);
         let map = map_of(&spec.name, MAP, &key_fields, &Fields::empty())?;
         let (name, forget, key_columns, metrics) = (spec.name, spec.forget, key.len(), Metrics::default());
-        Ok(Self { name, sent, key_columns, places, forget, maps: [map], output, metrics })
+        Ok(Self { name, exchange, key_columns, places, forget, maps: [map], output, metrics })
     }
 
     fn keys(&self, rows: &RecordBatch) -> Result<Keys> {
@@ -93,7 +95,7 @@ impl DeduplicateOperator {
 
     /// Emits the first row of each key that is not known, and remembers those keys.
     fn pass_new(&self, chunks: &[RecordBatch], map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<u64> {
-        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key_columns, chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key_columns, chunks)?)?;
         if groups.is_empty() {
             return Ok(0);
         }
@@ -109,7 +111,7 @@ impl DeduplicateOperator {
             let parts: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.column(at).as_ref()).collect();
             Ok(interleave(&parts, &picks)?)
         };
-        let deadline = match self.sent.event_time {
+        let deadline = match self.exchange.event_time {
             None => vec![None; picks.len()],
             Some(at) => self.deadlines(column(at)?.as_ref())?,
         };
@@ -141,12 +143,12 @@ impl Operator for DeduplicateOperator {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.sent.schema.clone()
+        self.exchange.schema.clone()
     }
 
     /// Late rows are out; of the rows of a block the first of each key stays.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let mut prepared = self.sent.prepare(&self.name, rows, pass)?;
+        let mut prepared = self.exchange.prepare(&self.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         if combine == Combine::Split {
             let firsts = first_of_each(&self.keys(&prepared.rows)?)?;

@@ -36,7 +36,7 @@ pub struct Groups {
 impl Groups {
     /// Groups the rows of chunks that have these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
-        if let Some(groups) = Self::as_they_lie(chunks)? {
+        if let Some(groups) = Self::of_sorted_chunk(chunks)? {
             return Ok(groups);
         }
         let rows = chunks.iter().map(Keys::len).sum();
@@ -51,7 +51,7 @@ impl Groups {
     /// The groups of rows that are in the order of their keys, as what one task has combined is; `None` where they are
     /// not, or in several chunks.
     #[expect(clippy::cast_possible_truncation, reason = "rows of a chunk are numbered by u32")]
-    fn as_they_lie(chunks: &[Keys]) -> Result<Option<Self>> {
+    fn of_sorted_chunk(chunks: &[Keys]) -> Result<Option<Self>> {
         let mut with_rows = (0..).zip(chunks).filter(|(_, keys)| !keys.is_empty());
         let (Some((chunk, keys)), None) = (with_rows.next(), with_rows.next()) else { return Ok(None) };
         let hashes = keys.hashes();
@@ -119,13 +119,13 @@ impl Groups {
         let mut column = texts.column(lengths(chunks).iter().sum())?;
         let mark = |chunk, row| texts.row(chunk, row);
         let found = Sorted::new(chunks, mark, at, arrange, Short::is_same, |first| column.add(first));
-        let keys = chunks[0].rebuilt(vec![column.finish()?], found.hashes)?;
+        let keys = chunks[0].with_columns(vec![column.finish()?], found.hashes)?;
         Ok(Self { keys, lengths: lengths(chunks), numbers: OnceLock::new(), rows: (found.rows, found.ends).into() })
     }
 
     /// Whether all rows have the key of their group.
     fn have_one_key_each(&self, chunks: &[Keys]) -> bool {
-        if chunks.iter().all(|keys| keys.are_told_by_hash(&self.keys)) {
+        if chunks.iter().all(|keys| keys.are_unique_by_hash(&self.keys)) {
             return true;
         }
         // The first row of each group has its key.
@@ -319,7 +319,7 @@ fn keys_at(chunks: &[Keys], rows: impl Iterator<Item = Pick>, hashes: Vec<u64>) 
         }
         columns.iter_mut().try_for_each(|column| column.add(&some))?;
     }
-    any.rebuilt(columns.into_iter().map(Gathering::finish).collect::<Result<_>>()?, hashes)
+    any.with_columns(columns.into_iter().map(Gathering::finish).collect::<Result<_>>()?, hashes)
 }
 
 /// The places of `keys` that are not `excluded`; both are sorted.

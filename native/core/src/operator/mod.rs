@@ -8,13 +8,13 @@ mod columns;
 mod combiner;
 mod deduplicate;
 mod event_time;
+mod exchange;
 mod groups;
 mod key_time;
 mod keyed_function;
 mod output;
 mod partials;
 mod processor;
-mod sent;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ pub use key_time::KeyTimeSpec;
 pub use keyed_function::{
     Fate, KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Returned, Timeout, Visit,
 };
-pub use output::{Aside, Output};
+pub use output::{Output, Quarantined};
 pub use partials::Call;
 pub use processor::{
     Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, TimeMode, Variable, Visit as ProcessorVisit,

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::gather::{Pick, gather};
 use crate::key::Keys;
 
-/// Rows of one key that were put aside instead of being applied.
+/// Rows of one key that were put quarantined instead of being applied.
 #[derive(Clone, Debug)]
-pub struct Aside {
+pub struct Quarantined {
     /// The rows, of the chunks of the pass; none where the key was called for its time alone.
     pub rows: Vec<RowAt>,
     /// Why, in one line.
@@ -46,14 +46,14 @@ impl Emitted {
 pub struct Output {
     schema: SchemaRef,
     emitted: Vec<Emitted>,
-    aside: Vec<Aside>,
+    quarantined: Vec<Quarantined>,
 }
 
 impl Output {
     /// Nothing emitted yet.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
-        Self { schema, emitted: Vec::new(), aside: Vec::new() }
+        Self { schema, emitted: Vec::new(), quarantined: Vec::new() }
     }
 
     /// Emits `rows`; `keys` has the key of each.
@@ -88,14 +88,14 @@ impl Output {
         }
     }
 
-    /// Puts rows of a key aside, of which there may be none, and says why.
-    pub fn put_aside(&mut self, rows: &[RowAt], reason: String) {
-        self.aside.push(Aside { rows: rows.to_vec(), reason });
+    /// Puts rows of a key quarantined, of which there may be none, and says why.
+    pub fn quarantine(&mut self, rows: &[RowAt], reason: String) {
+        self.quarantined.push(Quarantined { rows: rows.to_vec(), reason });
     }
 
-    /// The rows that were put aside.
-    pub fn take_aside(&mut self) -> Vec<Aside> {
-        std::mem::take(&mut self.aside)
+    /// The rows that were put quarantined.
+    pub fn take_quarantined(&mut self) -> Vec<Quarantined> {
+        std::mem::take(&mut self.quarantined)
     }
 
     /// All rows, in order.

@@ -29,13 +29,13 @@ pub struct Call {
 /// All aggregates of an operator.
 #[derive(Debug)]
 pub(super) struct Aggregates {
-    parts: Vec<Part>,
+    parts: Vec<BoundAggregate>,
     partials: Vec<Field>,
 }
 
 /// One aggregate, its input, and where its partial stands among all partial columns.
 #[derive(Debug)]
-struct Part {
+struct BoundAggregate {
     aggregate: Aggregate,
     column: Option<InputColumn>,
     by: Option<InputColumn>,
@@ -50,9 +50,9 @@ impl Aggregates {
     pub(super) fn new(operator: &str, input: &Schema, calls: &[Call]) -> Result<Self> {
         let (mut parts, mut partials) = (Vec::with_capacity(calls.len()), Vec::new());
         for call in calls {
-            let part = Part::new(operator, input, call, partials.len())?;
+            let part = BoundAggregate::new(operator, input, call, partials.len())?;
             partials.extend(part.aggregate.partial_fields()?);
-            parts.push(Part { partials: part.partials.start..partials.len(), ..part });
+            parts.push(BoundAggregate { partials: part.partials.start..partials.len(), ..part });
         }
         Ok(Self { parts, partials })
     }
@@ -64,7 +64,9 @@ impl Aggregates {
 
     /// The columns of all results.
     pub(super) fn result_fields(&self) -> Result<Vec<Arc<Field>>> {
-        let field = |part: &Part| Ok(Arc::new(Field::new(&part.aggregate.output, part.aggregate.result_type()?, true)));
+        let field = |part: &BoundAggregate| {
+            Ok(Arc::new(Field::new(&part.aggregate.output, part.aggregate.result_type()?, true)))
+        };
         self.parts.iter().map(field).collect()
     }
 
@@ -96,7 +98,7 @@ impl Aggregates {
     }
 }
 
-impl Part {
+impl BoundAggregate {
     /// The aggregate; its first partial column is number `start`.
     fn new(operator: &str, input: &Schema, call: &Call, start: usize) -> Result<Self> {
         let find = |column: &Option<String>| {

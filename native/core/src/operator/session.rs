@@ -316,7 +316,7 @@ impl Operator for SessionOperator {
             Combine::Split => {
                 values.push(Some(Arc::new(times)));
                 self.combiner.add(keys, values, |_| Ok(()))?;
-                match self.combiner.take_enough() {
+                match self.combiner.take_if_full() {
                     Some(kept) => self.combined(kept)?,
                     None => RecordBatch::new_empty(self.prepared.clone()),
                 }

@@ -142,7 +142,9 @@ impl Windows {
             (_, Some(late_ms)) => late_ms.saturating_mul(MS_US),
         };
         let (picks, starts) = match self.spec.cut {
-            Cut::Every { size_us, slide_us, start_us } => fallen(&times, (size_us, slide_us, start_us), over_us),
+            Cut::Every { size_us, slide_us, start_us } => {
+                open_windows_of(&times, (size_us, slide_us, start_us), over_us)
+            }
             Cut::AsGiven => {
                 let is_open = |(_, last_us): &(u32, Option<i64>)| last_us.is_some_and(|us| us >= over_us);
                 ((0u32..).zip(&times).filter(is_open).map(|(row, _)| row).collect(), Vec::new())
@@ -190,7 +192,7 @@ impl Windows {
 }
 
 /// For each row and each open window that its time falls into: the row, and the window's start.
-fn fallen(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
+fn open_windows_of(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
     let (size_us, slide_us, first_us) = cut;
     let (mut picks, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
     for (row, time_us) in (0u32..).zip(times) {
@@ -214,7 +216,7 @@ mod tests {
     const HOUR_US: i64 = 3_600_000_000;
 
     fn starts(times: &[i64], cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
-        fallen(&TimestampMicrosecondArray::from(times.to_vec()), cut, over_us)
+        open_windows_of(&TimestampMicrosecondArray::from(times.to_vec()), cut, over_us)
     }
 
     #[test]

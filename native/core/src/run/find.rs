@@ -129,7 +129,7 @@ impl SortedRun {
     #[inline]
     fn find_near(&self, guess: usize, keys: &Keys, i: usize) -> Option<usize> {
         let row = self.find_by_hash(guess, keys, i)?;
-        (self.body.keys.are_told_by_hash(keys) || self.cmp_key(row, keys, i).is_eq()).then_some(row)
+        (self.body.keys.are_unique_by_hash(keys) || self.cmp_key(row, keys, i).is_eq()).then_some(row)
     }
 
     /// The only row that key `i` may have: whether it is this key there, its bytes must tell.
@@ -140,7 +140,7 @@ impl SortedRun {
         if hashes.get(first) != Some(&hash) || first >= self.end {
             return None;
         }
-        let is_only = self.body.keys.are_told_by_hash(keys) || hashes.get(first + 1) != Some(&hash);
+        let is_only = self.body.keys.are_unique_by_hash(keys) || hashes.get(first + 1) != Some(&hash);
         let row = if is_only { first } else { self.find_in_tie(first, keys, i)? };
         (row >= self.start && row < self.end).then_some(row)
     }

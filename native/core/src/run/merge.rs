@@ -43,7 +43,7 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
         return Ok(only.by_itself());
     }
     let rows = views.iter().fold(0_usize, |rows, view| rows.saturating_add(view.len()));
-    memory::check("merge runs", rows.saturating_mul(ROW_BYTES))?;
+    memory::check_available("merge runs", rows.saturating_mul(ROW_BYTES))?;
     let mut picks = Vec::with_capacity(views.iter().map(SortedRun::len).max().unwrap_or(0));
     newest(&views, |source, row| {
         if tombstones == Tombstones::Keep || !views[source].is_tombstone(row) {
@@ -90,7 +90,7 @@ fn collect(like: &SortedRun, views: &[SortedRun], picks: &[Pick]) -> Result<Sort
         })
         .collect::<Result<Vec<_>>>()?;
     let hashes = picks.iter().map(|pick| views[pick.source()].keys().hash(pick.row())).collect();
-    let keys = like.keys().rebuilt(columns[..like.schema().key_width()].to_vec(), hashes)?;
+    let keys = like.keys().with_columns(columns[..like.schema().key_width()].to_vec(), hashes)?;
     SortedRun::from_sorted(like.schema(), keys, columns)
 }
 

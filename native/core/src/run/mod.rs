@@ -157,7 +157,7 @@ impl SortedRun {
         let columns = self.body.columns.iter().map(|column| column.slice(self.start, self.len())).collect::<Vec<_>>();
         let (schema, keys) = (&self.body.schema, &self.body.keys);
         let hashes = keys.all_hashes().slice(self.start, self.len());
-        let keys = Keys::known(columns[..schema.key_width()].to_vec(), keys.hashed_columns(), hashes)?;
+        let keys = Keys::of_canonical(columns[..schema.key_width()].to_vec(), keys.hashed_columns(), hashes)?;
         Self::from_sorted(schema, keys, columns).map(|run| Whole(Cow::Owned(run)))
     }
 

@@ -3,9 +3,9 @@
 //! Where segments lie, and which of them make a version, is Python's business.
 //! INVARIANT: the same run gives the same bytes; bytes that were not written by `write` never make a run.
 
+pub mod cache;
 mod decimals;
 mod footer;
-pub mod kept;
 mod numbers;
 mod pages;
 mod read;

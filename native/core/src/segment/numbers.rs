@@ -21,7 +21,7 @@ const WIDTH: usize = size_of::<u64>();
 const CLAIMED_ROWS_PER_BYTE: usize = 4;
 
 /// What a page holds.
-enum Values<'a> {
+enum PageValues<'a> {
     Nulls(usize),
     Split(&'a [u8]),
     Plain(&'a [u8]),
@@ -56,9 +56,9 @@ pub(super) fn numbers(
                 return Ok(None);
             }
             match values(&page, column.max_def_level()) {
-                Some(Values::Nulls(count)) => nulls += count,
-                Some(Values::Split(streams)) => join(streams, &mut numbers),
-                Some(Values::Plain(bytes)) => numbers.extend(bytes.chunks_exact(WIDTH).map(word)),
+                Some(PageValues::Nulls(count)) => nulls += count,
+                Some(PageValues::Split(streams)) => join(streams, &mut numbers),
+                Some(PageValues::Plain(bytes)) => numbers.extend(bytes.chunks_exact(WIDTH).map(word)),
                 None => return Ok(None),
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn numbers(
 }
 
 /// The values of a page, if all or none of them are null.
-fn values(page: &Page, max_def_level: i16) -> Option<Values<'_>> {
+fn values(page: &Page, max_def_level: i16) -> Option<PageValues<'_>> {
     let Page::DataPage { buf, num_values, encoding, def_level_encoding: Encoding::RLE, .. } = page else {
         return None;
     };
@@ -85,7 +85,7 @@ fn values(page: &Page, max_def_level: i16) -> Option<Values<'_>> {
             let (length, rest) = bytes.split_first_chunk::<4>()?;
             let (levels, values) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
             match only_level(levels, count)? {
-                0 => return Some(Values::Nulls(count)),
+                0 => return Some(PageValues::Nulls(count)),
                 _ => values,
             }
         }
@@ -93,8 +93,8 @@ fn values(page: &Page, max_def_level: i16) -> Option<Values<'_>> {
     };
     match encoding {
         _ if bytes.len() != count.checked_mul(WIDTH)? => None,
-        Encoding::BYTE_STREAM_SPLIT => Some(Values::Split(bytes)),
-        Encoding::PLAIN => Some(Values::Plain(bytes)),
+        Encoding::BYTE_STREAM_SPLIT => Some(PageValues::Split(bytes)),
+        Encoding::PLAIN => Some(PageValues::Plain(bytes)),
         _ => None,
     }
 }

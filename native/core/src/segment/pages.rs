@@ -5,7 +5,7 @@
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::thrift::{Found, I32, STRUCT, Thrift};
+use super::thrift::{I32, STRUCT, Thrift, ThriftField};
 
 /// Length of the footer, four bytes, and "PAR1", behind it.
 const TAIL_BYTES: usize = 8;
@@ -145,7 +145,7 @@ impl Header {
         (!header.is_odd).then_some((header, thrift.0))
     }
 
-    fn take(&mut self, field: Found) {
+    fn take(&mut self, field: ThriftField) {
         match field.path {
             2 => self.uncompressed = field.number,
             3 => self.compressed = field.number,

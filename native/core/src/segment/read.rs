@@ -66,7 +66,7 @@ pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRu
              hint: restore the object from a backup, or rewind to a version that does not need it",
             what()
         )),
-        Why::Lacking(bytes) => memory::lacks(&what(), bytes),
+        Why::Lacking(bytes) => memory::too_little(&what(), bytes),
     })
 }
 
@@ -81,7 +81,7 @@ fn decode(schema: &Arc<MapSchema>, data: Bytes) -> std::result::Result<SortedRun
     check_seal(&data[end..], entries)?;
     let total = groups.iter().fold(0_usize, |total, group| total.saturating_add(group.rows));
     let bytes = check_pages(&data, metadata.metadata())?.saturating_add(total.saturating_mul(HASH_BYTES));
-    memory::check("read", bytes).map_err(|_| Why::Lacking(bytes))?;
+    memory::check_available("read", bytes).map_err(|_| Why::Lacking(bytes))?;
     let batch = rows(metadata, data, &groups, columns, schema.key_width() + schema.value.len())?;
     let run = sorted(schema, &batch)?;
     check_hash_bounds(&groups, run.hashes())?;

@@ -11,7 +11,7 @@ pub(super) const STRUCT: u8 = 12;
 
 /// A field of a struct, or of a struct in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ThriftField {
     /// Its number; the fields of struct `n` in the outermost one have `n` times 100 added.
     pub(super) path: usize,
     pub(super) kind: u8,
@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub(super) number: i64,
 }
 
-impl Found {
+impl ThriftField {
     /// Whether it is a boolean: the kind tells its value.
     pub(super) fn is_boolean(&self) -> bool {
         matches!(self.kind, TRUE | FALSE)
@@ -32,12 +32,12 @@ pub(super) struct Thrift<'a>(pub(super) &'a [u8]);
 impl Thrift<'_> {
     /// Reads one struct, and calls `visit` with the fields of it and of structs right in it. `None`: it is no struct, or
     /// claims to hold more than there are bytes.
-    pub(super) fn fields(&mut self, visit: &mut dyn FnMut(Found)) -> Option<()> {
+    pub(super) fn fields(&mut self, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
         self.fields_within(Some(0), DEPTH, visit)
     }
 
     /// `outer`: what paths begin with; `None` where fields are too deep to be told.
-    fn fields_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(Found)) -> Option<()> {
+    fn fields_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
         let (depth, mut id) = (depth.checked_sub(1)?, 0i16); // Parquet's reader takes no more of a number either
         loop {
             let head = self.byte()?;
@@ -58,7 +58,7 @@ impl Thrift<'_> {
                 _ => self.value(kind, depth)?,
             };
             if let Some(path) = path {
-                visit(Found { path, kind, number });
+                visit(ThriftField { path, kind, number });
             }
         }
     }
@@ -137,9 +137,9 @@ impl Thrift<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, I32, STRUCT, Thrift};
+    use super::{I32, STRUCT, Thrift, ThriftField};
 
-    fn fields(bytes: &[u8]) -> Option<Vec<Found>> {
+    fn fields(bytes: &[u8]) -> Option<Vec<ThriftField>> {
         let mut found = Vec::new();
         Thrift(bytes).fields(&mut |field| found.push(field)).map(|()| found)
     }

@@ -14,7 +14,7 @@ use super::ROW_GROUP_ROWS;
 use super::decimals::check_digits;
 use super::footer::{RowGroup, entries, seal};
 use crate::error::{Error, Result};
-use crate::memory::{self, Written};
+use crate::memory::{self, MemoryWriter};
 use crate::run::SortedRun;
 
 const PAGE_BYTES: usize = 1 << 20;
@@ -25,10 +25,10 @@ const MAGIC_BYTES: usize = 4;
 pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
     let batch = run.batch()?;
     let rows = batch.num_rows();
-    memory::check(&format!("write {rows} rows as a segment"), group_bytes(&batch))?;
+    memory::check_available(&format!("write {rows} rows as a segment"), group_bytes(&batch))?;
     encode(run, &batch).map_err(|error| match error {
         ParquetError::External(error) if is_lack(error.as_ref()) => {
-            memory::lacks(&format!("write {rows} rows as a segment"), group_bytes(&batch))
+            memory::too_little(&format!("write {rows} rows as a segment"), group_bytes(&batch))
         }
         error => Error::InternalError(format!("cannot write {rows} rows as a segment: {error}")),
     })
@@ -52,7 +52,7 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
         check_digits(column).map_err(|error| ParquetError::General(format!("column `{}`: {error}", field.name())))?;
     }
     let options = ArrowWriterOptions::new().with_properties(properties(batch)?).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Written(Vec::new()), batch.schema(), options)?;
+    let mut writer = ArrowWriter::try_new_with_options(MemoryWriter(Vec::new()), batch.schema(), options)?;
     let mut groups = Vec::new();
     let mut written = MAGIC_BYTES;
     let hashes = run.hashes();
@@ -69,7 +69,7 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
     for entry in entries(run.schema(), &groups) {
         writer.append_key_value_metadata(entry);
     }
-    let Written(mut data) = writer.into_inner()?;
+    let MemoryWriter(mut data) = writer.into_inner()?;
     seal(&mut data[written..]).ok_or_else(|| ParquetError::General("the footer has lost its checksum".into()))?;
     Ok(data)
 }

@@ -347,8 +347,8 @@ fn there_and_back(run: &SortedRun) -> SortedRun {
         return read;
     }
     let path = std::env::temp_dir().join(format!("tidemill-world-{}-{number}", std::process::id()));
-    segment::kept::keep(&read, "s", File::create(&path).unwrap()).unwrap();
-    let kept = segment::kept::map(run.schema(), "s", &File::open(&path).unwrap(), true);
+    segment::cache::write(&read, "s", File::create(&path).unwrap()).unwrap();
+    let kept = segment::cache::map(run.schema(), "s", &File::open(&path).unwrap(), true);
     std::fs::remove_file(&path).unwrap();
     kept.unwrap()
 }

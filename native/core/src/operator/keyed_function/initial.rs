@@ -9,7 +9,7 @@ use crate::map::{Rows, StateMap};
 use crate::operator::Pass;
 
 /// The deadline of a state that is armed, and not called, once the watermark has moved. INVARIANT: of no other one
-/// (`apart`).
+/// (`avoid_unarmed`).
 const UNARMED_MS: i64 = 1;
 
 /// The `updated_at` of an initial state as `init` writes it, before any batch.
@@ -50,6 +50,6 @@ pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) 
 }
 
 /// A deadline by event time, apart from those that wait: in the first ms of 1970 it is one ms later.
-pub(super) fn apart(deadline_ms: i64) -> i64 {
+pub(super) fn avoid_unarmed(deadline_ms: i64) -> i64 {
     if deadline_ms == UNARMED_MS { UNARMED_MS + 1 } else { deadline_ms }
 }

@@ -8,10 +8,10 @@
 //! called again in that pass.
 
 mod initial;
-mod known;
-mod settle;
+mod key_states;
 mod spec;
 mod visit;
+mod writes;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Fields, SchemaRef};
@@ -21,14 +21,14 @@ pub use visit::{Fate, KeyedFunction, Returned, Visit};
 
 use super::columns::{InputColumn, chunk_keys, map_of, only_map};
 use super::event_time::event_times_ms;
-use super::sent::Sent;
+use super::exchange::ExchangeColumns;
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
 use crate::schema::MapSchema;
-use known::Known;
-use settle::Settled;
+use key_states::KeyStates;
+use writes::StateWrites;
 
 /// The name of the map: key → state.
 const MAP: &str = "state";
@@ -39,7 +39,7 @@ pub struct KeyedFunctionOperator<F> {
     name: String,
     function: F,
     key: Vec<InputColumn>,
-    sent: Sent,
+    exchange: ExchangeColumns,
     timeout: Timeout,
     late: LateRows,
     maps: [MapSchema; 1],
@@ -50,7 +50,7 @@ pub struct KeyedFunctionOperator<F> {
 /// What the function is called with: keys, what is known of them, and their rows.
 struct Given<'a> {
     keys: &'a Keys,
-    known: &'a Known,
+    known: &'a KeyStates,
     chunks: &'a [RecordBatch],
     rows: &'a [RowAt],
     ends: &'a [usize],
@@ -63,13 +63,14 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
         let (event_time, values) = (spec.event_time_column()?, spec.value_columns());
-        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
+        let exchange =
+            ExchangeColumns::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let map = map_of(&spec.name, MAP, &key_fields, &spec.map_columns())?;
         Ok(Self {
             name: spec.name,
             function,
             key,
-            sent,
+            exchange,
             timeout: spec.timeout,
             late: spec.late,
             maps: [map],
@@ -87,25 +88,25 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         pass: &Pass,
         out: &mut Output,
     ) -> Result<Keys> {
-        let known = Known::of_found(map.get(&groups.keys)?, self.timeout);
+        let known = KeyStates::of_found(map.get(&groups.keys)?, self.timeout);
         let (rows, ends) = groups.rows();
         let given = Given { keys: &groups.keys, known: &known, chunks, rows, ends, timing_out: false };
         let returned = self.call(&given, pass)?;
         let by_rule =
             if self.timeout.is_armed() { None } else { Some(self.deadlines(groups, chunks, &known.deadline, pass)?) };
         self.metrics.rows += rows.len() as u64;
-        let failed = self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        let failed = self.write_back(&given, returned, by_rule.as_deref(), map, pass, out)?;
         if self.timeout.is_armed() { groups.keys.take(&failed) } else { Ok(groups.keys.clone()) }
     }
 
     /// Calls the function for the keys that have an initial state and no rows.
     fn call_initial(&mut self, with_rows: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
-        let (keys, known) = Known::of_rows(map.scan()?, with_rows, self.timeout)?;
+        let (keys, known) = KeyStates::of_rows(map.scan()?, with_rows, self.timeout)?;
         let ends = vec![0; keys.len()];
         let given = Given { keys: &keys, known: &known, chunks: &[], rows: &[], ends: &ends, timing_out: false };
         let returned = self.call(&given, pass)?;
         let by_rule = (!self.timeout.is_armed()).then(|| known.deadline.clone());
-        self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        self.write_back(&given, returned, by_rule.as_deref(), map, pass, out)?;
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let Some(now_ms) = now_ms else { return Ok(()) };
         let due = map.due(now_ms)?;
         let due = initial::arm(map, due, self.timeout, pass)?;
-        let (keys, known) = Known::of_rows(due, excluded, self.timeout)?;
+        let (keys, known) = KeyStates::of_rows(due, excluded, self.timeout)?;
         if keys.is_empty() {
             return Ok(());
         }
@@ -134,7 +135,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             called.for_each(|fate| *fate = Fate::Removed);
             Some(vec![None; keys.len()])
         };
-        let failed = self.settle(&given, returned, by_rule.as_deref(), map, pass, out)?;
+        let failed = self.write_back(&given, returned, by_rule.as_deref(), map, pass, out)?;
         self.metrics.timed_out += (keys.len() - failed.len()) as u64;
         Ok(())
     }
@@ -158,7 +159,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
 
     /// Writes what became of states and deadlines, emits, puts the rows of keys aside whose calls failed; returns
     /// those.
-    fn settle(
+    fn write_back(
         &mut self,
         given: &Given<'_>,
         returned: Returned,
@@ -168,22 +169,22 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         out: &mut Output,
     ) -> Result<Vec<u32>> {
         let deadlines = by_rule.unwrap_or(&returned.deadlines);
-        let settled = Settled::new(given.keys, given.known, &returned, deadlines, pass.batch_time_ms);
-        self.metrics.rows_updated += settled.updated();
-        self.metrics.rows_removed += settled.removed();
-        match settled.has_all_new() {
+        let writes = StateWrites::new(given.keys, given.known, &returned, deadlines, pass.batch_time_ms);
+        self.metrics.rows_updated += writes.updated();
+        self.metrics.rows_removed += writes.removed();
+        match writes.has_all_new() {
             true => {
                 let (keys, states) = (given.keys.clone(), returned.states.clone());
                 map.put(keys, states, pass.batch_time_ms, deadlines.to_vec())?;
             }
-            false => map.change(&settled.changes()?)?,
+            false => map.change(&writes.changes()?)?,
         }
         let fates = (0u32..).zip(&returned.fates);
         let failed: Vec<u32> = fates.filter(|(_, fate)| **fate == Fate::Failed).map(|(key, _)| key).collect();
         self.metrics.failed += failed.len() as u64;
         for (&key, reason) in failed.iter().zip(returned.failed) {
             let start = key.checked_sub(1).map_or(0, |before| given.ends[before as usize]);
-            out.put_aside(&given.rows[start..given.ends[key as usize]], reason);
+            out.quarantine(&given.rows[start..given.ends[key as usize]], reason);
         }
         out.emit_by(given.keys, returned.emitted_by, returned.outputs)?;
         Ok(failed)
@@ -205,7 +206,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
                 let latest = self.latest_event_times(groups, chunks)?;
                 let deadline = |(old, latest): (&Option<i64>, Option<i64>)| {
                     let armed = latest.map(|time_ms| after(time_ms, timeout_ms).max(floor.unwrap_or(i64::MIN)));
-                    armed.map(initial::apart).max(*old)
+                    armed.map(initial::avoid_unarmed).max(*old)
                 };
                 Ok(old.iter().zip(latest).map(deadline).collect())
             }
@@ -214,7 +215,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
 
     fn latest_event_times(&self, groups: &Groups, chunks: &[RecordBatch]) -> Result<Vec<Option<i64>>> {
         let mut latest = vec![None; groups.len()];
-        let Some(column) = self.sent.event_time else { return Ok(latest) };
+        let Some(column) = self.exchange.event_time else { return Ok(latest) };
         for (chunk, numbers) in chunks.iter().zip(groups.numbers()) {
             for (&group, time_ms) in numbers.iter().zip(&event_times_ms(chunk.column(column).as_ref())?) {
                 // None is less than any time.
@@ -251,11 +252,11 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.sent.schema.clone()
+        self.exchange.schema.clone()
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let prepared = self.sent.prepare(&self.name, rows, pass)?;
+        let prepared = self.exchange.prepare(&self.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         Ok(prepared)
     }
@@ -265,7 +266,7 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
         if pass.begins && pass.kind == PassKind::Data {
             initial::begin(map, self.timeout, pass)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key.len(), chunks)?)?;
         if pass.begins && pass.kind == PassKind::Data && self.function.is_called_for_initial_states() {
             self.call_initial(&groups.keys, map, pass, out)?;
         }

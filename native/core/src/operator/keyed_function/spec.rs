@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use crate::error::Result;
 use crate::operator::columns::InputColumn;
-use crate::operator::sent::{needed_event_time, shown_columns};
+use crate::operator::exchange::{needed_event_time, shown_columns};
 
 /// The column that tells a state from a deadline without one.
 const EXISTS: &str = "_exists";

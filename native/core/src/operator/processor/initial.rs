@@ -14,7 +14,7 @@ use crate::map::{StateMap, take_rows};
 use crate::operator::columns::keys_of;
 
 /// The rows of the initial state, key by key, in the order in which they were given.
-pub(super) struct Found {
+pub(super) struct InitialRows {
     pub(super) keys: Keys,
     /// Key columns, then those of the state.
     pub(super) rows: RecordBatch,
@@ -22,7 +22,7 @@ pub(super) struct Found {
 }
 
 /// Takes all rows out of the map; `None`: there are none.
-pub(super) fn taken(map: &mut StateMap, now_ms: i64) -> Result<Option<Found>> {
+pub(super) fn take(map: &mut StateMap, now_ms: i64) -> Result<Option<InitialRows>> {
     let stored = map.scan()?;
     let [number] = stored.sub_keys.as_slice() else { return Ok(None) };
     if stored.is_empty() {
@@ -39,5 +39,5 @@ pub(super) fn taken(map: &mut StateMap, now_ms: i64) -> Result<Option<Found>> {
     let fields: Vec<_> = schema.key.iter().chain(&schema.value).cloned().collect();
     let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
     map.change(&stored.removed(now_ms))?;
-    Ok(Some(Found { keys, rows, ends }))
+    Ok(Some(InitialRows { keys, rows, ends }))
 }

@@ -24,8 +24,8 @@ pub use visit::{Answer, Cause, Processor, Stored, Visit, Written};
 
 use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::expiry_ms;
+use super::exchange::ExchangeColumns;
 use super::groups::places_without;
-use super::sent::Sent;
 use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -39,7 +39,7 @@ pub struct ProcessorOperator<P> {
     name: String,
     processor: P,
     key: Vec<InputColumn>,
-    sent: Sent,
+    exchange: ExchangeColumns,
     time_mode: TimeMode,
     /// Of each variable.
     ttl_ms: Vec<Option<i64>>,
@@ -57,7 +57,8 @@ impl<P: Processor> ProcessorOperator<P> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
         let (event_time, values) = (spec.event_time_column()?, spec.value_columns());
-        let sent = Sent::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
+        let exchange =
+            ExchangeColumns::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let output_event_time = spec.output_event_time.as_ref().map(|name| spec.output.index_of(name));
         Ok(Self {
             maps: spec.maps(&key_fields)?,
@@ -65,7 +66,7 @@ impl<P: Processor> ProcessorOperator<P> {
             name: spec.name,
             processor,
             key,
-            sent,
+            exchange,
             time_mode: spec.time_mode,
             ttl_ms: spec.variables.iter().map(|variable| variable.ttl_ms).collect(),
             output: spec.output,
@@ -87,7 +88,7 @@ impl<P: Processor> ProcessorOperator<P> {
         let failed = self.visit(&groups.keys, Cause::Rows { chunks, rows, ends }, maps, pass, out)?;
         for (key, reason) in &failed {
             let start = key.checked_sub(1).map_or(0, |before| ends[before as usize]);
-            out.put_aside(&rows[start..ends[*key as usize]], reason.clone());
+            out.quarantine(&rows[start..ends[*key as usize]], reason.clone());
         }
         groups.keys.take(&failed.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
     }
@@ -115,7 +116,7 @@ impl<P: Processor> ProcessorOperator<P> {
         }
         fires.sort_unstable_by_key(|&(key, expiry_ms)| (expiry_ms, key));
         let failed = self.visit(&keys, Cause::Timers(&fires), maps, pass, out)?;
-        failed.iter().for_each(|(_, reason)| out.put_aside(&[], reason.clone()));
+        failed.iter().for_each(|(_, reason)| out.quarantine(&[], reason.clone()));
         let fired = fires.iter().filter(|fire| failed.binary_search_by_key(&fire.0, |one| one.0).is_err());
         self.metrics.timed_out += fired.count() as u64;
         Ok(())
@@ -129,7 +130,7 @@ impl<P: Processor> ProcessorOperator<P> {
         pass: &Pass,
         out: &mut Output,
     ) -> Result<()> {
-        let Some(found) = initial::taken(initial, pass.batch_time_ms)? else { return Ok(()) };
+        let Some(found) = initial::take(initial, pass.batch_time_ms)? else { return Ok(()) };
         let cause = Cause::Initial { rows: &found.rows, ends: &found.ends };
         match self.visit(&found.keys, cause, maps, pass, out)?.into_iter().next() {
             None => Ok(()),
@@ -211,11 +212,11 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
     }
 
     fn prepared_schema(&self) -> SchemaRef {
-        self.sent.schema.clone()
+        self.exchange.schema.clone()
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let prepared = self.sent.prepare(&self.name, rows, pass)?;
+        let prepared = self.exchange.prepare(&self.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         Ok(prepared)
     }
@@ -229,7 +230,7 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
         if let ([initial], true, PassKind::Data) = (rest, pass.begins, pass.kind) {
             self.call_initial(maps, initial, pass, out)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.sent.schema, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key.len(), chunks)?)?;
         let failed = match groups.is_empty() {
             true => groups.keys,
             false => self.call_with_rows(&groups, chunks, maps, pass, out)?,

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use crate::error::Result;
 use crate::operator::LateRows;
 use crate::operator::columns::{InputColumn, map_in};
-use crate::operator::sent::{needed_event_time, shown_columns};
+use crate::operator::exchange::{needed_event_time, shown_columns};
 use crate::schema::MapSchema;
 
 /// The name of the map of timers.

@@ -92,7 +92,7 @@ fn blocks_of_a_split_are_combined_together() {
 #[test]
 fn rows_are_folded_once_where_keys_become_too_many_to_be_told_as_they_come() {
     let (mut operator, schema, pass) = totals();
-    operator.keeping_back(20_000, usize::MAX);
+    operator.with_combiner_limits(20_000, usize::MAX);
     // A third of the rows may have keys of their own: those of the second block are more.
     for (few, many) in [((6_000, 10), (7_500, 7_500)), ((100, 10), (9_000, 9_000)), ((9_000, 10), (9_000, 700))] {
         let blocks =
@@ -171,7 +171,7 @@ fn what_is_kept_back_is_sent_where_it_is_enough_and_then_begun_anew() {
     for (enough, expected) in [((100, usize::MAX), [2, 2, 1]), ((usize::MAX, 1), [1, 1, 1]), ((51, 1 << 20), [2, 2, 1])]
     {
         let (mut operator, schema, pass) = totals();
-        operator.keeping_back(enough.0, enough.1);
+        operator.with_combiner_limits(enough.0, enough.1);
         let blocks: Vec<RecordBatch> = (0..5).map(|seed| block(&schema, seed, 50, 20, 1)).collect();
         let (mut sent, mut held) = (Vec::new(), Vec::new());
         for rows in &blocks {

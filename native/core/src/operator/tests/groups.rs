@@ -28,7 +28,7 @@ fn key_at(keys: &Keys, row: usize) -> Key {
 }
 
 /// The groups of chunks that come one after the other, of about `rows` rows.
-fn one_after_the_other(chunks: &[Keys], rows: usize) -> Groups {
+fn late_of_both(chunks: &[Keys], rows: usize) -> Groups {
     let mut grouping = Grouping::new(rows);
     chunks.iter().for_each(|keys| grouping.add(keys));
     grouping.groups(chunks).unwrap()
@@ -38,7 +38,7 @@ fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     let keys: Vec<Keys> = chunks.iter().map(|rows| keys(rows)).collect();
     check_groups(&Groups::new(&keys).unwrap(), chunks)?;
     // More rows than there are, or fewer.
-    [1 << 20, 1 << 10].iter().try_for_each(|&rows| check_groups(&one_after_the_other(&keys, rows), chunks))
+    [1 << 20, 1 << 10].iter().try_for_each(|&rows| check_groups(&late_of_both(&keys, rows), chunks))
 }
 
 fn check_groups(groups: &Groups, chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
@@ -203,7 +203,7 @@ fn numbers_and_nulls_of_many_chunks_are_grouped() {
             .iter()
             .map(|cells| Keys::new(&[Arc::new(cells.iter().copied().collect::<Int64Array>()) as ArrayRef]).unwrap())
             .collect();
-        for groups in [Groups::new(&keys).unwrap(), one_after_the_other(&keys, 1 << 20)] {
+        for groups in [Groups::new(&keys).unwrap(), late_of_both(&keys, 1 << 20)] {
             let found = groups.keys.columns()[0].as_primitive::<Int64Type>();
             let distinct: std::collections::BTreeSet<Option<i64>> = chunks.iter().flatten().copied().collect();
             assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>(), distinct);

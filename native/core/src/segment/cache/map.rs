@@ -49,7 +49,7 @@ pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Ver
     let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
     let hashes = columns.pop().and_then(|hashes| hashes.as_primitive_opt::<UInt64Type>().cloned());
     let hashes = hashes.ok_or("it has no hashes")?.values().clone();
-    let keys = Keys::known(columns[..schema.key_width()].to_vec(), schema.key.len(), hashes);
+    let keys = Keys::of_canonical(columns[..schema.key_width()].to_vec(), schema.key.len(), hashes);
     let keys = keys.map_err(|error| error.to_string())?;
     let index = parts.index(&data);
     SortedRun::from_indexed(schema, keys, columns, index).map_err(|error| error.to_string())

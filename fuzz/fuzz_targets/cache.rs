@@ -22,7 +22,7 @@ fuzz_target!(init: tidemill_fuzz::own_panics_abort(), |data: &[u8]| {
     File::create(&path).and_then(|mut file| file.write_all(data)).expect("a file");
     let file = File::open(&path).expect("the file");
     std::fs::remove_file(&path).expect("the file's name");
-    if let Ok(run) = segment::kept::map(&SCHEMA, "fuzz", &file, true) {
+    if let Ok(run) = segment::cache::map(&SCHEMA, "fuzz", &file, true) {
         tidemill_fuzz::check(&run);
     }
 });

@@ -10,7 +10,7 @@ mod tests;
 mod write;
 
 pub use map::map;
-pub use write::keep;
+pub use write::write;
 
 const MAGIC: &[u8; 8] = b"TIDEKEEP";
 /// Changes with every change of the layout, of the hash, or of what a run holds.

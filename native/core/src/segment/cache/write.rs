@@ -13,10 +13,10 @@ use crate::memory;
 use crate::run::{SortedRun, Whole};
 
 /// Writes the rows that `run` shows. `key` is what it is kept under, the checksum of its segment.
-pub fn keep(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
+pub fn write(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
     let run = run.whole().map_err(Error::other)?;
     // Arrow's writer makes all of a batch, in memory that grows to up to twice of it, before it writes.
-    memory::check("keep a run on disk", run.run().nbytes().saturating_mul(2)).map_err(Error::other)?;
+    memory::check_available("keep a run on disk", run.run().nbytes().saturating_mul(2)).map_err(Error::other)?;
     let mut to = Hashed { to, hash: Xxh3::new(), bytes: 0 };
     write_columns(&run, &mut to).map_err(Error::other)?;
     let ipc_bytes = to.bytes as u64;

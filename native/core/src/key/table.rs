@@ -12,12 +12,12 @@ use crate::memory;
 
 /// Distinct keys by number.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KeyTable {
     /// None before there is a key.
     columns: Vec<Column>,
 }
 
-impl Known {
+impl KeyTable {
     /// Gives the keys of `rows` the next numbers. False where there is no room for them.
     pub(super) fn add(&mut self, keys: &Keys, rows: &[u32]) -> bool {
         if self.columns.is_empty() {
@@ -138,5 +138,5 @@ fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, texts: &Texts<'_>, row: u
 
 /// Whether there is memory for `more` cells; where there is none, rows are sorted.
 fn has_room<T>(cells: &mut Vec<T>, more: usize) -> bool {
-    memory::room("tell keys apart", cells, more).is_ok()
+    memory::reserve("tell keys apart", cells, more).is_ok()
 }

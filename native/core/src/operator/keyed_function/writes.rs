@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, BooleanArray, new_null_array};
 use arrow_select::interleave::interleave;
 
-use super::known::Known;
+use super::key_states::KeyStates;
 use super::visit::{Fate, Returned};
 use crate::error::Result;
 use crate::key::Keys;
@@ -20,9 +20,9 @@ const NEW: usize = 1;
 const NOTHING: usize = 2;
 
 /// The rows to write, as picks from old and new states.
-pub(super) struct Settled<'a> {
+pub(super) struct StateWrites<'a> {
     keys: &'a Keys,
-    known: &'a Known,
+    known: &'a KeyStates,
     new: &'a [ArrayRef],
     rows: Vec<Row>,
 }
@@ -36,12 +36,12 @@ struct Row {
     deleted: bool,
 }
 
-impl<'a> Settled<'a> {
+impl<'a> StateWrites<'a> {
     /// Decides for every key; `deadlines` are those from now on. Without a state only a deadline that the function
     /// armed is kept.
     pub(super) fn new(
         keys: &'a Keys,
-        known: &'a Known,
+        known: &'a KeyStates,
         returned: &'a Returned,
         deadlines: &[Option<i64>],
         now_ms: i64,

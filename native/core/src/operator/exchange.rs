@@ -38,7 +38,7 @@ pub(super) fn needed_event_time(operator: &str, input: &Schema, name: Option<&st
 
 /// What is sent, and how rows are made ready for that.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct ExchangeColumns {
     columns: Vec<InputColumn>,
     /// Where among them the event time stands, if rows may be late.
     pub(super) event_time: Option<usize>,
@@ -46,7 +46,7 @@ pub(super) struct Sent {
     late: LateRows,
 }
 
-impl Sent {
+impl ExchangeColumns {
     /// Key columns, the event time where rows may be late, and what is needed beside (`values`).
     pub(super) fn new(
         operator: &str,

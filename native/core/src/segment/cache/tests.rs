@@ -9,7 +9,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, ListArray, StringArray};
 use arrow_schema::{Field, Fields};
 
-use super::{keep, map};
+use super::{map, write};
 use crate::key::Keys;
 use crate::range::KeyRange;
 use crate::run::{SortedRun, Unsorted};
@@ -57,7 +57,7 @@ fn run(rows: usize) -> SortedRun {
 
 fn bytes(run: &SortedRun) -> Vec<u8> {
     let mut bytes = Vec::new();
-    keep(run, "abc", &mut bytes).unwrap();
+    write(run, "abc", &mut bytes).unwrap();
     bytes
 }
 

@@ -14,7 +14,7 @@ use crate::operator::columns::keys_of;
 use crate::operator::groups::places_without;
 
 /// States and deadlines by key number.
-pub(super) struct Known {
+pub(super) struct KeyStates {
     /// Whether the map has a row.
     pub(super) found: Vec<bool>,
     /// Whether the row is a state.
@@ -26,7 +26,7 @@ pub(super) struct Known {
     is_armed: bool,
 }
 
-impl Known {
+impl KeyStates {
     /// What a look-up found.
     pub(super) fn of_found(found: Found, timeout: Timeout) -> Self {
         let mut states = found.values;

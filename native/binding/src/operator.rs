@@ -147,16 +147,16 @@ impl PyOperator {
 impl PyOperator {
     fn map_schemas(&self, py: Python<'_>) -> PyResult<Vec<PyMapSchema>> {
         let task = self.task().raise(py)?;
-        Ok(task.operator.maps().iter().map(|schema| PyMapSchema::wrap(Arc::new(schema.clone()))).collect())
+        Ok(task.operator.signature().maps.iter().map(|schema| PyMapSchema::wrap(Arc::new(schema.clone()))).collect())
     }
 
     fn output_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = self.task().raise(py)?.operator.output_schema();
+        let schema = self.task().raise(py)?.operator.signature().output.clone();
         schema_out(py, &schema)
     }
 
     fn prepared_schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let schema = self.task().raise(py)?.operator.prepared_schema();
+        let schema = self.task().raise(py)?.operator.signature().prepared.clone();
         schema_out(py, &schema)
     }
 
@@ -226,7 +226,7 @@ impl Task {
         if !matches!(self.maps, Maps::NotOpened) {
             return Err(self.misused("was opened twice"));
         }
-        let schemas = self.operator.maps();
+        let schemas = &self.operator.signature().maps;
         let fit = maps.len() == schemas.len()
             && maps.iter().zip(schemas).all(|(map, schema)| map.schema().has_columns_of(schema));
         if !fit {
@@ -238,7 +238,7 @@ impl Task {
 
     fn apply(&mut self, chunks: &[RecordBatch], pass: &Pass) -> Result<RecordBatch> {
         let mut maps = self.take_maps()?;
-        let mut out = Output::new(self.operator.output_schema());
+        let mut out = Output::new(self.operator.signature().output.clone());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
         let aside = out.take_quarantined();

@@ -91,7 +91,7 @@ impl World {
             late: LateRows::TakeOut,
         };
         let operator = KeyedFunctionOperator::new(spec, Arming).unwrap();
-        let map = StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap();
+        let map = StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap();
         Self { operator, maps: [map] }
     }
 

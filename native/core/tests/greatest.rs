@@ -8,13 +8,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use tidemill_core::operator::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use tidemill_core::operator::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
 use tidemill_core::{Changes, KeyRange, Keys, MapSchema, Result, StateMap};
 
 struct Greatest {
-    columns: SchemaRef,
-    maps: [MapSchema; 1],
+    signature: Signature,
     metrics: Metrics,
 }
 
@@ -23,13 +22,14 @@ impl Greatest {
         let key = Fields::from(vec![Field::new("user", DataType::Utf8, true)]);
         let value = Fields::from(vec![Field::new("greatest", DataType::Int64, true)]);
         let columns = Arc::new(Schema::new(key.iter().chain(&value).cloned().collect::<Fields>()));
-        let maps = [MapSchema::new("greatest", &key, &Fields::empty(), &value)?];
-        Ok(Self { columns, maps, metrics: Metrics::default() })
+        let maps = vec![MapSchema::new("greatest", &key, &Fields::empty(), &value)?];
+        let signature = Signature { name: "greatest".into(), maps, prepared: columns.clone(), output: columns };
+        Ok(Self { signature, metrics: Metrics::default() })
     }
 
     fn columns(&self, keys: &Keys, greatest: Vec<Option<i64>>) -> Result<RecordBatch> {
         let columns: Vec<ArrayRef> = vec![keys.columns()[0].clone(), Arc::new(Int64Array::from(greatest))];
-        Ok(RecordBatch::try_new(self.columns.clone(), columns)?)
+        Ok(RecordBatch::try_new(self.signature.output.clone(), columns)?)
     }
 }
 
@@ -38,16 +38,8 @@ fn numbers(batch: &RecordBatch) -> &Int64Array {
 }
 
 impl Operator for Greatest {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.columns.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.columns.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     fn prepare(&mut self, rows: &RecordBatch, _pass: &Pass, _combine: Combine) -> Result<Prepared> {
@@ -110,18 +102,18 @@ fn cells(batch: &RecordBatch) -> Vec<(String, i64)> {
 fn a_test_only_operator_runs_through_the_same_maps() {
     let pass = Pass { kind: PassKind::Data, batch_time_ms: 7, late_ms: None, watermark_ms: None, begins: false };
     let mut operator: Box<dyn Operator> = Box::new(Greatest::new().unwrap());
-    let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
+    let mut maps = [StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap()];
     let blocks = [rows(&[("ann", 3), ("bob", 9), ("ann", 5)]), rows(&[("cid", 1), ("ann", 4)])];
     let chunks: Vec<RecordBatch> =
         blocks.iter().map(|block| operator.prepare(block, &pass, Combine::Split).unwrap().rows).collect();
     assert_eq!(chunks.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [2, 2]);
 
-    let mut out = Output::new(operator.output_schema());
+    let mut out = Output::new(operator.signature().output.clone());
     operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
     let expected = [("ann".to_owned(), 5), ("bob".to_owned(), 9), ("cid".to_owned(), 1)];
     assert_eq!(cells(&out.into_rows().unwrap()), expected);
 
-    let mut out = Output::new(operator.output_schema());
+    let mut out = Output::new(operator.signature().output.clone());
     operator.apply(&[rows(&[("bob", 2), ("cid", 8)])], &mut maps, &pass, &mut out).unwrap();
     assert_eq!(cells(&out.into_rows().unwrap()), [("bob".to_owned(), 9), ("cid".to_owned(), 8)]);
     assert_eq!(maps[0].len(), 3);

@@ -242,7 +242,7 @@ proptest! {
     ) {
         let late = if keeps_late { LateRows::Keep } else { LateRows::TakeOut };
         let mut operator = operator(timeout, late);
-        let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
+        let mut maps = [StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap()];
         let (mut model, mut now, mut watermark) = (Model::default(), 0, 0);
         for batch in batches {
             now += batch.later_ms;
@@ -260,7 +260,7 @@ proptest! {
                     watermark = watermark.max(latest.unwrap_or(0));
                     pass = Pass { kind, watermark_ms: Some(watermark), ..pass };
                 }
-                let mut out = Output::new(operator.output_schema());
+                let mut out = Output::new(operator.signature().output.clone());
                 operator.apply(&chunks, &mut maps, &pass, &mut out).unwrap();
                 let found = emitted(&out.into_rows().unwrap());
                 prop_assert_eq!(by_key(found), by_key(model.pass(&rows, &pass, timeout, late)));
@@ -281,7 +281,7 @@ fn apply(
     pass: &Pass,
 ) -> RecordBatch {
     let chunk = operator.prepare(&input(rows), pass, Combine::Split).unwrap().rows;
-    let mut out = Output::new(operator.output_schema());
+    let mut out = Output::new(operator.signature().output.clone());
     operator.apply(&[chunk], maps, pass, &mut out).unwrap();
     out.into_rows().unwrap()
 }
@@ -289,7 +289,8 @@ fn apply(
 #[test]
 fn hidden_columns_are_not_sent_and_the_key_comes_first() {
     let names: Vec<String> = operator(Timeout::EventTime(1), LateRows::Keep)
-        .prepared_schema()
+        .signature()
+        .prepared
         .fields()
         .iter()
         .map(|field| field.name().clone())
@@ -300,7 +301,7 @@ fn hidden_columns_are_not_sent_and_the_key_comes_first() {
 #[test]
 fn outputs_come_by_hash_with_those_of_timeouts_among_them() {
     let mut operator = operator(Timeout::BatchTime(1), LateRows::Keep);
-    let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
+    let mut maps = [StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap()];
     let pass =
         |batch_time_ms| Pass { kind: PassKind::Data, batch_time_ms, late_ms: None, watermark_ms: None, begins: false };
     let rows: Vec<Row> = (0..40).map(|key| one(key, Ask::Add, None)).collect();
@@ -316,7 +317,7 @@ fn outputs_come_by_hash_with_those_of_timeouts_among_them() {
 #[test]
 fn a_key_that_never_had_a_state_leaves_no_tombstone() {
     let mut operator = operator(Timeout::Never, LateRows::Keep);
-    let mut maps = [StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap()];
+    let mut maps = [StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap()];
     let pass = Pass { kind: PassKind::Data, batch_time_ms: 0, late_ms: None, watermark_ms: None, begins: false };
     apply(
         &mut operator,
@@ -359,7 +360,7 @@ fn a_row_is_late_to_the_microsecond() {
 }
 
 fn seeded(operator: &KeyedFunctionOperator<Counting>) -> [StateMap; 1] {
-    let mut map = StateMap::open(Arc::new(operator.maps()[0].clone()), &[], KeyRange::ALL).unwrap();
+    let mut map = StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap();
     map.change(&Changes {
         keys: vec![Arc::new(Int64Array::from(vec![Some(1), None]))],
         values: vec![Arc::new(Int64Array::from(vec![10, 20]))],

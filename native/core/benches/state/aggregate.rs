@@ -74,7 +74,7 @@ impl<K: Key> Scenario for Aggregate<K> {
                 };
                 let (ns, maps) = timed(|| {
                     let mut maps = [self.map.copy()];
-                    let mut out = Output::new(self.operator.output_schema());
+                    let mut out = Output::new(self.operator.signature().output.clone());
                     let mut chunks = Vec::new();
                     for start in (0..rows.num_rows()).step_by(BLOCK_ROWS) {
                         let block = rows.slice(start, BLOCK_ROWS.min(rows.num_rows() - start));

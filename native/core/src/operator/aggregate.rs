@@ -14,11 +14,10 @@ use super::groups::Groups;
 use super::key_time::{KeyTime, KeyTimeSpec};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one, partials_of, update};
 use super::window::{Assigned, Ends, WindowSpec, Windows};
-use super::{Combine, Metrics, Operator, Output, Pass, Prepared};
+use super::{Combine, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
-use crate::schema::MapSchema;
 
 /// The name of the map: key → partials.
 const MAP: &str = "partials";
@@ -43,14 +42,11 @@ pub struct AggregateSpec {
 /// Running aggregates at work.
 #[derive(Debug)]
 pub struct AggregateOperator {
-    name: String,
+    signature: Signature,
     key: Vec<InputColumn>,
     windows: Option<Windows>,
     key_time: Option<KeyTime>,
     aggregates: Aggregates,
-    maps: [MapSchema; 1],
-    prepared: SchemaRef,
-    output: SchemaRef,
     combiner: Combiner,
     /// What is kept back folded as it came, where its keys are block as they come.
     running: Option<Accumulators>,
@@ -83,21 +79,9 @@ impl AggregateOperator {
         let aggregates = Aggregates::new(&spec.name, &spec.input, &spec.functions)?;
         let output = joined(&spec.name, &Fields::from(shown_fields), &aggregates.result_fields()?)?;
         let map = map_of(&spec.name, MAP, &Fields::from(key_fields), &aggregates.partial_fields())?;
-        let (name, prepared) = (spec.name.clone(), map.own_columns());
+        let signature = Signature { name: spec.name.clone(), prepared: map.own_columns(), maps: vec![map], output };
         let (combiner, metrics) = (Combiner::default(), Metrics::default());
-        Ok(Self {
-            name,
-            key,
-            windows,
-            key_time,
-            aggregates,
-            maps: [map],
-            prepared,
-            output,
-            combiner,
-            running: None,
-            metrics,
-        })
+        Ok(Self { signature, key, windows, key_time, aggregates, combiner, running: None, metrics })
     }
 
     /// Keeps back at most so many rows, or bytes, of a split.
@@ -108,7 +92,7 @@ impl AggregateOperator {
 
     /// How many columns a key has, a window's too.
     fn key_width(&self) -> usize {
-        self.maps[0].key.len()
+        self.signature.maps[0].key.len()
     }
 
     /// Where among the key columns a window's stand.
@@ -146,21 +130,21 @@ impl AggregateOperator {
                 (groups.keys, partials)
             }
         };
-        Ok(RecordBatch::try_new(self.prepared.clone(), [keys.columns(), &partials].concat())?)
+        Ok(RecordBatch::try_new(self.signature.prepared.clone(), [keys.columns(), &partials].concat())?)
     }
 
     /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
     fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<(RecordBatch, Keys, Option<BooleanBuffer>)> {
         let (rows, late) = match &self.key_time {
             None => (rows.clone(), None),
-            Some(time) => time.open(&self.name, rows, pass.late_ms)?,
+            Some(time) => time.open(&self.signature.name, rows, pass.late_ms)?,
         };
         let Some(windows) = &self.windows else {
-            let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
+            let keys = keys_of(&InputColumn::all_of(&self.key, &self.signature.name, &rows)?, rows.num_rows())?;
             return Ok((rows, keys, late));
         };
-        let Assigned { rows, keys, outside } = windows.assign(&self.name, &rows, pass.late_ms)?;
-        let mut columns = InputColumn::all_of(&self.key, &self.name, &rows)?;
+        let Assigned { rows, keys, outside } = windows.assign(&self.signature.name, &rows, pass.late_ms)?;
+        let mut columns = InputColumn::all_of(&self.key, &self.signature.name, &rows)?;
         columns.splice(windows.place()..windows.place(), keys);
         let keys = keys_of(&columns, rows.num_rows())?;
         Ok((rows, keys, late_of_both(late, outside)))
@@ -191,7 +175,7 @@ impl AggregateOperator {
         for accumulator in accumulators {
             columns.push(accumulator.result()?);
         }
-        out.emit(keys, RecordBatch::try_new(self.output.clone(), columns)?)
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?)
     }
 
     fn update(&mut self, groups: Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<Folded> {
@@ -231,32 +215,24 @@ impl AggregateOperator {
 }
 
 impl Operator for AggregateOperator {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.output.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.prepared.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let (rows, keys, late) = self.assign(rows, pass)?;
         self.metrics.rows += rows.num_rows() as u64;
-        let values = self.aggregates.values(&self.name, &rows)?;
+        let values = self.aggregates.values(&self.signature.name, &rows)?;
         let rows = match combine {
             Combine::Nothing => {
                 let partials = self.aggregates.partials_of(keys.len(), &[values], &[one_by_one(keys.len())])?;
-                RecordBatch::try_new(self.prepared.clone(), [keys.columns(), &partials].concat())?
+                RecordBatch::try_new(self.signature.prepared.clone(), [keys.columns(), &partials].concat())?
             }
             Combine::Split => {
                 self.keep(keys, values)?;
                 match self.combiner.take_if_full() {
                     Some(kept) => self.combined(kept)?,
-                    None => RecordBatch::new_empty(self.prepared.clone()),
+                    None => RecordBatch::new_empty(self.signature.prepared.clone()),
                 }
             }
         };
@@ -268,8 +244,8 @@ impl Operator for AggregateOperator {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let map = only_map(&self.name, maps)?;
-        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key_width(), chunks)?)?;
+        let map = only_map(&self.signature, maps)?;
+        let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         let ends = self.ends();
         if !groups.is_empty() {
             let folded = self.update(groups, chunks, map, pass.batch_time_ms)?;

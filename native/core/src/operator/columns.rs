@@ -3,6 +3,7 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema};
 
+use super::Signature;
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::key::Keys;
@@ -81,30 +82,32 @@ pub(super) fn map_in(operator: &str, map: &str, key: &Fields, sub_key: &Fields, 
 }
 
 /// The map of an operator that keeps one.
-pub(super) fn only_map<'a>(operator: &str, maps: &'a mut [StateMap]) -> Result<&'a mut StateMap> {
+pub(super) fn only_map<'a>(operator: &Signature, maps: &'a mut [StateMap]) -> Result<&'a mut StateMap> {
     match maps {
         [map] => Ok(map),
-        _ => Err(Error::InternalError(format!("operator `{operator}` keeps one map, not {}", maps.len()))),
+        _ => Err(Error::InternalError(format!("operator `{}` keeps one map, not {}", operator.name, maps.len()))),
     }
 }
 
-/// The keys of each chunk, its first `width` columns; refuses a chunk that is not what `prepare` makes.
-pub(super) fn chunk_keys(operator: &str, prepared: &Schema, width: usize, chunks: &[RecordBatch]) -> Result<Vec<Keys>> {
+/// The keys of each chunk; `InternalError` for a chunk that is not what `prepare` makes.
+pub(super) fn chunk_keys(operator: &Signature, chunks: &[RecordBatch]) -> Result<Vec<Keys>> {
+    let width = operator.maps[0].key.len();
     let keys = chunks.iter().map(|chunk| {
-        check_chunk(operator, prepared, chunk)?;
+        check_chunk(operator, chunk)?;
         keys_of(&chunk.columns()[..width], chunk.num_rows())
     });
     keys.collect()
 }
 
-fn check_chunk(operator: &str, prepared: &Schema, chunk: &RecordBatch) -> Result<()> {
-    if same_columns(prepared.fields(), chunk.schema_ref().fields()) {
+fn check_chunk(operator: &Signature, chunk: &RecordBatch) -> Result<()> {
+    if same_columns(operator.prepared.fields(), chunk.schema_ref().fields()) {
         return Ok(());
     }
     Err(Error::InternalError(format!(
-        "operator `{operator}` was handed a chunk with {}, it prepared {}",
+        "operator `{}` was handed a chunk with {}, it prepared {}",
+        operator.name,
         listed(chunk.schema_ref()),
-        listed(prepared)
+        listed(&operator.prepared)
     )))
 }
 

@@ -14,11 +14,10 @@ use arrow_select::interleave::interleave;
 use super::columns::{InputColumn, chunk_keys, keys_of, map_of, only_map};
 use super::event_time::expiry_ms;
 use super::exchange::{ExchangeColumns, column_names, needed_event_time};
-use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared};
+use super::{Combine, Groups, LateRows, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::Result;
 use crate::key::Keys;
 use crate::map::StateMap;
-use crate::schema::MapSchema;
 
 /// The name of the map: key → nothing.
 const MAP: &str = "seen";
@@ -62,14 +61,12 @@ impl DeduplicateSpec {
 /// Deduplication at work.
 #[derive(Debug)]
 pub struct DeduplicateOperator {
-    name: String,
+    signature: Signature,
     exchange: ExchangeColumns,
     key_columns: usize,
     /// For each output column its place among those exchange.
     places: Vec<usize>,
     forget: Forget,
-    maps: [MapSchema; 1],
-    output: SchemaRef,
     metrics: Metrics,
 }
 
@@ -85,8 +82,9 @@ impl DeduplicateOperator {
             all.iter().map(|name| exchange.schema.index_of(name)).collect::<std::result::Result<Vec<_>, _>>()?;
         let output = Arc::new(exchange.schema.project(&places)?);
         let map = map_of(&spec.name, MAP, &key_fields, &Fields::empty())?;
-        let (name, forget, key_columns, metrics) = (spec.name, spec.forget, key.len(), Metrics::default());
-        Ok(Self { name, exchange, key_columns, places, forget, maps: [map], output, metrics })
+        let signature = Signature { name: spec.name, maps: vec![map], prepared: exchange.schema.clone(), output };
+        let (forget, key_columns, metrics) = (spec.forget, key.len(), Metrics::default());
+        Ok(Self { signature, exchange, key_columns, places, forget, metrics })
     }
 
     fn keys(&self, rows: &RecordBatch) -> Result<Keys> {
@@ -95,7 +93,7 @@ impl DeduplicateOperator {
 
     /// Emits the first row of each key that is not known, and remembers those keys.
     fn pass_new(&self, chunks: &[RecordBatch], map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<u64> {
-        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key_columns, chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         if groups.is_empty() {
             return Ok(0);
         }
@@ -118,7 +116,7 @@ impl DeduplicateOperator {
         let keys = groups.keys.take(&fresh)?;
         map.put(keys.clone(), Vec::new(), pass.batch_time_ms, deadline)?;
         let rows = self.places.iter().map(|&at| column(at)).collect::<Result<_>>()?;
-        out.emit(keys, RecordBatch::try_new(self.output.clone(), rows)?)?;
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), rows)?)?;
         Ok(picks.len() as u64)
     }
 
@@ -134,21 +132,13 @@ impl DeduplicateOperator {
 }
 
 impl Operator for DeduplicateOperator {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.output.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.exchange.schema.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     /// Late rows are out; of the rows of a block the first of each key stays.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
-        let mut prepared = self.exchange.prepare(&self.name, rows, pass)?;
+        let mut prepared = self.exchange.prepare(&self.signature.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         if combine == Combine::Split {
             let firsts = first_of_each(&self.keys(&prepared.rows)?)?;
@@ -158,7 +148,7 @@ impl Operator for DeduplicateOperator {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let map = only_map(&self.name, maps)?;
+        let map = only_map(&self.signature, maps)?;
         self.metrics.rows += chunks.iter().map(|chunk| chunk.num_rows() as u64).sum::<u64>();
         self.metrics.rows_updated += self.pass_new(chunks, map, pass, out)?;
         if let Some(now_ms) = pass.watermark_ms {

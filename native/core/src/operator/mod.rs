@@ -103,16 +103,23 @@ pub struct Metrics {
     pub failed: u64,
 }
 
+/// The name of an operator, what it keeps, and the columns of the rows that leave it.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// The operator's name, for messages.
+    pub name: String,
+    /// The state maps that it keeps, in the order in which `Operator::apply` gets them.
+    pub maps: Vec<MapSchema>,
+    /// The columns of `Prepared::rows`: key columns first.
+    pub prepared: SchemaRef,
+    /// The columns of the rows that it emits.
+    pub output: SchemaRef,
+}
+
 /// A keyed operator: `prepare` before the exchange, `apply` after it.
 pub trait Operator: Send {
-    /// The state maps it keeps, in the order in which `apply` is given them.
-    fn maps(&self) -> &[MapSchema];
-
-    /// The columns of what it emits.
-    fn output_schema(&self) -> SchemaRef;
-
-    /// The columns of `Prepared::rows`: key columns first.
-    fn prepared_schema(&self) -> SchemaRef;
+    /// The operator's name, its state maps and the columns of its rows. They do not change.
+    fn signature(&self) -> &Signature;
 
     /// Takes late rows out, and combines what can be combined, as `combine` says.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared>;

@@ -18,11 +18,10 @@ use super::combiner::{Combiner, Kept, Values};
 use super::event_time::{expiry_ms, time_column, times_us};
 use super::partials::{Accumulators, Aggregates, Call, joined, one_by_one};
 use super::touching::{Piece, Touching};
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared};
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, Prepared, Signature};
 use crate::error::{Error, Result};
 use crate::key::{Keys, word_order};
 use crate::map::{Rows, StateMap, take_rows};
-use crate::schema::MapSchema;
 
 /// The name of the map: key, start → end and partials.
 const MAP: &str = "sessions";
@@ -56,16 +55,13 @@ pub struct SessionSpec {
 /// Sessions at work.
 #[derive(Debug)]
 pub struct SessionOperator {
-    name: String,
+    signature: Signature,
     key: Vec<InputColumn>,
     time: InputColumn,
     time_type: DataType,
     gap_us: i64,
     place: usize,
     aggregates: Aggregates,
-    maps: [MapSchema; 1],
-    prepared: SchemaRef,
-    output: SchemaRef,
     /// Values are those of the aggregates, then the times of the rows.
     combiner: Combiner,
     metrics: Metrics,
@@ -100,21 +96,9 @@ impl SessionOperator {
         let output = joined(&name, &Fields::from(shown), &aggregates.result_fields()?)?;
         let map = map_in(&name, MAP, &key_fields, &Fields::from(vec![at(START)]), &value)?;
         let (gap_us, place) = (spec.gap_us, spec.place);
-        let (prepared, combiner, metrics) = (map.own_columns(), Combiner::default(), Metrics::default());
-        Ok(Self {
-            name,
-            key,
-            time,
-            time_type,
-            gap_us,
-            place,
-            aggregates,
-            maps: [map],
-            prepared,
-            output,
-            combiner,
-            metrics,
-        })
+        let signature = Signature { name, prepared: map.own_columns(), maps: vec![map], output };
+        let (combiner, metrics) = (Combiner::default(), Metrics::default());
+        Ok(Self { signature, key, time, time_type, gap_us, place, aggregates, combiner, metrics })
     }
 
     /// The sessions that rows at these times each make by themselves, of these groups.
@@ -136,7 +120,7 @@ impl SessionOperator {
         let mut columns = keys.columns().to_vec();
         columns.extend([starts, ends]);
         columns.extend(self.aggregates.partials_of(sessions.len(), values, numbers)?);
-        Ok(RecordBatch::try_new(self.prepared.clone(), columns)?)
+        Ok(RecordBatch::try_new(self.signature.prepared.clone(), columns)?)
     }
 
     /// What was kept back as rows that travel: the rows of a session are one.
@@ -146,7 +130,10 @@ impl SessionOperator {
         let mut pieces = Vec::with_capacity(rows.iter().map(Vec::len).sum());
         for (groups, values) in rows.iter().zip(&values) {
             let Some(Some(at)) = values.last() else {
-                return Err(Error::InternalError(format!("`{}` kept rows back without their times", self.name)));
+                return Err(Error::InternalError(format!(
+                    "`{}` kept rows back without their times",
+                    self.signature.name
+                )));
             };
             pieces.extend(self.pieces_at(groups, times(at)));
         }
@@ -159,7 +146,7 @@ impl SessionOperator {
 
     /// The rows whose own session is not over, and has a time.
     fn open_rows(&self, rows: &RecordBatch, pass: &Pass) -> Result<Open> {
-        let times = times_us(self.time.of(&self.name, rows)?.as_ref())?;
+        let times = times_us(self.time.of(&self.signature.name, rows)?.as_ref())?;
         let over_us = pass.late_ms.map_or(i64::MIN, |late_ms| late_ms.saturating_mul(MS_US));
         let is_open = |time_us: Option<i64>| time_us.is_some_and(|us| us.saturating_add(self.gap_us) > over_us);
         let outside: BooleanBuffer = times.iter().map(|time_us| !is_open(time_us)).collect();
@@ -282,30 +269,22 @@ impl SessionOperator {
         for accumulator in &accumulators {
             columns.push(accumulator.result()?);
         }
-        out.emit(keys, RecordBatch::try_new(self.output.clone(), columns)?)?;
+        out.emit(keys, RecordBatch::try_new(self.signature.output.clone(), columns)?)?;
         self.metrics.rows_removed += rows as u64;
         Ok(())
     }
 }
 
 impl Operator for SessionOperator {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.output.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.prepared.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     /// Rows whose own session is over are out; of those kept back the rows of a session are one.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let Open { rows, times, outside } = self.open_rows(rows, pass)?;
-        let keys = keys_of(&InputColumn::all_of(&self.key, &self.name, &rows)?, rows.num_rows())?;
-        let mut values = self.aggregates.values(&self.name, &rows)?;
+        let keys = keys_of(&InputColumn::all_of(&self.key, &self.signature.name, &rows)?, rows.num_rows())?;
+        let mut values = self.aggregates.values(&self.signature.name, &rows)?;
         self.metrics.rows += rows.num_rows() as u64;
         let rows = match combine {
             Combine::Nothing => {
@@ -318,7 +297,7 @@ impl Operator for SessionOperator {
                 self.combiner.add(keys, values, |_| Ok(()))?;
                 match self.combiner.take_if_full() {
                     Some(kept) => self.combined(kept)?,
-                    None => RecordBatch::new_empty(self.prepared.clone()),
+                    None => RecordBatch::new_empty(self.signature.prepared.clone()),
                 }
             }
         };
@@ -330,8 +309,8 @@ impl Operator for SessionOperator {
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let map = only_map(&self.name, maps)?;
-        let groups = Groups::new(&chunk_keys(&self.name, &self.prepared, self.key.len(), chunks)?)?;
+        let map = only_map(&self.signature, maps)?;
+        let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         if !groups.is_empty() {
             self.fold(&groups, chunks, map, pass.batch_time_ms)?;
         }

@@ -19,3 +19,6 @@ pub use write::write;
 
 /// Rows of a row group, the unit of checksums. Large enough that its overhead is nothing.
 const ROW_GROUP_ROWS: usize = 1 << 17;
+
+/// The result of a check of bytes; the error says in one line why they are not a segment, or not a cached run.
+type Verdict<T> = Result<T, String>;

@@ -5,6 +5,7 @@
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use super::Verdict;
 use super::thrift::{I32, STRUCT, Thrift, ThriftField};
 
 /// Length of the footer, four bytes, and "PAR1", behind it.
@@ -19,9 +20,6 @@ const MOST_TEXT: usize = i32::MAX as usize;
 const ZSTD_MAGIC: u32 = 0xfd2f_b528;
 /// The first of 16 magic numbers of frames that hold nothing.
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
-
-/// Why bytes are not a segment.
-type Verdict<T> = Result<T, String>;
 
 /// The header of a page, in the numbers of Parquet's fields.
 #[derive(Default)]

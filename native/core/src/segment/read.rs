@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use parquet::errors::ParquetError;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::Verdict;
 use super::decimals::check_digits;
 use super::footer::{RowGroup, check_seal, parse};
 use super::numbers::numbers;
@@ -36,9 +37,6 @@ const SUB_KEYS_PER_BYTE: usize = 1024;
 const HASH_BYTES: usize = 16;
 /// Rows that are looked at together where they are only counted.
 const COUNTED_ROWS: usize = 1 << 13;
-
-/// Why bytes are not a segment.
-type Verdict<T> = std::result::Result<T, String>;
 
 /// Why there is no run.
 enum Why {

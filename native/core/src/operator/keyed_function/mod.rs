@@ -14,7 +14,7 @@ mod visit;
 mod writes;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{Fields, SchemaRef};
+use arrow_schema::Fields;
 
 pub use spec::{KeyedFunctionSpec, LateRows, Timeout};
 pub use visit::{Fate, KeyedFunction, Returned, Visit};
@@ -22,11 +22,10 @@ pub use visit::{Fate, KeyedFunction, Returned, Visit};
 use super::columns::{InputColumn, chunk_keys, map_of, only_map};
 use super::event_time::event_times_ms;
 use super::exchange::ExchangeColumns;
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt};
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, RowAt, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
-use crate::schema::MapSchema;
 use key_states::KeyStates;
 use writes::StateWrites;
 
@@ -36,14 +35,11 @@ const MAP: &str = "state";
 /// A keyed function at work.
 #[derive(Debug)]
 pub struct KeyedFunctionOperator<F> {
-    name: String,
+    signature: Signature,
     function: F,
-    key: Vec<InputColumn>,
     exchange: ExchangeColumns,
     timeout: Timeout,
     late: LateRows,
-    maps: [MapSchema; 1],
-    output: SchemaRef,
     metrics: Metrics,
 }
 
@@ -66,15 +62,13 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let exchange =
             ExchangeColumns::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let map = map_of(&spec.name, MAP, &key_fields, &spec.map_columns())?;
+        let (prepared, output) = (exchange.schema.clone(), spec.output);
         Ok(Self {
-            name: spec.name,
+            signature: Signature { name: spec.name, maps: vec![map], prepared, output },
             function,
-            key,
             exchange,
             timeout: spec.timeout,
             late: spec.late,
-            maps: [map],
-            output: spec.output,
             metrics: Metrics::default(),
         })
     }
@@ -238,35 +232,30 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         {
             return Ok(());
         }
-        Err(Error::InternalError(format!("the function of operator `{}` did not answer for every key", self.name)))
+        Err(Error::InternalError(format!(
+            "the function of operator `{}` did not answer for every key",
+            self.signature.name
+        )))
     }
 }
 
 impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.output.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.exchange.schema.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let prepared = self.exchange.prepare(&self.name, rows, pass)?;
+        let prepared = self.exchange.prepare(&self.signature.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         Ok(prepared)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        let map = only_map(&self.name, maps)?;
+        let map = only_map(&self.signature, maps)?;
         if pass.begins && pass.kind == PassKind::Data {
             initial::begin(map, self.timeout, pass)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         if pass.begins && pass.kind == PassKind::Data && self.function.is_called_for_initial_states() {
             self.call_initial(&groups.keys, map, pass, out)?;
         }

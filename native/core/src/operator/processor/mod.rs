@@ -16,7 +16,7 @@ mod visit;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Int64Array, RecordBatch, UInt32Array};
-use arrow_schema::{Fields, SchemaRef};
+use arrow_schema::Fields;
 use arrow_select::take::take;
 
 pub use spec::{ProcessorSpec, TimeMode, Variable};
@@ -26,26 +26,21 @@ use super::columns::{InputColumn, chunk_keys, keys_of};
 use super::event_time::expiry_ms;
 use super::exchange::ExchangeColumns;
 use super::groups::places_without;
-use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared};
+use super::{Combine, Groups, Metrics, Operator, Output, Pass, PassKind, Prepared, Signature};
 use crate::error::{Error, Result};
 use crate::key::Keys;
 use crate::map::StateMap;
-use crate::schema::MapSchema;
 use store::{Deadlines, fetch, write};
 
 /// A processor at work.
 #[derive(Debug)]
 pub struct ProcessorOperator<P> {
-    name: String,
+    signature: Signature,
     processor: P,
-    key: Vec<InputColumn>,
     exchange: ExchangeColumns,
     time_mode: TimeMode,
     /// Of each variable.
     ttl_ms: Vec<Option<i64>>,
-    /// One for each variable, then the timers', then, where there is one, that of the initial state.
-    maps: Vec<MapSchema>,
-    output: SchemaRef,
     output_event_time: Option<usize>,
     metrics: Metrics,
 }
@@ -60,16 +55,14 @@ impl<P: Processor> ProcessorOperator<P> {
         let exchange =
             ExchangeColumns::new(&spec.name, &spec.input, (&spec.key, &values), event_time.as_ref(), spec.late)?;
         let output_event_time = spec.output_event_time.as_ref().map(|name| spec.output.index_of(name));
+        let (maps, prepared) = (spec.maps(&key_fields)?, exchange.schema.clone());
         Ok(Self {
-            maps: spec.maps(&key_fields)?,
             output_event_time: output_event_time.transpose()?,
-            name: spec.name,
             processor,
-            key,
             exchange,
             time_mode: spec.time_mode,
             ttl_ms: spec.variables.iter().map(|variable| variable.ttl_ms).collect(),
-            output: spec.output,
+            signature: Signature { name: spec.name, maps, prepared, output: spec.output },
             metrics: Metrics::default(),
         })
     }
@@ -185,7 +178,7 @@ impl<P: Processor> ProcessorOperator<P> {
         if answer.written.len() != self.kept() || answer.emitted_by.len() != answer.outputs.num_rows() {
             return Err(Error::InternalError(format!(
                 "the processor of operator `{}` did not answer whole",
-                self.name
+                self.signature.name
             )));
         }
         let (Some(column), Some(late_ms)) = (self.output_event_time, pass.late_ms) else { return Ok(()) };
@@ -195,42 +188,37 @@ impl<P: Processor> ProcessorOperator<P> {
             Some(time_ms) => Err(Error::InvalidInput(format!(
                 "operator `{}` emitted a row with event time {time_ms} ms in column `{}`, which is not after the \
                  watermark of {late_ms} ms\nhint: what reads it would take the row as late; emit a later time",
-                self.name,
-                self.output.field(column).name()
+                self.signature.name,
+                self.signature.output.field(column).name()
             ))),
         }
     }
 }
 
 impl<P: Processor> Operator for ProcessorOperator<P> {
-    fn maps(&self) -> &[MapSchema] {
-        &self.maps
-    }
-
-    fn output_schema(&self) -> SchemaRef {
-        self.output.clone()
-    }
-
-    fn prepared_schema(&self) -> SchemaRef {
-        self.exchange.schema.clone()
+    fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, _combine: Combine) -> Result<Prepared> {
-        let prepared = self.exchange.prepare(&self.name, rows, pass)?;
+        let prepared = self.exchange.prepare(&self.signature.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
         Ok(prepared)
     }
 
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
-        if maps.len() != self.maps.len() {
-            let (found, expected) = (maps.len(), self.maps.len());
-            return Err(Error::InternalError(format!("operator `{}` keeps {expected} maps, not {found}", self.name)));
+        if maps.len() != self.signature.maps.len() {
+            let (found, expected) = (maps.len(), self.signature.maps.len());
+            return Err(Error::InternalError(format!(
+                "operator `{}` keeps {expected} maps, not {found}",
+                self.signature.name
+            )));
         }
         let (maps, rest) = maps.split_at_mut(self.kept());
         if let ([initial], true, PassKind::Data) = (rest, pass.begins, pass.kind) {
             self.call_initial(maps, initial, pass, out)?;
         }
-        let groups = Groups::new(&chunk_keys(&self.name, &self.exchange.schema, self.key.len(), chunks)?)?;
+        let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         let failed = match groups.is_empty() {
             true => groups.keys,
             false => self.call_with_rows(&groups, chunks, maps, pass, out)?,

@@ -105,7 +105,7 @@ impl World {
         };
         let operator = ProcessorOperator::new(spec, Elements)?;
         let open = |schema: &crate::MapSchema| StateMap::open(Arc::new(schema.clone()), &[], KeyRange::ALL);
-        let maps = operator.maps().iter().map(open).collect::<Result<_>>()?;
+        let maps = operator.signature().maps.iter().map(open).collect::<Result<_>>()?;
         Ok(Self { operator, maps })
     }
 
@@ -113,8 +113,10 @@ impl World {
     fn pass(&mut self, rows: &[(i64, i64)], kind: PassKind, now_ms: i64) -> Result<Vec<(i64, i64)>> {
         let pass = Pass { kind, batch_time_ms: now_ms, late_ms: None, watermark_ms: None, begins: false };
         let column = |take: fn(&(i64, i64)) -> i64| Arc::new(rows.iter().map(take).collect::<Int64Array>()) as ArrayRef;
-        let given =
-            RecordBatch::try_new(self.operator.prepared_schema(), vec![column(|row| row.0), column(|row| row.1)])?;
+        let given = RecordBatch::try_new(
+            self.operator.signature().prepared.clone(),
+            vec![column(|row| row.0), column(|row| row.1)],
+        )?;
         let prepared = self.operator.prepare(&given, &pass, Combine::Split)?;
         let mut out = Output::new(output_schema());
         self.operator.apply(&[prepared.rows], &mut self.maps, &pass, &mut out)?;

@@ -15,13 +15,11 @@ use bytes::Bytes;
 use memmap2::Mmap;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::super::Verdict;
 use super::{ALIGNMENT, FORMAT, HASH, MAGIC, TAIL_BYTES, WORDS};
 use crate::key::Keys;
 use crate::run::{RunIndex, SortedRun};
 use crate::schema::MapSchema;
-
-/// Why a file is not what was kept.
-type Verdict<T> = Result<T, String>;
 
 /// Length of what ends an Arrow IPC file: length of the footer and magic.
 const IPC_TAIL: usize = 10;

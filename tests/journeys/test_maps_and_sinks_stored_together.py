@@ -91,4 +91,4 @@ def test_an_error_of_either_is_told_and_no_thread_is_left(
         monkeypatch.setattr(Parquet, "encode", broken("encoding"))
     with pytest.raises(InvalidInput, match=f"^{told} failed"):
         run(folder, "memory://" + uuid.uuid4().hex)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-aside")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-beside")]

@@ -1,7 +1,8 @@
-"""An apply task: one key range of one level. Checks what arrived, folds it into the state, fires what is due, writes.
+"""An apply task: checks what one key range of one level received, folds it into the state, and fires due timeouts.
 
-The data pass sees W(N−1), then, where the batch moved the watermark, the due pass sees W(N). What it writes carries
-the attempt and the task's own try. CRASH: nothing it wrote counts until a commit names it.
+The data pass sees the watermark W(N−1). If the batch moved the watermark, the due pass follows and sees W(N).
+CRASH: the task's files carry its attempt and its own random id, and count only once a commit names them. So a task that
+dies and runs again never mixes its files with those of its earlier try.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ import pyarrow as pa
 from .. import _native, names
 from ..errors import InternalError, InvalidInput
 from ..operators.contract import BoundOperator, Handle, closed_if_it_fails
+from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
 from ..store import Store
-from . import flow, wire
+from . import wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
-from .outbox import Outbox
-from .put_aside import failed_rejects
-from .wire import Message
+from .output_files import KEPT, OutputFiles
+from .quarantine import failed_rejects
+from .sender import Origin, Outgoing, Sender
+from .wire import Chunk, Observed
 from .work import Item
 
 T = TypeVar("T")
@@ -39,10 +42,10 @@ Segments = dict[str, list[Segment]]
 
 
 def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
-    """What one range of one level makes of what was sent to it."""
+    """Apply the items that one range of one level received; yield its chunks for the next level, and its receipt."""
     inbox = Inbox([wire.decode(data) for data in items])
     if inbox.failures:
-        raise wire.raised(inbox.failures[0])
+        raise inbox.failures[0].error()
     inbox.check(len(batch.assignment) if level == 0 else batch.tasks, level)
     task = _Range(batch, level, range_index, inbox)
     operators = batch.job.at_level(level)
@@ -51,11 +54,11 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
         with closed_if_it_fails(handle):
             applied = task.apply(placed, handle)
             is_last = placed is operators[-1]
-            # All rows for sinks are known after the last one: their files are made while its maps are stored. What a
-            # sink encodes with may be a thread's own, so it is the maps that are given to another one.
-            store = functools.partial(task.stored, applied)
-            segments, more = both(store, functools.partial(task.meanwhile, applied, is_last))
-            task.settle(applied, segments, more)
+            # After the last operator all rows for sinks are known: their files are made while its maps are stored.
+            # The maps go to the other thread, because a sink may encode with objects that belong to this one.
+            store_maps = functools.partial(task.store_maps, applied)
+            segments, more = run_both(store_maps, functools.partial(task.work_beside, applied, is_last))
+            task.record(applied, segments, more)
     if not operators:
         task.store_outputs()
     inbox.check_read(level)
@@ -64,8 +67,11 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
 
 @dataclass(frozen=True)
 class _Times:
-    """The watermarks after the batch, as far as this level knows them: the event times of one behind an operator of
-    this level are not known yet. `moved`: there is a due pass, also for operators that no row of one was sent to."""
+    """The watermarks after the batch, as far as this level knows them.
+
+    Event times of streams downstream of this level's operators are not known yet. If `moved`, every operator has a due
+    pass, even if no rows were sent to it.
+    """
 
     after: dict[str, int]
     moved: bool
@@ -73,7 +79,7 @@ class _Times:
 
 @dataclass(frozen=True)
 class _Applied:
-    """An operator after its passes: its maps as they were opened and as they are, which nothing has stored yet."""
+    """An operator after its passes: its maps as they were opened, and as they are now. Nothing is stored yet."""
 
     operator: BoundOperator
     opened: list[Opened]
@@ -83,11 +89,33 @@ class _Applied:
     ended: float
 
 
-def both(aside: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
-    """What `aside` returns, which a thread runs while this one runs `here`, and what that returns. Where both fail, the
-    error is that of `aside`. The thread does not outlive the call, so an interrupt waits for it too."""
-    with ThreadPoolExecutor(1, "tidemill-aside") as thread:
-        outcome = thread.submit(aside)
+@dataclass(frozen=True)
+class _Results:
+    """Receives the outputs of one pass of an operator. A `flow.Receiver`."""
+
+    outgoing: Outgoing
+    files: OutputFiles
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Send rows to an operator of the next level."""
+        self.outgoing.to_operator(placed, rows)
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Keep rows for a sink until the task stores its files."""
+        self.files.add(output, self.outgoing.origin.pass_number, rows)
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Note event times downstream of the operator. They count from the next level on."""
+        self.outgoing.at_watermark(name, column, rows)
+
+
+def run_both(in_thread: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
+    """Run `in_thread` in a thread and `here` in this one; return both results.
+
+    If both fail, raise the error of `in_thread`. The thread never outlives the call, so an interrupt waits for it too.
+    """
+    with ThreadPoolExecutor(1, "tidemill-beside") as thread:
+        outcome = thread.submit(in_thread)
         try:
             found = here()
         except Exception as error:
@@ -107,12 +135,14 @@ class _Range:
         self.cache: RunCache = process_cache(batch.settings)
         self.stem = names.stem(batch.plan.number, batch.attempt, range_index, task_attempt())
         self.times = self._times()
-        self.out = Outbox(batch, level, self.lo)
+        self.sender = Sender(batch, range_index, Observed(event_times=inbox.event_times), combine=False)
+        self.chunks: list[Item] = []
+        self.files = OutputFiles(batch, self.lo)
         self.state: dict[str, Segments] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
-        self.aside: list[pa.RecordBatch] = []
-        self.aside_rows = 0
+        self.failed: list[pa.RecordBatch] = []
+        self.failed_input_rows = 0
 
     def _times(self) -> _Times:
         batch = self.batch
@@ -126,43 +156,46 @@ class _Range:
         return [data, self.batch.due_pass(placed, self.times.after)] if has_due else [data]
 
     def apply(self, placed: Placed, handle: Handle) -> _Applied:
-        """Both passes of one operator; its outputs are sent on."""
+        """Run the passes of one operator and send its outputs on."""
         started = time.perf_counter()
         operator = placed.operator
         opened = [self._open(operator.name, columns.name, columns.engine()) for columns in operator.maps]
         handle.open([one.map for one in opened])
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
-            pass_ = times.beginning() if begins else times
             chunks = self.inbox.chunks(operator.name, number)
-            rows = self._pass(handle, chunks, pass_)
-            self._put_aside(handle, chunks)
-            self.out.pass_number = number
+            rows = self._apply_pass(handle, chunks, times.beginning() if begins else times)
+            self._quarantine_failed(handle, chunks)
             if rows.num_rows:
-                flow.run(self.batch.job, placed.node, rows, self.out, f"operator `{operator.name}`")
+                outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
+                results = _Results(outgoing, self.files)
+                flow.run(self.batch.job, placed.node, rows, results, f"operator `{operator.name}`")
+                self.chunks += outgoing.items
         ended = time.perf_counter()
         return _Applied(operator, opened, handle.metrics(), handle.finish(), started, ended)
 
-    def stored(self, applied: _Applied) -> Segments:
-        """The maps of an operator, stored."""
+    def store_maps(self, applied: _Applied) -> Segments:
+        """Store the maps of an operator."""
         name = applied.operator.name
         return {
             one.name: self._persist(name, one.name, before, changed)
             for one, before, changed in zip(applied.operator.maps, applied.opened, applied.maps, strict=True)
         }
 
-    def meanwhile(self, applied: _Applied, is_last: bool) -> int:
-        """While the maps of an operator are stored: the files for sinks, after the last operator, and by how many rows
-        its first map has become larger."""
+    def work_beside(self, applied: _Applied, is_last: bool) -> int:
+        """Do the work that runs beside `store_maps`: after the last operator, store the files for sinks.
+
+        Return by how many rows the operator's first map has grown.
+        """
         if is_last:
             self.store_outputs()
         return sum(one.live_change() for one in applied.maps[:1])
 
-    def settle(self, applied: _Applied, segments: Segments, more: int) -> None:
-        """What the receipt says of an operator, which has `more` rows than before."""
+    def record(self, applied: _Applied, segments: Segments, more: int) -> None:
+        """Record an operator for the receipt. Its state has `more` rows than before."""
         operator, counters = applied.operator, applied.counters
         self.state[operator.name] = segments
-        self._deadline(operator)
+        self._record_deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
             rows_updated=counters.get("rows_updated", 0),
@@ -170,13 +203,13 @@ class _Range:
             timed_out=counters.get("timed_out", 0),
             failed=counters.get("failed", 0),
             failure=str(counters.get("failure", "")),
-            rows_total=more,  # the driver adds those of the version below
+            rows_total=more,  # the driver adds the rows of the version before
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
-    def _pass(self, handle: Handle, chunks: list[Message], pass_: Any) -> pa.RecordBatch:
+    def _apply_pass(self, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
             return handle.apply([chunk.batch() for chunk in chunks], pass_)
         except InvalidInput as error:
@@ -188,13 +221,12 @@ class _Range:
             first, _, rest = error.message.partition("\n")
             raise InvalidInput(f"{first} in file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint) from error
 
-    def _put_aside(self, handle: Handle, chunks: list[Message]) -> None:
-        """Rows of keys whose calls failed: to quarantine; those of the input are counted."""
+    def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
+        """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
         for number, rows, reasons in handle.put_aside():
             split = chunks[number].head.split
-            of = None if split is None else self.batch.plan.splits[split]
-            self.aside.append(failed_rejects(rows, reasons, of))
-            self.aside_rows += rows.num_rows if self.level == 0 else 0
+            self.failed.append(failed_rejects(rows, reasons, None if split is None else self.batch.plan.splits[split]))
+            self.failed_input_rows += rows.num_rows if self.level == 0 else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
         segments = self.batch.state.get(operator, {}).get(map_name, [])
@@ -204,7 +236,7 @@ class _Range:
         name = names.segment(operator, map_name, self.batch.plan.branch, self.stem)
         return persist(self.store, self.cache, before, after, self.batch.plan.number, name)
 
-    def _deadline(self, operator: BoundOperator) -> None:
+    def _record_deadline(self, operator: BoundOperator) -> None:
         segments = [segment for of_map in self.state[operator.name].values() for segment in of_map]
         found = [segment.min_deadline_ms for segment in segments if segment.min_deadline_ms is not None]
         if operator.clock is not None and found:
@@ -212,36 +244,35 @@ class _Range:
             self.deadlines[timer] = min(*found, self.deadlines.get(timer, found[0]))
 
     def store_outputs(self) -> None:
-        """Stores the rows for sinks as files: those of the operators, and those of keyless streams."""
-        for message in self.inbox.keyless_outputs():
-            self.out.to_output(self._output(message.head.subject), message.batch(), number=0)
-        self.out.store(self.store, self.stem)
+        """Store the files for sinks: rows of this task's operators, and rows of keyless streams."""
+        for chunk in self.inbox.keyless_outputs():
+            self.files.add(self._output(chunk.head.subject), 0, chunk.batch())
+        self.files.store(self.store, self.stem)
 
     def finish(self) -> Iterator[Item]:
-        """Quarantine files, the receipt, and, below the last level, what goes on."""
-        outputs = self.out.stored()
+        """Store the quarantine file; yield the chunks for the next level, if there is one, and the receipts."""
         receipt = Receipt(
             level=self.level,
             lo=self.lo,
             hi=self.hi,
             splits=self.inbox.splits,
             state=self.state,
-            outputs=outputs,
-            quarantine=self._quarantine(),
+            outputs=self.files.stored(),
+            quarantine=self._store_quarantine(),
             operators=self.metrics,
             watermarks=self.times.after,
             next_deadline=self.deadlines,
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
-            quarantined_rows=self.aside_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
+            quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
         )
-        last = self.level == self.batch.levels - 1
-        if not last:
-            yield from self.out.items(self.inbox)
-        target = 0 if last else self.index
-        yield Item(target, wire.receipt(codec.encode(receipt)))
-        for message in self.inbox.receipts:
-            yield Item(target, wire.receipt(message.body.to_pybytes()))
+        is_last = self.level == self.batch.levels - 1
+        if not is_last:
+            yield from self.chunks
+            yield from self.sender.headers()
+        target = 0 if is_last else self.index
+        for record in (codec.encode(receipt), *(known.record for known in self.inbox.receipts)):
+            yield Item(target, wire.receipt(record))
 
     def _output(self, name: str) -> Output:
         output = self.batch.job.outputs.get(name)
@@ -249,13 +280,13 @@ class _Range:
             raise InternalError(f"rows arrived for the sink `{name}`, which the job does not have")
         return output
 
-    def _quarantine(self) -> list[QuarantineFile]:
-        tables = [pa.Table.from_batches(message.batches()) for message in self.inbox.quarantined()]
-        tables += [pa.Table.from_batches([rows]) for rows in self.aside]
+    def _store_quarantine(self) -> list[QuarantineFile]:
+        tables = [pa.Table.from_batches(chunk.batches()) for chunk in self.inbox.quarantined()]
+        tables += [pa.Table.from_batches([rows]) for rows in self.failed]
         if not tables:
             return []
         table = pa.concat_tables(tables)
-        data = self.out.parquet(table)
+        data = b"".join(encoded.data for encoded in KEPT.encode(table))
         name = names.quarantine(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]

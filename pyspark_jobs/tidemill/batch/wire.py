@@ -1,100 +1,170 @@
-"""What travels between tasks: chunks of rows, headers, receipts, failures, as bytes.
+"""The messages that tasks exchange, as bytes: chunks of rows, headers, receipts and failures.
 
-A message is a JSON head and a body (an Arrow IPC stream, or nothing). Nothing is unpickled. INVARIANT: a receiver
-can tell from heads alone whether everything that was sent to it has arrived exactly once.
+A message is a JSON head, then a body: an Arrow IPC stream, a receipt's JSON, or nothing. Nothing is unpickled.
+INVARIANT: from the heads alone a task can tell whether everything sent to it arrived exactly once.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from ..errors import KINDS, InternalError, TidemillError
 
-ROWS, OUTPUT, REJECTS, LATE = "rows", "output", "rejects", "late"
-HEADER, RECEIPT, FAILURE = "header", "receipt", "failure"
+ChunkKind = Literal["rows", "output", "rejects", "late"]
+ROWS: ChunkKind = "rows"
+OUTPUT: ChunkKind = "output"
+REJECTS: ChunkKind = "rejects"
+LATE: ChunkKind = "late"
+_HEADER, _RECEIPT, _FAILURE = "header", "receipt", "failure"
 _ALIGNMENT = 64
-"""Bodies begin at a multiple of it, because Arrow computes with aligned buffers, and warns of others."""
+"""Bodies begin at a multiple of 64 bytes. Arrow computes with aligned buffers, and warns about others."""
+
+Bounds = dict[str, tuple[int, int]]
+"""The least and greatest event time in ms, by watermark."""
 
 
 @dataclass(frozen=True)
-class Head:
-    """What a message is. `order` sorts the chunks of one operator or sink; `sender` is the task it comes from."""
+class ChunkHead:
+    """What a chunk holds, and where it belongs."""
 
-    kind: str
-    sender: int = 0
-    subject: str = ""
-    """The operator (rows, late) or the sink (output)."""
+    kind: ChunkKind
+    sender: int
+    """The task that sent it."""
+    subject: str
+    """The operator of rows and late rows, the sink of outputs; empty for rejects."""
+    order: tuple[int, ...]
+    """Sorts the chunks of one operator or sink."""
     pass_number: int = 0
-    order: tuple[int, ...] = ()
     split: int | None = None
-    fields: dict[str, Any] = field(default_factory=dict)
+    """The number of the split that the rows were read from; None for rows of an upstream operator."""
+    split_hash: int = 0
+    """Sorts outputs of keyless streams, so that their order does not depend on the key ranges."""
 
 
 @dataclass(frozen=True)
-class Message:
-    """A head with its body still as bytes."""
+class Chunk:
+    """Rows for one key range. They are decoded when asked for."""
 
-    head: Head
+    head: ChunkHead
     body: pa.Buffer
 
     def batches(self) -> list[pa.RecordBatch]:
-        """The rows of a chunk."""
+        """Return the rows."""
         with pa.ipc.open_stream(self.body) as reader:
             return list(reader)
 
     def batch(self) -> pa.RecordBatch:
-        """The rows of a chunk of one batch."""
+        """Return the rows of a chunk that holds exactly one record batch."""
         batches = self.batches()
         if len(batches) != 1:
             raise InternalError(f"a chunk of `{self.head.subject}` holds {len(batches)} batches, expected 1")
         return batches[0]
 
 
-def encode(head: Head, rows: pa.RecordBatch | pa.Table | None = None) -> bytes:
-    """A message as bytes."""
-    text = json.dumps(asdict(head), separators=(",", ":")).encode()
-    text += b" " * (-(4 + len(text)) % _ALIGNMENT)
-    body = b""
-    if rows is not None:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write(rows)
-        body = sink.getvalue().to_pybytes()
-    return b"".join((len(text).to_bytes(4, "little"), text, body))
+@dataclass
+class Observed:
+    """What a task saw of the batch."""
+
+    splits: dict[str, int] = field(default_factory=dict)
+    """Rows read from each split, by the split's number."""
+    event_times: Bounds = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    """Late rows, by operator."""
+    late_rows: int = 0
+    """Input rows that were late for at least one operator."""
+    quarantined_rows: int = 0
+    """Input rows that could not be read."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The message that every task sends to every range, even if it has no rows for it."""
+
+    sender: int
+    sent: int
+    """Chunks that the task sent to this range."""
+    observed: Observed
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A receipt's record on its way to the driver."""
+
+    record: bytes
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error on its way to the driver."""
+
+    kind: str
+    message: str
+    hint: str | None
+
+    def error(self) -> TidemillError:
+        """Return the error, of the kind that it had in the task."""
+        return KINDS.get(self.kind, InternalError)(self.message, hint=self.hint)
+
+
+Message = Chunk | Header | Receipt | Failure
+
+
+def chunk(head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> bytes:
+    """Encode a chunk."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return _encode(head.kind, dataclasses.asdict(head), sink.getvalue().to_pybytes())
+
+
+def header(head: Header) -> bytes:
+    """Encode a header."""
+    return _encode(_HEADER, dataclasses.asdict(head))
 
 
 def receipt(record: bytes) -> bytes:
-    """A receipt's JSON on its way to the driver."""
-    return encode(Head(RECEIPT)) + record
-
-
-def decode(data: bytes) -> Message:
-    """The message that `encode` made."""
-    length = int.from_bytes(data[:4], "little")
-    raw = json.loads(data[4 : 4 + length])
-    raw["order"] = tuple(raw["order"])
-    return Message(Head(**raw), pa.py_buffer(memoryview(data)[4 + length :]))
+    """Encode a receipt whose record is already JSON."""
+    return _encode(_RECEIPT, {}, record)
 
 
 def failure(error: TidemillError) -> bytes:
-    """An error on its way to the driver: its kind, message and hint."""
+    """Encode an error by its kind, message and hint."""
     kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in KINDS), InternalError.__name__)
-    fields = {"kind": kind, "message": error.message, "hint": error.hint}
-    return encode(Head(FAILURE, fields=fields))
+    return _encode(_FAILURE, dataclasses.asdict(Failure(kind, error.message, error.hint)))
 
 
-def raised(message: Message) -> TidemillError:
-    """The error that a failure carries."""
-    fields = message.head.fields
-    return KINDS.get(str(fields["kind"]), InternalError)(str(fields["message"]), hint=fields["hint"])
+def decode(data: bytes) -> Message:
+    """Decode a message of any kind."""
+    length = int.from_bytes(data[:4], "little")
+    kind, fields = json.loads(data[4 : 4 + length])
+    body = memoryview(data)[4 + length :]
+    if kind == _HEADER:
+        return Header(fields["sender"], fields["sent"], _observed(fields["observed"]))
+    if kind == _RECEIPT:
+        return Receipt(bytes(body))
+    if kind == _FAILURE:
+        return Failure(**fields)
+    return Chunk(ChunkHead(**fields | {"order": tuple(fields["order"])}), pa.py_buffer(body))
 
 
-def widen(bounds: dict[str, tuple[int, int]], name: str, found: tuple[int, int] | None) -> None:
-    """Widens the least and greatest event time of a watermark, as headers tell of them."""
+def widen(bounds: Bounds, name: str, found: tuple[int, int] | None) -> None:
+    """Extend the bounds of the watermark `name` by those that were `found`, if any were."""
     if found is not None:
         least, greatest = bounds.get(name, found)
         bounds[name] = (min(least, found[0]), max(greatest, found[1]))
+
+
+def _encode(kind: str, fields: dict[str, Any], body: bytes = b"") -> bytes:
+    text = json.dumps([kind, fields], separators=(",", ":")).encode()
+    text += b" " * (-(4 + len(text)) % _ALIGNMENT)
+    return b"".join((len(text).to_bytes(4, "little"), text, body))
+
+
+def _observed(fields: dict[str, Any]) -> Observed:
+    bounds = {name: (least, greatest) for name, (least, greatest) in fields["event_times"].items()}
+    return Observed(**fields | {"event_times": bounds})

@@ -22,8 +22,8 @@ from ..protocol.time import after_batch
 from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, unseen
 from ..units import time_ms
+from .assemble import active_ms
 from .context import Context
-from .execute import active_ms
 
 LOG = logging.getLogger("tidemill")
 LAST_MS = 253_402_300_799_999

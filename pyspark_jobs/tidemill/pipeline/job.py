@@ -16,6 +16,7 @@ from ..errors import InvalidInput
 from ..operators.contract import BoundOperator
 from ..sinks.contract import Sink
 from ..sources.contract import Source, Step
+from .graph import Graph
 from .nodes import (
     Keyed,
     Node,
@@ -28,7 +29,6 @@ from .nodes import (
     parents_of,
     watermarks_of,
 )
-from .pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Job:
         return {name: functions for name, functions in found.items() if functions}
 
 
-def compile_job(pipeline: Pipeline) -> Job:
+def compile_job(pipeline: Graph) -> Job:
     """The job of a pipeline; `InvalidInput` where it has nothing to do."""
     if not pipeline.sources:
         raise InvalidInput(f"pipeline `{pipeline.name}` reads nothing: give it a source with p.read(…)")
@@ -177,7 +177,7 @@ def compile_job(pipeline: Pipeline) -> Job:
     )
 
 
-def _numbered(pipeline: Pipeline) -> dict[Node, int]:
+def _numbered(pipeline: Graph) -> dict[Node, int]:
     """The nodes that lead to an operator or a sink, parents first."""
     numbers: dict[Node, int] = {}
 
@@ -210,7 +210,7 @@ def _action(node: Node, number: int, numbers: dict[Node, int]) -> Action:
     raise TypeError(f"unknown node {node!r}")
 
 
-def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
+def _placed(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Placed]:
     levels: dict[Node, int] = {}
     placed: dict[str, Placed] = {}
     for name, keyed in pipeline.operators.items():
@@ -225,7 +225,7 @@ def _placed(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Placed]:
     return placed
 
 
-def _watermarks(pipeline: Pipeline, numbers: dict[Node, int], operators: dict[str, Placed]) -> dict[str, WatermarkRule]:
+def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, Placed]) -> dict[str, WatermarkRule]:
     """The watermarks that rows pass; one behind an operator, where another operator is behind it. Those that some
     operator heeds together are peers."""
     heeded = [placed.watermarks for placed in operators.values()]
@@ -241,7 +241,7 @@ def _watermarks(pipeline: Pipeline, numbers: dict[Node, int], operators: dict[st
     }
 
 
-def _outputs(pipeline: Pipeline, numbers: dict[Node, int]) -> dict[str, Output]:
+def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Output]:
     outputs = {
         write.name: Output(write.name, numbers[write.node], write.sink, write.node.schema)
         for write in pipeline.sinks.values()

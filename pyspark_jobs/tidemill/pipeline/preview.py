@@ -1,10 +1,11 @@
-"""`p.preview(10)`: what the first rows of each source become, without a root, an engine or a clock.
+"""`p.preview(10)`: the result of a few rows of each source, without a root, an engine or a clock.
 
-One pass over a few rows in this process, with empty states; nothing is written, published or called back.
+It runs the compiled pipeline once in this process, with empty states. It writes, publishes and calls back nothing.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,85 +15,116 @@ from .. import _native
 from ..errors import InvalidInput
 from ..operators.contract import closed_if_it_fails
 from ..protocol.records import HASH_END
+from ..schema import one_batch
 from ..sources.contract import ReadContext, SourceFile
+from . import flow
 from .graph import Graph
-from .nodes import Keyed, Node, Read, Stateless, Union, parents_of
+from .job import Job, Output, Placed, compile_job
+from .nodes import Read
 
 
 def preview(pipeline: Graph, rows: int, options: Mapping[str, Any]) -> dict[str, pa.Table]:
-    """The first rows of every source, operator and sink, by name; `InvalidInput` for a source without files."""
+    """Return the first rows of every source, operator and sink, by name. A source without files is `InvalidInput`."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise InvalidInput(f"preview: {rows!r} rows, expected a whole number from 1 on")
-    few = _Few(pipeline, rows, options)
-    named: dict[str, Node] = {
-        **pipeline.reads,
-        **pipeline.operators,
-        **{write.name: write.node for write in pipeline.sinks.values()},
-    }
-    return {name: few.rows(node).slice(0, rows) for name, node in named.items()}
+    sources = {node.source: _SourceRows(pipeline, node, rows, options) for node in pipeline.reads.values()}
+    found = {name: source.shown() for name, source in sources.items()}
+    if pipeline.operators or pipeline.sinks:
+        newest_ms = max((source.newest_ms for source in sources.values()), default=0)
+        found |= _run(compile_job(pipeline), sources, newest_ms)
+    return {name: table.slice(0, rows) for name, table in found.items()}
 
 
-class _Few:
-    """The rows of each node, made once."""
+def _run(job: Job, sources: Mapping[str, _SourceRows], newest_ms: int) -> dict[str, pa.Table]:
+    """Return what the operators and sinks make of the rows."""
+    preview = _Preview(job, newest_ms)
+    for name, source in sources.items():
+        for action in job.actions:
+            if action.source == name and source.rows is not None:
+                flow.run(job, action.number, source.rows, preview, f"source `{name}`")
+    for level in range(job.levels):
+        for placed in job.at_level(level):
+            preview.apply(placed)
+    return preview.tables()
 
-    def __init__(self, pipeline: Graph, count: int, options: Mapping[str, Any]) -> None:
-        self.pipeline, self.count, self.options = pipeline, count, options
-        self.made: dict[Node, pa.Table] = {}
-        self.newest_ms = 0
 
-    def rows(self, node: Node) -> pa.Table:
-        """Rows of a node in its columns."""
-        if node not in self.made:
-            self.made[node] = self._made(node)
-        return self.made[node].select(node.schema.names)
+class _SourceRows:
+    """The first rows of one source, with their hidden columns."""
 
-    def _made(self, node: Node) -> pa.Table:
-        if isinstance(node, Read):
-            return self._read(node)
-        if isinstance(node, Union):
-            tables = [self.rows(parent) for parent in node.parents]
-            return pa.concat_tables(tables, promote_options="default").select(node.schema.names)
-        if isinstance(node, Keyed):
-            return self._applied(node, self.rows(node.parent))
-        (parent,) = parents_of(node)
-        self.rows(parent)
-        above = self.made[parent]  # with what is hidden: a step may ask for `_metadata`
-        if not isinstance(node, Stateless):
-            return above
-        made = [node.step.apply(batch, self.pipeline.timeZone) for batch in above.to_batches()]
-        return pa.Table.from_batches(made) if made else node.schema.empty_table()
-
-    def _read(self, node: Read) -> pa.Table:
-        source = self.pipeline.sources[node.source]
-        files = source.discover(node.source, self.options)
+    def __init__(self, pipeline: Graph, node: Read, count: int, options: Mapping[str, Any]) -> None:
+        self.schema, self.newest_ms = node.schema, 0
+        source = pipeline.sources[node.source]
+        files = source.discover(node.source, options)
         if not files:
             raise InvalidInput(f"preview: the source `{node.source}` has no files: {source!r}")
-        taken, left = [], self.count
-        for batch in self._blocks(source, files):
-            taken.append(batch.slice(0, left))
+        context = ReadContext(options, pipeline.timeZone, metadata=True)
+        taken, left = [], count
+        for rows in self._blocks(source, files, count, context):
+            taken.append(rows.slice(0, left))
             left -= taken[-1].num_rows
             if left == 0:
                 break
-        return pa.Table.from_batches(taken) if taken else node.schema.empty_table()
+        self.rows = one_batch(pa.Table.from_batches(taken), f"source `{node.source}`") if left < count else None
 
-    def _blocks(self, source: Any, files: list[SourceFile]) -> Iterator[pa.RecordBatch]:
-        context = ReadContext(self.options, self.pipeline.timeZone, metadata=True)
+    def _blocks(
+        self, source: Any, files: list[SourceFile], count: int, context: ReadContext
+    ) -> Iterator[pa.RecordBatch]:
         for file in files:
             self.newest_ms = max(self.newest_ms, file.modified_ms)
-            for split in source.splits([file], self.options):
-                for block in source.read(split, self.count, context):
+            for split in source.splits([file], context.storage_options):
+                for block in source.read(split, count, context):
                     yield block.rows
 
-    def _applied(self, node: Keyed, rows: pa.Table) -> pa.Table:
-        """What a new operator, with empty state, makes of the rows in its data pass."""
-        operator = node.operator
-        before = 0 if operator.input.event_time is not None else None
-        pass_ = _native.Pass("data", self.newest_ms, before, before)
-        handle, at_work = operator.open(), operator.open()
-        batches = rows.combine_chunks().to_batches()
-        chunks = [handle.prepare(batch, pass_, combine=False).rows for batch in batches]
-        at_work.open([_native.StateMap.open(columns.engine(), [], 0, HASH_END) for columns in operator.maps])
-        with closed_if_it_fails(at_work):
-            found = pa.Table.from_batches([at_work.apply(chunks, pass_)])
-            at_work.finish()
-        return found
+    def shown(self) -> pa.Table:
+        """Return the rows in the columns that the source declares."""
+        return _table([] if self.rows is None else [flow.declared(self.rows, self.schema)], self.schema)
+
+
+class _Preview:
+    """Receives rows and applies the operators, level by level. A `flow.Receiver`."""
+
+    def __init__(self, job: Job, newest_ms: int) -> None:
+        self.job, self.newest_ms = job, newest_ms
+        self._handles = {name: placed.operator.open() for name, placed in job.operators.items()}
+        self._chunks: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        self._results: dict[str, pa.Table] = {}
+        self._outputs: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Prepare rows for an operator. Each row stays its own, and no row is late."""
+        operator = placed.operator
+        given = flow.declared(rows, operator.input.schema)
+        prepared = self._handles[operator.name].prepare(given, self._pass(placed), combine=False).rows
+        self._chunks[operator.name].append(prepared)
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Keep rows for a sink."""
+        self._outputs[output.name].append(flow.declared(rows, output.schema))
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Ignore event times: the watermark does not move in a preview."""
+
+    def apply(self, placed: Placed) -> None:
+        """Apply a new operator with empty state, in its data pass, and pass its outputs on."""
+        operator = placed.operator
+        handle = operator.open()
+        handle.open([_native.StateMap.open(columns.engine(), [], 0, HASH_END) for columns in operator.maps])
+        with closed_if_it_fails(handle):
+            made = handle.apply(self._chunks.pop(operator.name, []), self._pass(placed))
+            handle.finish()
+        self._results[operator.name] = pa.Table.from_batches([made])
+        if made.num_rows:
+            flow.run(self.job, placed.node, made, self, f"operator `{operator.name}`")
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the rows of every operator and sink, by name."""
+        sinks = {name: _table(self._outputs[name], output.schema) for name, output in self.job.outputs.items()}
+        return self._results | sinks
+
+    def _pass(self, placed: Placed) -> Any:
+        before = 0 if placed.operator.input.event_time is not None else None
+        return _native.Pass("data", self.newest_ms, before, before)
+
+
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()

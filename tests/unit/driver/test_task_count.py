@@ -7,7 +7,7 @@ import pytest
 
 import tidemill as tm
 from tests.unit.protocol import valid_records as make
-from tidemill.driver import execute
+from tidemill.driver import tasks as cutting
 from tidemill.engines.local import LocalEngine
 from tidemill.pipeline.job import compile_job
 from tidemill.protocol.records import Split
@@ -31,7 +31,7 @@ def plan(*sizes: int):
     ],
 )
 def test_a_small_batch_is_one_task_unless_a_number_is_given(sizes, tasks, count) -> None:
-    assert execute.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
+    assert cutting.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
 
 
 def test_the_key_ranges_that_operators_ask_for_count_where_no_number_is_given() -> None:
@@ -42,8 +42,8 @@ def test_the_key_ranges_that_operators_ask_for_count_where_no_number_is_given() 
         grouped.mapWithState(chosen, "int", "int", name=name)
     ranges = compile_job(p).ranges
     assert ranges == 5
-    assert execute.task_count(plan(1), LocalEngine(6), "auto", 8 * MIB, ranges) == 5
-    assert execute.task_count(plan(1), LocalEngine(6), 2, 8 * MIB, ranges) == 2
+    assert cutting.task_count(plan(1), LocalEngine(6), "auto", 8 * MIB, ranges) == 5
+    assert cutting.task_count(plan(1), LocalEngine(6), 2, 8 * MIB, ranges) == 2
 
 
 def rows_seen(key, frames, state):
@@ -79,4 +79,4 @@ def test_a_task_takes_as_much_as_its_rows_cost(tmp_path, operator: str, kib: int
     else:
         grouped.transformWithStateInPandas(Counter(), "n long", "append", "none")
     context = open_context(p, str(tmp_path), "main", None, None)
-    assert execute._task_bytes(context) == kib * 1024
+    assert cutting.task_bytes(context.job, context.settings) == kib * 1024

@@ -22,6 +22,13 @@ from tidemill.errors import CallRefused, InvalidInput, StateNotSet, TidemillErro
 from tidemill.testing import Tester
 
 
+def crossed(error: TidemillError) -> TidemillError:
+    """The error as the driver raises it after a task raised it."""
+    failure = wire.decode(wire.failure(error))
+    assert isinstance(failure, wire.Failure)
+    return failure.error()
+
+
 def grouped(func: Any) -> list[Any]:
     """What a function over one key emits."""
     p = tm.Pipeline("groups")
@@ -129,14 +136,14 @@ def test_the_message_is_ours_whatever_pysparks_class_sets(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pyspark.errors", SimpleNamespace(PySparkRuntimeError=OfSpark35))
     error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now", "later")
     again = pickle.loads(pickle.dumps(error))
-    for one in (error, again, wire.raised(wire.decode(wire.failure(again)))):
+    for one in (error, again, crossed(again)):
         assert (one.message, one.hint, str(one)) == ("not now", "later", "not now\nhint: later")
 
 
 def test_what_a_state_refused_crosses_to_the_driver_as_invalid_input() -> None:
     error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now")
     assert isinstance(error, TidemillError)
-    assert type(wire.raised(wire.decode(wire.failure(error)))) is InvalidInput
+    assert type(crossed(error)) is InvalidInput
 
 
 ROWS: dict[str, Callable[[Any], Any]] = {

@@ -1,7 +1,7 @@
-"""Runs the stateless actions below a node on one batch of rows, and hands what comes out to a receiver.
+"""The interpreter of a compiled pipeline: runs the stateless steps below a node and hands the rows to a receiver.
 
-The same for rows of a source and for outputs of an operator. Hidden columns (`_row`, `_metadata`) travel along until
-a receiver takes the columns it declared.
+Rows of a source and outputs of an operator take the same way, in a batch and in `p.preview`. Hidden columns (`_row`,
+`_metadata`) stay with the rows until a receiver selects the columns that it declared.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import pyarrow as pa
 
 from ..errors import InvalidInput, TidemillError
 from ..operators.contract import BoundOperator
-from ..pipeline.job import Job, Output, Placed
 from ..sources.contract import HIDDEN, Step
+from .job import Job, Output, Placed
 
 
 class Receiver(Protocol):
-    """Where rows arrive."""
+    """Receives rows at the ends of the stateless steps."""
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
-        """Rows that a keyed operator takes."""
+        """Receive rows for a keyed operator."""
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
-        """Rows that a sink takes."""
+        """Receive rows for a sink."""
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
-        """Rows that pass a watermark."""
+        """Receive rows that pass a watermark. The same rows go on to the next step."""
 
 
 def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:
-    """Everything that happens to the rows of `node`; `origin` says in errors where they come from."""
+    """Run everything below `node` on its rows. Errors name `origin` as the place that the rows come from."""
     for output in job.outputs_of(node):
         receiver.to_output(output, rows)
     for action in job.children(node):
@@ -42,18 +42,18 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
                 receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
             run(job, action.number, rows, receiver, origin)
         elif action.step is not None:
-            run(job, action.number, _made(action.step, rows, job.time_zone, origin), receiver, origin)
+            run(job, action.number, _apply_step(action.step, rows, job.time_zone, origin), receiver, origin)
         else:
             run(job, action.number, _united(rows, action.schema), receiver, origin)
 
 
 def declared(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows with the declared columns only, in their order."""
+    """Return the rows with the columns of `schema` only, in its order."""
     return rows if rows.schema.names == schema.names else rows.select(schema.names)
 
 
-def looked_at(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
-    """The rows with the columns that an operator looks at only: it may keep them, and what is not in them can go."""
+def read_columns(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
+    """Return the rows with the columns that the operator reads only, so that the others can be freed."""
     reads = operator.reads
     if reads is None:
         return declared(rows, operator.input.schema)
@@ -61,13 +61,13 @@ def looked_at(rows: pa.RecordBatch, operator: BoundOperator) -> pa.RecordBatch:
 
 
 def key_of(prepared: pa.RecordBatch, operator: BoundOperator) -> list[str]:
-    """The key columns of rows that the operator has prepared: the first ones."""
+    """Return the names of the key columns of rows that the operator has prepared. They come first."""
     names: list[str] = prepared.schema.names
     return names[: len(operator.maps[0].key)]
 
 
 def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows in the columns of a union, null where they lack one, and what is hidden."""
+    """Return the rows in the columns of a union, with nulls for columns they lack, and the hidden columns."""
     hidden = [rows.schema.field(name) for name in HIDDEN if name in rows.schema.names]
     fields = [*schema, *hidden]
     columns = [
@@ -77,12 +77,12 @@ def _united(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def _made(step: Step, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
+def _apply_step(step: Step, rows: pa.RecordBatch, time_zone: str, origin: str) -> pa.RecordBatch:
     try:
         return step.apply(rows, time_zone)
     except TidemillError as error:
         raise type(error)(f"{error.message.rstrip()} (rows of {origin})", hint=error.hint) from error
-    except Exception as error:  # what a user's function raises
+    except Exception as error:  # the user's function raised
         raise InvalidInput(
             f"a function given to map_batches raised `{type(error).__name__}: {error}` on rows of {origin}\n"
             + traceback.format_exc()

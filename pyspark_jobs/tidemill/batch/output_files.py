@@ -1,0 +1,68 @@
+"""The rows for sinks of one apply task, and the files that they become in each sink's own format.
+
+CRASH: a file counts only once a commit names it; files of a task that died are garbage.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pyarrow as pa
+
+from .. import names
+from ..errors import InternalError
+from ..pipeline.flow import declared
+from ..pipeline.job import Output
+from ..protocol.records import OutputFile, digest
+from ..sinks.files import Parquet
+from ..store import Store
+from .batch import Batch
+
+KEPT = Parquet("kept")
+"""The format of rows that stay in the repository: outputs without a sink, and quarantine."""
+
+
+class OutputFiles:
+    """Collects the rows for sinks of one range, then stores them."""
+
+    def __init__(self, batch: Batch, lo: int) -> None:
+        self._batch, self._lo = batch, lo
+        self._rows: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
+        self._stored: dict[str, list[OutputFile]] = defaultdict(list)
+
+    def add(self, output: Output, pass_number: int, rows: pa.RecordBatch) -> None:
+        """Add rows for a sink."""
+        self._rows[output.name, pass_number].append(declared(rows, output.schema))
+
+    def store(self, store: Store, stem: str) -> None:
+        """Encode and store all rows, sink by sink: one file for each pass and partition folder."""
+        for name, pass_number in sorted(self._rows):
+            table = pa.Table.from_batches(self._rows.pop((name, pass_number)))
+            stamp = pa.repeat(pa.scalar(self._batch.plan.number, pa.int64()), table.num_rows)
+            table = table.append_column(pa.field(names.BATCH_ID, pa.int64(), nullable=False), stamp)
+            sink = self._batch.job.outputs[name].sink or KEPT
+            for part, encoded in enumerate(sink.encode(table)):
+                path = names.output(name, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
+                store.put(path, encoded.data)
+                self._stored[name].append(
+                    OutputFile(
+                        name=path,
+                        checksum=digest(encoded.data),
+                        size=len(encoded.data),
+                        rows=encoded.rows,
+                        pass_number=pass_number,
+                        lo=self._lo,
+                        part=part,
+                        suffix=encoded.suffix,
+                        extension=encoded.extension,
+                    )
+                )
+
+    def stored(self) -> dict[str, list[OutputFile]]:
+        """Return the stored files, by output.
+
+        INVARIANT: a task returns no receipt while it still holds rows for a sink, so no output row can be lost.
+        """
+        if self._rows:
+            raise InternalError(f"store output files: rows of {sorted(self._rows)} were not stored")
+        return dict(self._stored)

@@ -1,0 +1,187 @@
+"""Sending rows to the key ranges of a level: cut by key, cut to size, counted, and announced by headers.
+
+Scatter tasks send blocks of splits, apply tasks the outputs of their operators. INVARIANT: every range gets one header
+from every task, with the number of chunks that the task sent to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from .. import _native
+from ..operators.contract import Handle
+from ..pipeline import flow
+from ..pipeline.job import Output, Placed
+from ..protocol.records import Split
+from ..sources.contract import ROW
+from . import wire
+from .batch import Batch
+from .quarantine import late_rejects
+from .wire import ChunkHead
+from .work import Item
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where rows come from: a block of a split, or one pass of an upstream operator."""
+
+    order: tuple[int, ...]
+    """Sorts its chunks among those of other origins."""
+    keyless: int
+    """The range that receives its rows without a key."""
+    pass_number: int = 0
+    number: int | None = None
+    """The number of the split."""
+    split: Split | None = None
+    split_hash: int = 0
+
+
+class Sender:
+    """The outgoing chunks of one task.
+
+    With `combine` an operator may fold rows of one key into one row; without, each row stays its own.
+    """
+
+    def __init__(self, batch: Batch, task: int, observed: wire.Observed, *, combine: bool) -> None:
+        self.batch, self.task, self.observed, self.combine = batch, task, observed, combine
+        self._ends = [hi for _, hi in batch.bounds]
+        self._sent = [0] * batch.tasks
+        self._handles: dict[str, tuple[Handle, Any]] = {}
+
+    def prepare(self, placed: Placed, rows: pa.RecordBatch) -> Any:
+        """Return what the operator makes of the rows before the exchange: `.rows` and the mask `.late`."""
+        operator = placed.operator
+        given = flow.read_columns(rows, operator) if self.combine else flow.declared(rows, operator.input.schema)
+        handle, data_pass = self._handle(placed)
+        return handle.prepare(given, data_pass, combine=self.combine)
+
+    def rest(self, placed: Placed) -> pa.RecordBatch | None:
+        """Return the rows that the operator kept back to combine them, if there are any."""
+        return self._handle(placed)[0].rest()
+
+    def by_key(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
+        """Send prepared rows to the ranges of their keys."""
+        for target, part in enumerate(_native.partition(rows, flow.key_of(rows, placed.operator), self._ends)):
+            yield from self.to_range(target, head, part)
+
+    def to_range(self, target: int, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
+        """Send rows to one range, in chunks of about `chunk_bytes` at most."""
+        for number, piece in enumerate(pieces(rows, self.batch.settings.chunk_bytes)):
+            yield self.chunk(target, replace(head, order=(*head.order, number)), piece)
+
+    def chunk(self, target: int, head: ChunkHead, rows: pa.RecordBatch | pa.Table) -> Item:
+        """Send rows to one range as one chunk."""
+        self._sent[target] += 1
+        return Item(target, wire.chunk(head, rows))
+
+    def headers(self) -> Iterator[Item]:
+        """Send one header to each range. They come last, because they count the chunks."""
+        for target, sent in enumerate(self._sent):
+            yield Item(target, wire.header(wire.Header(self.task, sent, self.observed)))
+
+    def _handle(self, placed: Placed) -> tuple[Handle, Any]:
+        name = placed.operator.name
+        if name not in self._handles:
+            self._handles[name] = placed.operator.open(), self.batch.data_pass(placed)
+        return self._handles[name]
+
+
+class Outgoing:
+    """Receives the rows of one origin from `flow`; `items` is what it sends. A `flow.Receiver`."""
+
+    def __init__(self, sender: Sender, origin: Origin) -> None:
+        self.sender, self.origin = sender, origin
+        self.items: list[Item] = []
+        self._turns: Counter[str] = Counter()
+        self._late_ids: set[int] = set()
+        self._quarantined_ids: set[int] = set()
+        self._late_without_id = 0
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Send rows to the ranges of their keys, without the late ones."""
+        prepared = self.sender.prepare(placed, rows)
+        if prepared.late is not None:
+            self._count_late(placed, rows.filter(prepared.late))
+        self._by_key(placed, prepared.rows)
+
+    def rest(self, placed: Placed) -> None:
+        """Send the rows that the operator kept back to combine them."""
+        rows = self.sender.rest(placed)
+        if rows is not None:
+            self._by_key(placed, rows)
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Send rows of a keyless stream to the range of their split."""
+        head = self._head(wire.OUTPUT, output.name, self._turn(f"output {output.name}"))
+        self.items += self.sender.to_range(self.origin.keyless, head, flow.declared(rows, output.schema))
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+        """Note the event times of the rows."""
+        wire.widen(self.sender.observed.event_times, name, _native.time_bounds_ms(rows.column(column)))
+
+    def quarantine_rejects(self, rejects: pa.Table | None) -> None:
+        """Send rows that could not be read to quarantine."""
+        if rejects is not None and rejects.num_rows:
+            self.sender.observed.quarantined_rows += rejects.num_rows
+            self._to_quarantine(wire.REJECTS, "", rejects)
+
+    def count_late_rows(self, rows: int) -> None:
+        """Add the late rows of a block of `rows` input rows to the batch's count.
+
+        A row that is late for several operators counts once. Rows that lost their number are counted by operator, the
+        largest count being taken.
+        """
+        self.sender.observed.late_rows += min(rows, len(self._late_ids) + self._late_without_id)
+
+    def _by_key(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        name = placed.operator.name
+        self.items += self.sender.by_key(placed, self._head(wire.ROWS, name, self._turn(name)), rows)
+
+    def _count_late(self, placed: Placed, late: pa.RecordBatch) -> None:
+        name, counts = placed.operator.name, self.sender.observed.late
+        counts[name] = counts.get(name, 0) + late.num_rows
+        if ROW in late.schema.names:
+            self._late_ids.update(late.column(ROW).to_pylist())
+        else:  # a step that changes the number of rows drops their numbers
+            self._late_without_id = max(self._late_without_id, late.num_rows)
+        if placed.operator.input.late == "quarantine":
+            self._quarantine_late(placed, late)
+
+    def _quarantine_late(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Send late rows to quarantine, each row once even if it is late for several operators."""
+        if ROW in late.schema.names:
+            ids = late.column(ROW).to_pylist()
+            fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
+            self._quarantined_ids.update(ids)
+            late = late.take(pa.array(fresh, pa.int64()))
+        if late.num_rows:
+            self._to_quarantine(wire.LATE, placed.operator.name, late_rejects(placed, late, self.origin.split))
+
+    def _to_quarantine(self, kind: wire.ChunkKind, subject: str, rejects: pa.RecordBatch | pa.Table) -> None:
+        head = self._head(kind, subject, 0)
+        self.items.append(self.sender.chunk(self.origin.keyless, replace(head, order=(*head.order, 0)), rejects))
+
+    def _turn(self, subject: str) -> int:
+        """Return how often rows of this origin reached `subject`. By two branches of a union they reach it twice."""
+        self._turns[subject] += 1
+        return self._turns[subject]
+
+    def _head(self, kind: wire.ChunkKind, subject: str, turn: int) -> ChunkHead:
+        origin = self.origin
+        order = (*origin.order, turn)
+        return ChunkHead(kind, self.sender.task, subject, order, origin.pass_number, origin.number, origin.split_hash)
+
+
+def pieces(rows: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cut rows into batches of about `chunk_bytes` at most; yield nothing if there are no rows."""
+    if rows.num_rows == 0:
+        return
+    count = min(rows.num_rows, -(-rows.nbytes // chunk_bytes)) or 1
+    step = -(-rows.num_rows // count)
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)

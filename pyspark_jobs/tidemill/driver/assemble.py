@@ -1,0 +1,145 @@
+"""The commit record of a batch, assembled from its receipts. Values only: nothing is read or stored here."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..batch.batch import Batch
+from ..clock import now_ms
+from ..operators.contract import describe
+from ..protocol import decide
+from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..schema import to_ddl
+from .context import Context
+from .fingerprint import fingerprint
+
+_AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A batch that an engine has run, with its checked receipts."""
+
+    batch: Batch
+    receipts: list[Receipt]
+    engine: str
+    published: int
+    """The last version up to which all versions are published."""
+
+
+def assemble(context: Context, head: Commit | None, executed: Executed) -> Commit:
+    """Return the commit record of a batch, with an empty ledger and no durations."""
+    batch, receipts = executed.batch, executed.receipts
+    plan, job = batch.plan, context.job
+    first = [receipt for receipt in receipts if receipt.level == 0]
+    last = receipts[-1]  # of the last level, which knows all watermarks
+    state = decide.merge_state(receipts)
+    return Commit(
+        version=plan.number,
+        kind=plan.kind,
+        attempt=batch.attempt,
+        plan_id=plan.plan_id,
+        branch=context.branch,
+        pipeline_uuid=context.initialised().uuid,
+        batch_time_ms=plan.batch_time_ms,
+        watermarks=last.watermarks,
+        event_time={
+            name: {**seen, "watermark": batch.watermarks.get(name, 0), "active": _active(batch, name, seen)}
+            for name in job.watermarks
+            for seen in [last.event_time.get(name, {})]
+        },
+        state=state,
+        ledger=[],
+        outputs=_outputs(receipts),
+        quarantine=[file for receipt in receipts for file in receipt.quarantine],
+        counts=_counts(plan, first),
+        operators=_metrics(receipts, state, _rows_before(head, batch)),
+        schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
+        sinks={
+            output.name: {
+                "kind": None if output.sink is None else output.sink.kind,
+                "path": None if output.sink is None else output.sink.path,
+                "schema": to_ddl(output.schema),
+            }
+            for output in job.outputs.values()
+        },
+        code=fingerprint(context),
+        next_deadline=_deadlines(receipts),
+        published_through=executed.published,
+        committed_ms=now_ms(),
+        outstanding_files=plan.outstanding_files,
+        outstanding_bytes=plan.outstanding_bytes,
+        oldest_waiting_ms=plan.oldest_waiting_ms,
+        airflow={k.lower(): v for k in _AIRFLOW if (v := os.environ.get(f"AIRFLOW_CTX_{k}"))},
+        engine={"name": executed.engine, "tasks": str(batch.tasks)},
+    )
+
+
+def active_ms(head: Commit | None) -> dict[str, int]:
+    """Return the batch time of the last batch with event times, by watermark."""
+    seen = head.event_time if head is not None else {}
+    return {name: times["active"] for name, times in seen.items() if "active" in times}
+
+
+def _active(batch: Batch, name: str, seen: Mapping[str, int]) -> int:
+    now_ms = batch.plan.batch_time_ms
+    return now_ms if seen else batch.active.get(name, now_ms)
+
+
+def _outputs(receipts: list[Receipt]) -> dict[str, list[OutputFile]]:
+    found: dict[str, list[OutputFile]] = {}
+    for receipt in receipts:
+        for name, files in receipt.outputs.items():
+            found.setdefault(name, []).extend(files)
+    return {
+        name: sorted(files, key=lambda f: (f.pass_number, f.suffix, f.lo, f.part))
+        for name, files in sorted(found.items())
+    }
+
+
+def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
+    rows = sum(receipts[0].splits.values())
+    late = sum(receipt.late_rows for receipt in receipts)
+    # A row that the functions of two operators fail on is quarantined twice, and ranges do not know of each other.
+    quarantined = min(sum(receipt.quarantined_rows for receipt in receipts), rows - late)
+    files = {(split.source, split.path): split.size for split in plan.splits}
+    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
+
+
+def _rows_before(head: Commit | None, batch: Batch) -> dict[str, int]:
+    """Return the live rows of each operator before the batch. An operator in its first batch has its initial state."""
+    known = head.operators if head is not None else {}
+    totals = {
+        name: known[name].rows_total for name, maps in batch.state.items() if name in known and any(maps.values())
+    }
+    seeded = {name: next(iter(batch.state[name].values())) for name in batch.begins if name in batch.state}
+    return totals | {name: sum(segment.rows for segment in segments) for name, segments in seeded.items()}
+
+
+def _metrics(
+    receipts: list[Receipt], state: Mapping[str, Mapping[str, list[Segment]]], rows_before: Mapping[str, int]
+) -> dict[str, OperatorMetrics]:
+    """Return the sums over all ranges. Receipts count by how many rows the state has grown.
+
+    A segment that several ranges share counts once in `state_bytes`.
+    """
+    found: dict[str, OperatorMetrics] = {}
+    for receipt in receipts:
+        for name, metrics in receipt.operators.items():
+            found[name] = found[name].plus(metrics) if name in found else metrics
+    for name, metrics in found.items():
+        sizes = {segment.name: segment.size for segments in state[name].values() for segment in segments}
+        total = rows_before.get(name, 0) + metrics.rows_total
+        found[name] = dataclasses.replace(metrics, rows_total=total, state_bytes=sum(sizes.values()))
+    return found
+
+
+def _deadlines(receipts: list[Receipt]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for receipt in receipts:
+        for clock, deadline in receipt.next_deadline.items():
+            found[clock] = min(deadline, found.get(clock, deadline))
+    return found

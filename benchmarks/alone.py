@@ -1,7 +1,7 @@
-"""What a user's code costs by itself: its calls over frames or rows that lie ready, with a state that costs nothing.
+"""Measure a user's code by itself: its calls over prepared frames or rows, with a state that costs nothing.
 
-No engine that makes these calls can take less time of a processor, so this, times the cores, is the most that any
-engine could win against a peer.
+No engine that makes these calls can take less CPU time. This time, divided by the number of cores, therefore limits
+what any engine can gain over a peer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 
 class Cell:
-    """A value state, and a `GroupState`, of the key at hand."""
+    """A `GroupState` of the current key that costs nothing."""
 
     def __init__(self) -> None:
         self.of: dict[Any, Any] = {}
@@ -24,54 +24,54 @@ class Cell:
 
     @property
     def get(self) -> Any:
-        """The state of the key; `GroupState.get` is a property."""
+        """Return the state of the key. `GroupState.get` is a property."""
         return self.of[self.key]
 
     @property
     def exists(self) -> Any:
-        """Whether there is one; likewise."""
+        """Return whether the key has a state."""
         return self.key in self.of
 
     def update(self, value: Any) -> None:
-        """Sets it."""
+        """Set the state of the key."""
         self.of[self.key] = value
 
 
 class ValueCell:
-    """The same as `ValueState` has it: `get` and `exists` are called."""
+    """The same with the methods of `ValueState`."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.update = cell.update
 
     def get(self) -> Any:
-        """The state of the key."""
+        """Return the state of the key."""
         return self.cell.of[self.cell.key]
 
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Return whether the key has a state."""
         return self.cell.key in self.cell.of
 
 
 class Handle:
-    """A `StatefulProcessorHandle` of processors with one value state."""
+    """A `StatefulProcessorHandle` for processors with one value state."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
 
     def getValueState(self, name: str, schema: Any, ttl: Any = None) -> ValueCell:
-        """The one state."""
+        """Return the only state."""
         del name, schema, ttl
         return ValueCell(self.cell)
 
 
 def frames_by_key(file: Path) -> list[tuple[Any, pd.DataFrame]]:
-    """Key and rows, in order of first appearance."""
+    """Return each key with its rows, in order of first appearance."""
     return list(pq.read_table(file).to_pandas().groupby("key", sort=False))
 
 
 def function_alone(function: Any, file: Path) -> float:
-    """Seconds of a function of `applyInPandasWithState` over the keys of a file."""
+    """Return the seconds of a function of `applyInPandasWithState` over the keys of a file."""
     groups, cell = frames_by_key(file), Cell()
     started = time.perf_counter()
     for key, rows in groups:
@@ -81,7 +81,7 @@ def function_alone(function: Any, file: Path) -> float:
 
 
 def processor_alone(processor: Any, file: Path, as_frames: bool) -> float:
-    """Seconds of a `StatefulProcessor` over the keys of a file."""
+    """Return the seconds of a `StatefulProcessor` over the keys of a file."""
     cell = Cell()
     processor.init(Handle(cell))
     groups: list[tuple[Any, Any]] = [

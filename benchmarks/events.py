@@ -1,4 +1,4 @@
-"""What all benchmarks share: seeded events in Parquet files, the machine, and lines of figures."""
+"""Shared by all benchmarks: seeded events in Parquet files, a line about the machine, and lines of figures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ import pyarrow.parquet as pq
 KEYS = 100_000
 SCHEMA = "key string, ts timestamp, value double"
 BATCH_SECONDS = 60
-"""Event times of batch n lie in minute n."""
+"""The event times of batch n are in minute n."""
 
 
 def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS, distinct: bool = False) -> None:
-    """One Parquet file of keyed events, seeded by its number; `distinct`: each of another key, of at least ten
-    times as many where there are not `keys` enough."""
+    """Write one Parquet file of keyed events, seeded by its number.
+
+    If `distinct` is true, each row has a key of its own. If there are fewer `keys` than rows, keys are drawn from ten
+    times as many as there are rows.
+    """
     chance = np.random.default_rng(number)
     drawn = (
         chance.choice(keys if rows <= keys else 10 * rows, rows, replace=False)
@@ -42,7 +45,7 @@ def write_batch(folder: Path, number: int, rows: int, keys: int = KEYS, distinct
 
 
 def write_each_key(folder: Path, number: int, keys: int) -> None:
-    """One Parquet file in which each of the keys of `write_batch` is once."""
+    """Write one Parquet file in which each key of `write_batch` occurs once."""
     names = pa.array([f"user-{key}" for key in range(keys)])
     times = pa.array(
         np.full(keys, 1_700_000_000_000_000 + number * BATCH_SECONDS * 1_000_000), pa.timestamp("us", "UTC")
@@ -53,12 +56,12 @@ def write_each_key(folder: Path, number: int, keys: int) -> None:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """Return a line about the machine of the figures."""
     return f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
 
 
 def show(what: str, seconds: list[float], rows: int = 0) -> None:
-    """One line: median, least and greatest, and rows a second where rows were read."""
+    """Print one line: median, least and greatest, and rows a second if `rows` is not 0."""
     middle = statistics.median(seconds)
     rate = f"{rows / middle:>12,.0f} rows/s" if rows else ""
     print(

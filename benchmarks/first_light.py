@@ -1,11 +1,11 @@
-"""First figures: cold start to first commit; in a running session an empty sweep, 10 k and 1 M rows through `.agg`.
+"""Measure a cold start, and in a running session an empty sweep and batches of 10 k and 1 M rows through `.agg`.
 
     python benchmarks/first_light.py [--runs 9] [--cold 3] [--peer]
 
-Prints medians of wall seconds and rows/s, ours on Spark and on local, and with --peer Spark Structured Streaming
-(RocksDB and HDFS-backed state) over files of the same content in the same run, in turn with ours: half of the runs of
-each, then the other half. The state that comes out of all batches, and the peer's last rows by key, must equal DuckDB's
-sums before a figure of theirs is printed. Cold start is a whole process, to its end. Nothing is asserted about a time.
+Prints medians of wall seconds and rows/s on Spark and on the local engine. With --peer, Spark Structured Streaming with
+RocksDB and with HDFS-backed state reads equal files in the same run, in turn with Tidemill: half of the runs of each,
+then the other half. The final state of Tidemill, and the peer's last rows by key, must equal DuckDB's sums before a
+figure is printed. A cold start is a whole process, to its end. No time makes the program fail.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import tidemill as tm
 
 
 def pipeline(folder: Path) -> tm.Pipeline:
-    """count and sum by key."""
+    """Return a pipeline that counts and sums by key."""
     p = tm.Pipeline("bench")
     events = p.read(tm.Files(str(folder), schema=SCHEMA, maxFilesPerTrigger=1))
     events.groupBy("key").agg(n=tm.count(), s=tm.sum("value"), name="agg")
@@ -32,7 +32,7 @@ def pipeline(folder: Path) -> tm.Pipeline:
 
 
 def batches(engine: str, spark: object, rows: int, runs: int) -> list[float]:
-    """Seconds of each warm batch: from planning to published, one run a batch, as a cadence has it."""
+    """Return the seconds of each warm batch, from planning to published, one run for each batch."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder = Path(base) / "events"
         folder.mkdir()
@@ -50,7 +50,7 @@ def batches(engine: str, spark: object, rows: int, runs: int) -> list[float]:
 
 
 def check(repository: tm.Repository, folder: Path) -> None:
-    """The state equals a plain aggregate over all files."""
+    """Check that the state equals a plain aggregate over all files."""
     import duckdb
 
     expected = duckdb.sql(f"SELECT count(*), sum(value), count(DISTINCT key) FROM '{folder}/0*.parquet'").fetchall()[0]
@@ -62,7 +62,7 @@ def check(repository: tm.Repository, folder: Path) -> None:
 
 
 def sweeps(engine: str, spark: object, runs: int) -> list[float]:
-    """Seconds of a sweep that finds nothing due."""
+    """Return the seconds of sweeps that find nothing due."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder = Path(base) / "events"
         folder.mkdir()
@@ -79,7 +79,7 @@ def sweeps(engine: str, spark: object, runs: int) -> list[float]:
 
 
 def cold(engine: str, runs: int) -> list[float]:
-    """Seconds of a whole `tidemill run` process with one file of 10 k rows: start to first commit and end."""
+    """Return the seconds of whole `tidemill run` processes with one file of 10 k rows."""
     seconds = []
     for _ in range(runs):
         with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
@@ -101,7 +101,7 @@ def cold(engine: str, runs: int) -> list[float]:
 
 
 def peer(store: str, rows: int, runs: int) -> list[float]:
-    """Seconds of each warm micro-batch of Structured Streaming over the same files, one file a micro-batch."""
+    """Return the seconds of each warm micro-batch of Structured Streaming over the same files, one file each."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
         folder = Path(base) / "events"
         folder.mkdir()
@@ -113,21 +113,21 @@ def peer(store: str, rows: int, runs: int) -> list[float]:
 
 
 def check_peer(folder: Path, out: str) -> None:
-    """The last row of each key that the peer gave equals a plain aggregate over all files."""
+    """Check that the peer's last row of each key equals a plain aggregate over all files."""
     import duckdb
 
     expected = duckdb.sql(f"SELECT count(*), sum(value), count(DISTINCT key) FROM '{folder}/0*.parquet'").fetchall()[0]
     last = f"SELECT max_by(n, batch) AS n, max_by(s, batch) AS s FROM '{out}/batch=*/*.parquet' GROUP BY key"
     found = duckdb.sql(f"SELECT sum(n), sum(s), count(*) FROM ({last})").fetchall()[0]
-    assert tuple(map(float, found)) == tuple(map(float, expected)), f"the peer gave {found}, expected {expected}"
+    assert tuple(map(float, found)) == tuple(map(float, expected)), f"the peer returned {found}, expected {expected}"
 
 
 def main() -> None:
-    """Runs everything that was asked for."""
+    """Run the measurements that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--cold", type=int, default=3)
-    parser.add_argument("--peer", action="store_true")
+    parser.add_argument("--runs", type=int, default=9, help="batches and sweeps of each kind")
+    parser.add_argument("--cold", type=int, default=3, help="cold starts of each engine; 0 for none")
+    parser.add_argument("--peer", action="store_true", help="measure Structured Streaming too")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs}")
     for engine in ("local", "spark"):

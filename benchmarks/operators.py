@@ -1,11 +1,12 @@
-"""Operators beside Structured Streaming: the same files, the same functions, in turn; results compared before figures.
+"""Measure operators beside Structured Streaming: same files, same functions, in turn, with equal results.
 
     python benchmarks/operators.py [--runs 5] [--only NAME …] [--no-peer] [--queries NAME …] [--peer-rows N] [--warm 2]
         [--batches 200]
 
-Ours on local Spark (two cores) and on the local engine (one task), the peer with RocksDB and, where Spark allows it,
-with HDFS-backed state. Seconds are those of a warm batch: ours from planning to published, the peer's as Spark says
-(`triggerExecution`). Nothing is asserted about a time.
+Tidemill runs on local Spark (two cores) and on the local engine (one task). The peer runs with RocksDB and, if Spark
+allows it, with HDFS-backed state. Seconds are those of a warm batch: from planning to published for Tidemill, and
+Spark's own `triggerExecution` for the peer. Results are compared before figures are printed. No time makes the program
+fail.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ import tidemill as tm
 
 CORES = os.cpu_count() or 1
 WARM = 2
-"""Batches of each run that are not counted, unless `--warm` says otherwise."""
+"""Uncounted first batches of each run, unless `--warm` says otherwise."""
 
 
 def total(batchTime: int, key: str, value: float, state: Any) -> tuple[str, float]:
-    """A running total by key: one call a record."""
+    """Return a running total by key: one call for each record."""
     new = (state.getOption or 0.0) + value
     state.update(new)
     return key, new
 
 
 def totals_of_records(events: tm.Stream) -> tm.Stream:
-    """`total` of each record."""
+    """Return the stream of `total` for each record."""
     return events.groupBy("key").mapWithState(
         tm.StateSpec.function(total), "double", "key string, total double", value="value", name="op"
     )
 
 
 def total_of_rows(key: str, rows: Any, state: Any) -> Any:
-    """The same for all rows of a key at once, which is how `flatMapGroupsWithState` calls."""
+    """Yield the total after all rows of a key, in the form that `flatMapGroupsWithState` calls."""
     new = state.getOption or 0.0
     for row in rows:
         new += row.value
@@ -57,27 +58,27 @@ def total_of_rows(key: str, rows: Any, state: Any) -> Any:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One operator of ours, and the queries of the peer that do the same."""
+    """One operator of Tidemill, and the queries of the peer that do the same."""
 
     name: str
     ours: Callable[[tm.Stream], tm.Stream]
     peers: Sequence[tuple[str, str]]
-    """(query, state store)"""
+    """Pairs of query and state store."""
     rows: int
     peer_rows: int
-    """Rows of a micro-batch of the peer's: fewer where it needs minutes."""
+    """Rows of a micro-batch of the peer: fewer if a batch would take minutes."""
     last_by: str = "key"
-    """Of what the last emitted row is compared."""
+    """Columns whose last emitted row is compared."""
     value: str = "total"
-    """The column that is compared."""
+    """Column that is compared."""
     where: str = "true"
-    """Which rows are compared; `{batches}` is how many batches there were."""
+    """SQL condition on the rows that are compared; `{batches}` is the number of batches."""
     row_by_row: bool = False
-    """Whether both emit equally many rows."""
+    """Whether both sides emit equally many rows."""
     distinct: bool = False
-    """Whether each row of a batch has a key of its own."""
+    """Whether each row of a batch has its own key."""
     alone: Callable[[Path], float] | None = None
-    """Seconds that the user's code takes by itself for the rows of a file, on one core: no engine takes less of one."""
+    """Return the seconds that the user's code takes by itself for the rows of a file, on one core."""
 
 
 NATIVE = 1_000_000
@@ -92,7 +93,7 @@ COMPARISONS = [
         FUNCTIONS,
         PEER_FUNCTIONS,
     ),
-    # As above, where the peer's function, which is called once a key, is called once a row too.
+    # As above, but with one row for each key, so that the peer also calls its function once for each row.
     Comparison(
         "a key a row: mapWithState",
         totals_of_records,
@@ -152,7 +153,7 @@ COMPARISONS = [
         NATIVE,
         NATIVE,
         last_by="key, session_window",
-        # Spark's watermark is a batch behind ours where it drains: what it has not emitted yet is not compared.
+        # With `availableNow`, Spark's watermark lags one batch more, so its last sessions are not emitted yet.
         where='epoch(session_window."end") <= 1700000000 + ({batches} - 2) * 60',
         value="s",
         row_by_row=True,
@@ -179,14 +180,14 @@ COMPARISONS = [
 
 
 def fill(folder: Path, batches: int, rows: int, distinct: bool = False) -> None:
-    """Files of `batches` batches."""
+    """Write the files of `batches` batches."""
     folder.mkdir()
     for number in range(batches):
         write_batch(folder, number, rows, distinct=distinct)
 
 
 def ours(comparison: Comparison, engine: str, spark: Any, rows: int, runs: int, warm: int) -> tuple[list[float], Any]:
-    """Seconds of each batch after `warm` first ones, and a digest of what was emitted."""
+    """Return the seconds of each batch after `warm` first batches, and a digest of the output."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder = Path(base) / "events"
         folder.mkdir()
@@ -206,7 +207,7 @@ def ours(comparison: Comparison, engine: str, spark: Any, rows: int, runs: int, 
 
 
 def theirs(comparison: Comparison, query: str, store: str, rows: int, runs: int, warm: int) -> tuple[list[float], Any]:
-    """The same of the peer."""
+    """Return the same for the peer."""
     with tempfile.TemporaryDirectory(prefix="tidemill-peer-") as base:
         folder = Path(base) / "events"
         fill(folder, warm + runs, rows, comparison.distinct)
@@ -219,7 +220,7 @@ def theirs(comparison: Comparison, query: str, store: str, rows: int, runs: int,
 
 
 def by_itself(comparison: Comparison, rows: int, batches: int) -> list[float]:
-    """Seconds of the user's code alone, for as many files."""
+    """Return the seconds of the user's code alone, for each of `batches` files."""
     assert comparison.alone is not None
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder = Path(base) / "events"
@@ -228,7 +229,10 @@ def by_itself(comparison: Comparison, rows: int, batches: int) -> list[float]:
 
 
 def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]:
-    """How many keys, the sum of the last (greatest) value of each, since totals only grow, and how many rows."""
+    """Return the number of keys, the sum of their last values, and the number of rows.
+
+    The last value of a key is its greatest, because totals only grow.
+    """
     by, value, where = comparison.last_by, comparison.value, comparison.where.format(batches=len(emitted))
     with duckdb.connect() as connection:
         for number, table in enumerate(emitted):
@@ -242,7 +246,10 @@ def digest_of(comparison: Comparison, emitted: Sequence[Any]) -> tuple[Any, ...]
 
 
 def compare(comparison: Comparison, spark: Any, runs: int, warm: int, asked: int | None) -> None:
-    """Ours and the peer's in turn; the digests of one input must be equal. `asked`: other rows than the peer's."""
+    """Measure Tidemill and the peer in turn and print figures. Digests of the same input must be equal.
+
+    `asked` replaces the comparison's number of rows of the peer.
+    """
     peer_rows = asked or comparison.peer_rows
     found: dict[tuple[str, int], list[float]] = {}
     digests: dict[int, set[tuple[Any, ...]]] = {}
@@ -277,13 +284,13 @@ def compare(comparison: Comparison, spark: Any, runs: int, warm: int, asked: int
 
 
 def with_peers(comparison: Comparison, given: argparse.Namespace) -> Comparison:
-    """The comparison with those of its peers that were asked for."""
+    """Return the comparison with only those peers that the command line names."""
     wanted = [] if given.no_peer else given.queries
     return replace(comparison, peers=[one for one in comparison.peers if wanted is None or one[0] in wanted])
 
 
 def of_totals(base: Path) -> tuple[Path, tm.Repository]:
-    """The folder of events, and a repository that counts and sums them by key."""
+    """Return a folder for events, and a repository that counts and sums them by key."""
     folder = base / "events"
     folder.mkdir(parents=True)
     p = tm.Pipeline("bench")
@@ -295,7 +302,7 @@ def of_totals(base: Path) -> tuple[Path, tm.Repository]:
 
 
 def growth(spark: Any, runs: int) -> None:
-    """A batch of 10,000 rows over a state of 100 k keys, and over one of 10 M, in turn: cost follows the batch."""
+    """Measure a batch of 10,000 rows into a state of 100 k keys and into one of 10 M keys, in turn."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         states = []
         for keys in (KEYS, 100 * KEYS):
@@ -318,7 +325,7 @@ def growth(spark: Any, runs: int) -> None:
 
 
 def many_small(engine: str, spark: Any, keys: int, batches: int) -> None:
-    """Batches of 10,000 rows into a large state: those that merge runs beside those that do not."""
+    """Measure batches of 10,000 rows into a large state: some of them merge runs."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as base:
         folder, repository = of_totals(Path(base))
         write_each_key(folder, 0, keys)
@@ -339,15 +346,15 @@ def many_small(engine: str, spark: Any, keys: int, batches: int) -> None:
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the comparisons that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--queries", nargs="*", help="which of the peer's queries, if not all: transform …")
-    parser.add_argument("--peer-rows", type=int, help="rows of the peer's batches")
-    parser.add_argument("--warm", type=int, default=WARM, help="batches of each run that are not counted")
-    parser.add_argument("--batches", type=int, default=200, help="batches of `many small`")
+    parser.add_argument("--runs", type=int, default=5, help="counted batches of each comparison")
+    parser.add_argument("--only", nargs="*", default=[], help="comparisons to run, or `growth`, `many small`")
+    parser.add_argument("--no-peer", action="store_true", help="measure Tidemill only")
+    parser.add_argument("--queries", nargs="*", help="queries of the peer, such as `transform`; all by default")
+    parser.add_argument("--peer-rows", type=int, help="rows of a batch of the peer")
+    parser.add_argument("--warm", type=int, default=WARM, help="uncounted first batches of each run")
+    parser.add_argument("--batches", type=int, default=200, help="number of batches of `many small`")
     given = parser.parse_args()
     print(f"{machine()}, medians of {given.runs} batches")
     from tidemill.engines.session import start

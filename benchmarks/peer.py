@@ -1,9 +1,9 @@
-"""The peer: Spark Structured Streaming over a folder of events, one file a micro-batch, each timed by Spark itself.
+"""Run the peer: Structured Streaming over a folder of events, one file for each micro-batch, timed by Spark.
 
     python benchmarks/peer.py FOLDER QUERY STORE OUT
 
-QUERY is a name of `QUERIES`, STORE `rocksdb` or `hdfs`; rows go to OUT as Parquet, a folder `batch=n` a micro-batch.
-Prints the seconds of each micro-batch (`triggerExecution`) as JSON in its last line.
+QUERY is a name of `QUERIES`, STORE is `rocksdb` or `hdfs`. Rows go to OUT as Parquet, one folder `batch=n` for each
+micro-batch. The last line of the output is a JSON list of the seconds of each micro-batch (`triggerExecution`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ STATE = "total double"
 
 
 def agg(rows: Any) -> Any:
-    """count and sum by key."""
+    """Count and sum by key."""
     from pyspark.sql import functions
 
     return rows.groupBy("key").agg(functions.count("*").alias("n"), functions.sum("value").alias("s"))
 
 
 def deduplicate(rows: Any) -> Any:
-    """The first row of each key."""
+    """Return the first row of each key."""
     return rows.withWatermark("ts", "1 hour").dropDuplicatesWithinWatermark(["key"])
 
 
 def sessions(rows: Any) -> Any:
-    """count and sum by key and session."""
+    """Count and sum by key and session."""
     from pyspark.sql import functions
 
     by = rows.withWatermark("ts", "30 seconds").groupBy(functions.session_window("ts", "10 seconds"), "key")
@@ -43,7 +43,7 @@ def sessions(rows: Any) -> Any:
 
 
 def total_in_pandas(key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
-    """A running total by key: a function of `applyInPandasWithState`, for Spark and for Tidemill."""
+    """Yield a running total by key: a function of `applyInPandasWithState`, for Spark and for Tidemill."""
     import pandas as pd
 
     total = state.get[0] if state.exists else 0.0
@@ -55,12 +55,12 @@ def total_in_pandas(key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> 
 
 
 def apply_in_pandas(rows: Any) -> Any:
-    """`applyInPandasWithState`."""
+    """Return the query with `applyInPandasWithState`."""
     return rows.groupBy("key").applyInPandasWithState(total_in_pandas, OUTPUT, STATE, "update", "NoTimeout")
 
 
 def processor(base: type, as_frames: bool) -> Any:
-    """A `StatefulProcessor` with one value state: a running total by key."""
+    """Return a `StatefulProcessor` with one value state: a running total by key."""
 
     class Total(base):  # type: ignore[misc]
         def init(self, handle: Any) -> None:
@@ -91,14 +91,14 @@ def processor(base: type, as_frames: bool) -> Any:
 
 
 def transform_with_state(rows: Any) -> Any:
-    """`transformWithState`, rows."""
+    """Return the query with `transformWithState`, over rows."""
     from pyspark.sql.streaming import StatefulProcessor
 
     return rows.groupBy("key").transformWithState(processor(StatefulProcessor, False), OUTPUT, "Update", "None")
 
 
 def transform_with_state_in_pandas(rows: Any) -> Any:
-    """`transformWithStateInPandas`."""
+    """Return the query with `transformWithStateInPandas`."""
     from pyspark.sql.streaming import StatefulProcessor
 
     return rows.groupBy("key").transformWithStateInPandas(processor(StatefulProcessor, True), OUTPUT, "Update", "None")
@@ -112,11 +112,11 @@ QUERIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "transform": (transform_with_state, "update"),
     "transform-in-pandas": (transform_with_state_in_pandas, "update"),
 }
-"""Name → query and output mode."""
+"""Maps a name to its query and output mode."""
 
 
 def seconds(folder: Path, query: str, store: str, out: str) -> list[float]:
-    """Seconds of each micro-batch, from a process of its own."""
+    """Run the query in its own process; return the seconds of each micro-batch."""
     done = subprocess.run(
         [sys.executable, __file__, str(folder), query, store, out],
         check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable},
@@ -125,7 +125,7 @@ def seconds(folder: Path, query: str, store: str, out: str) -> list[float]:
 
 
 def main(folder: str, name: str, store: str, out: str) -> None:
-    """Runs the query over all files of the folder."""
+    """Run the query over all files of the folder."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 4)

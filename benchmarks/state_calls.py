@@ -1,4 +1,4 @@
-"""Calls of a Python function a record: by the engine (`mapWithState`), and by a plain loop over a dict."""
+"""Measure one call of a Python function for each record: by the engine (`mapWithState`), and by a loop over a dict."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ KEYS = 100_000
 
 
 def total(batch_time: int, key: int, value: int, state: Any) -> None:
-    """A running total."""
+    """Keep a running total."""
     state.update((state.getOption or 0.0) + value)
 
 
 def operator() -> Operator:
-    """`mapWithState` of `total`, over an empty map."""
+    """Return `mapWithState` with `total`, over an empty map."""
     declared = SimpleNamespace(
         name="total", input=Input(INPUT, ("key",), None, "drop", "UTC"), state=pa.schema([("state", pa.float64())]),
         state_unnamed=True, state_type=None, output_schema=pa.schema([("total", pa.float64())]), output_unnamed=True,
@@ -34,14 +34,14 @@ def operator() -> Operator:
 
 
 def records(rows: int, seed: int) -> pa.RecordBatch:
-    """Seeded records of both columns."""
+    """Return seeded records of both columns."""
     chance = np.random.default_rng(seed)
     columns = [pa.array(chance.integers(0, KEYS, rows)), pa.array(chance.integers(0, 100, rows))]
     return pa.record_batch(columns, schema=INPUT)
 
 
 def ours(rows: int, seed: int) -> tuple[float, dict[int, float]]:
-    """Seconds of a batch of `rows` records, after one of as many; and the totals."""
+    """Return the seconds of a batch of `rows` records, after an equal batch, and the totals."""
     made = operator()
     at = Pass("data", 0, None, None)
     made.apply([made.prepare(records(rows, 0), at).rows], at)
@@ -55,7 +55,7 @@ def ours(rows: int, seed: int) -> tuple[float, dict[int, float]]:
 
 
 def loop(rows: int, seed: int) -> tuple[float, dict[int, float]]:
-    """The same by a dict."""
+    """Return the same from a loop over a dict."""
     totals: dict[int, float] = {}
     for batch in (records(rows, 0), records(rows, seed)):
         columns = [column.to_pylist() for column in batch.columns]

@@ -1,9 +1,9 @@
-"""The state core beside a hash map in place and beside the JVM's state map: in turn, results compared first.
+"""Measure the state core beside a hash map and beside the JVM's state map, in turn, with equal results.
 
     make bench BENCH=state_core ARGS="[--runs 7] [--keys 10000000] [--only NAME …] [--no-jvm] [--json FILE]"
 
-Every row of the table is measured in one run of this program: medians, the least and greatest, the peer's median, their
-ratio, and what is aimed at. Seconds are those of the measuring thread on a processor. Nothing is asserted about a time.
+One run measures every row of the table: median, least and greatest value, ratio to the peer, and aim. Times are CPU
+times of the measuring thread. Results are compared before figures are printed. No time makes the program fail.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from state_programs import Program, build_jvm, build_ours, jvm_command
 
 @dataclass(frozen=True)
 class Figure:
-    """One row: what was measured, what is aimed at."""
+    """One row: a measurement and its aim."""
 
     what: str
     peer: str
     value: float
-    """Ours, or ours against the peer."""
+    """The measured value, or its ratio to the peer."""
     unit: str
     target: float
     is_least: bool = True
-    """Whether the target is the least that will do."""
+    """Whether `target` is the least acceptable value, not the greatest."""
     runs: Sequence[float] = field(default_factory=list)
 
     @property
     def reached(self) -> bool:
-        """Whether it is as good as it should be."""
+        """Return whether the value meets the target."""
         return self.value >= self.target if self.is_least else self.value <= self.target
 
     def line(self) -> str:
-        """The row as text."""
+        """Return the row as text."""
         spread = f"({min(self.runs):,.4g}–{max(self.runs):,.4g})" if self.runs else ""
         target = f"{'≥' if self.is_least else '≤'} {self.target:g}"
         said = "reached" if self.reached else "NOT REACHED"
@@ -52,7 +52,7 @@ class Figure:
 
 @dataclass
 class Lab:
-    """The sizes, and the programs."""
+    """The sizes and the programs of a run, and its figures."""
 
     keys: int
     text_keys: int
@@ -67,27 +67,27 @@ class Lab:
     figures: list[Figure] = field(default_factory=list)
 
     def ours(self, scenario: str, keys: int, rows: int, kind: str = "number") -> Program:
-        """Our program with a world of `keys` keys."""
+        """Start the engine's program with a state of `keys` keys."""
         return Program([str(self.program), scenario, str(keys), str(rows), kind])
 
     def jvm(self, keys: int, rows: int, kind: str = "number") -> Program:
-        """The JVM's, likewise."""
+        """Start the JVM's program with a state of `keys` keys."""
         assert self.classes is not None
         return Program(jvm_command(self.classes, self.jvm_heap, keys, rows, kind))
 
     def add(self, figure: Figure) -> None:
-        """A row more, shown at once."""
+        """Add a row and print it."""
         self.figures.append(figure)
         print(figure.line(), flush=True)
 
     def at_most(self, what: str, peer: str, value: float, unit: str, target: float, runs: Sequence[float] = ()) -> None:
-        """A row whose value should be small."""
+        """Add a row whose value should be at most `target`."""
         self.add(Figure(what, peer, value, unit, target, is_least=False, runs=runs))
 
     def at_least(
         self, what: str, peer: str, value: float, unit: str, target: float, runs: Sequence[float] = ()
     ) -> None:
-        """A row whose value should be large."""
+        """Add a row whose value should be at least `target`."""
         self.add(Figure(what, peer, value, unit, target, runs=runs))
 
 
@@ -95,7 +95,7 @@ Asked = tuple[Program, str]
 
 
 def answers_in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[dict[str, float]]]:
-    """What each answers, asked in turn, after a round that is not counted. Their results must be the same."""
+    """Ask the programs in turn; return the answers of each. The first round is not counted. Results must be equal."""
     found: list[list[dict[str, float]]] = [[] for _ in asked]
     for number in range(runs + 1):
         answers = [program.ask(command, number) for program, command in asked]
@@ -109,39 +109,40 @@ def answers_in_turn(runs: int, *asked: Asked, compare: str | None = "digest") ->
 
 
 def in_turn(runs: int, *asked: Asked, compare: str | None = "digest") -> list[list[float]]:
-    """The nanoseconds of `answers_in_turn`."""
+    """Return the nanoseconds of `answers_in_turn`."""
     return [[answer["ns"] for answer in answers] for answers in answers_in_turn(runs, *asked, compare=compare)]
 
 
 def middle(numbers: Sequence[float]) -> float:
-    """The median."""
+    """Return the median."""
     return statistics.median(numbers)
 
 
 def rates(rows: int, nanoseconds: Sequence[float]) -> list[float]:
-    """Millions of rows a second."""
+    """Return millions of rows a second."""
     return [rows / one * 1000 for one in nanoseconds]
 
 
 def show_plain(rows: int, answers: Sequence[dict[str, float]], own: float) -> None:
-    """What plain loops take that are told where each key lies: no aim, but what there is to be won."""
+    """Print the time of plain loops that already know the place of each key: a bound for the engine, not an aim."""
     nanoseconds, sorting = (middle([answer[name] for answer in answers]) for name in ("ns", "sorting"))
     print(
-        f"    plain loops told the places: {nanoseconds / 1e6:.2f} ms, {sorting / 1e6:.2f} of them to hash and sort; "
-        f"{rows / nanoseconds * 1000:.2f} M rows/s, {nanoseconds / own:.2f} times as long as ours",
+        f"    plain loops that know the places: {nanoseconds / 1e6:.2f} ms, "
+        f"{sorting / 1e6:.2f} of them to hash and sort; "
+        f"{rows / nanoseconds * 1000:.2f} M rows/s, {nanoseconds / own:.2f} times as long as the engine",
         flush=True,
     )
 
 
 def show_steps(program: Program, runs: int) -> None:
-    """Where the time of a batch goes."""
+    """Print where the time of a batch goes."""
     answers = [program.ask("steps", number) for number in range(runs)]
     steps = [f"{name} {middle([answer[name] for answer in answers]) / 1e6:.2f}" for name in answers[0]]
     print(f"    of that, in ms: {', '.join(steps)}", flush=True)
 
 
 def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
-    """A batch of random updates, its delta made."""
+    """Measure a batch of random updates, including its delta."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("updates", keys, lab.batch, kind))
         asked = [(ours, "ours"), (ours, "hashbrown"), (ours, "plain"), (ours, "plain_rows")]
@@ -154,7 +155,7 @@ def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
         lab.at_least(what, "hashbrown with delta", middle(found[1]) / own, "times", 2.5)
         show_steps(ours, lab.runs)
         show_plain(lab.batch, answers[2], own)
-        print("    the same where the state lies row by row:")
+        print("    the same with a state stored row by row:")
         show_plain(lab.batch, answers[3], own)
         if lab.classes is not None:
             lab.at_least(what, "JVM StateMap", middle(found[4]) / own, "times", 40)
@@ -166,17 +167,17 @@ def updates(lab: Lab, what: str, keys: int, kind: str, target: float) -> None:
 
 
 def numbers(lab: Lab) -> None:
-    """u64 keys."""
+    """Measure updates of u64 keys."""
     updates(lab, "random updates, u64 keys", lab.keys, "number", 20)
 
 
 def texts(lab: Lab) -> None:
-    """16-byte strings."""
+    """Measure updates of 16-byte strings."""
     updates(lab, "random updates, 16-byte keys", lab.text_keys, "text", 10)
 
 
 def sparse(lab: Lab) -> None:
-    """A small batch into a large state, and into a hundredth of it."""
+    """Measure a small batch into a large state, and into one with a hundredth of the keys."""
     with lab.ours("updates", lab.keys, lab.small) as large, lab.ours("updates", lab.keys // 100, lab.small) as little:
         answers = answers_in_turn(lab.runs, (large, "ours"), (large, "hashbrown"), (large, "plain"))
         of_large = [answer["ns"] for answer in answers[0]]
@@ -187,14 +188,14 @@ def sparse(lab: Lab) -> None:
         show_plain(lab.small, answers[2], middle(of_large))
         lab.at_most("small batch", "a hundredth of the keys", middle(of_large) / middle(of_little), "times", 4)
     with lab.ours("updates", lab.keys, lab.small) as large:
-        # As a pipeline has them: no hash map of a gigabyte and no plain loops have their turns in this process.
+        # As in a pipeline: neither a hash map of a gigabyte nor plain loops run between the batches.
         (nanoseconds,) = in_turn(lab.runs, (large, "ours"))
         ms = [one / 1e6 for one in nanoseconds]
         lab.at_most("small batches, one after the other", "", middle(ms), "ms", 1.5, ms)
 
 
 def depth(lab: Lab) -> None:
-    """Look-up twenty versions deep."""
+    """Measure a look-up twenty versions deep."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("depth", lab.keys, lab.small))
         one, deep = in_turn(lab.runs, (ours, "one"), (ours, "deep"))
@@ -209,18 +210,18 @@ def depth(lab: Lab) -> None:
 
 
 def due(lab: Lab) -> None:
-    """What is due, and what would be had it not been refreshed."""
+    """Measure the search for due rows, and for rows that would be due if they had not been refreshed."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("due", lab.keys, lab.small))
         for _ in range(3):
-            ours.ask("ours")  # the third search makes the order of deadlines
+            ours.ask("ours")  # the third search builds the index of deadlines
         (scans,) = answers_in_turn(lab.runs, (ours, "scan"))
         answers = answers_in_turn(lab.runs, (ours, "cold"), (ours, "ours"))
         assert scans[0]["digest"] == answers[0][0]["digest"], "due: a full scan finds other rows"
         scan, found, again = ([answer["ns"] for answer in each] for each in (scans, *answers))
         ms = [one / 1e6 for one in found]
         lab.at_most("due rows", f"full scan {middle(scan) / 1e6:,.0f} ms", middle(ms), "ms", 1, ms)
-        print(f"    the same rows once more, now in cache: {middle(again) / 1e6:.2f} ms")
+        print(f"    the same rows again, now in cache: {middle(again) / 1e6:.2f} ms")
         for what, command in (("as many refreshed ones", "refreshed"), ("the same in the next batch", "waiting")):
             (put_off,) = in_turn(lab.runs, (ours, command))
             ms = [one / 1e6 for one in put_off]
@@ -233,7 +234,7 @@ def due(lab: Lab) -> None:
 
 
 def tiers(lab: Lab) -> None:
-    """Many small batches into a large state."""
+    """Measure many small batches into a large state."""
     with lab.ours("tiers", lab.keys, lab.small) as ours:
         answers = [ours.ask("batch", number) for number in range(lab.batches)]
         times = [one["ns"] / 1e6 for one in answers]
@@ -244,7 +245,7 @@ def tiers(lab: Lab) -> None:
 
 
 def aggregate(lab: Lab) -> None:
-    """The operator, ten rows a key."""
+    """Measure the operator `agg` with ten rows a key."""
     with lab.ours("aggregate", lab.keys, lab.batch) as ours:
         answers = answers_in_turn(lab.runs, (ours, "ours"), (ours, "hashbrown"), (ours, "plain"))
         own, peer, _ = ([answer["ns"] for answer in each] for each in answers)
@@ -255,7 +256,7 @@ def aggregate(lab: Lab) -> None:
 
 
 def segments(lab: Lab) -> None:
-    """A base written and opened; a delta on disk."""
+    """Measure writing and opening a base, and the size of a delta on disk."""
     with ExitStack() as stack:
         ours = stack.enter_context(lab.ours("segments", lab.keys, min(lab.keys, 10 * lab.small)))
         written, opened = in_turn(lab.runs, (ours, "write"), (ours, "open"), compare=None)
@@ -278,7 +279,7 @@ def segments(lab: Lab) -> None:
 
 
 def reopen(lab: Lab) -> None:
-    """A version opened cold, and from the cache on disk, its first get included."""
+    """Measure opening a version and its first get: cold, and from the cache on disk."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as folder:
         cold, again = state_reopen.measured(lab.keys, lab.runs, Path(folder) / "cache")
     ms = [one * 1000 for one in again]
@@ -286,7 +287,7 @@ def reopen(lab: Lab) -> None:
 
 
 def calls(lab: Lab) -> None:
-    """A Python function a record."""
+    """Measure one call of a Python function for each record."""
     found: list[tuple[float, float]] = []
     for seed in range(1, lab.runs + 1):
         own, totals = state_calls.ours(lab.batch, seed)
@@ -313,19 +314,21 @@ MEASUREMENTS: dict[str, Callable[[Lab], None]] = {
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the measurements that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--text-keys", type=int, default=5_000_000)
-    parser.add_argument("--jvm-keys", type=int, default=1_000_000, help="where figures are compared by key")
-    parser.add_argument("--jvm-heap", default="6g")
-    parser.add_argument("--batch", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=7, help="counted rounds of each measurement")
+    parser.add_argument("--keys", type=int, default=10_000_000, help="u64 keys of the large state")
+    parser.add_argument("--text-keys", type=int, default=5_000_000, help="text keys of the large state")
+    parser.add_argument(
+        "--jvm-keys", type=int, default=1_000_000, help="keys on the JVM, if figures are compared per key"
+    )
+    parser.add_argument("--jvm-heap", default="6g", help="heap of the JVM, as for -Xmx")
+    parser.add_argument("--batch", type=int, default=1_000_000, help="rows of a large batch")
     parser.add_argument("--small", type=int, default=10_000, help="rows of a small batch")
-    parser.add_argument("--batches", type=int, default=200)
-    parser.add_argument("--only", nargs="*", default=[], choices=MEASUREMENTS)
-    parser.add_argument("--no-jvm", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--batches", type=int, default=200, help="batches of `tiers`")
+    parser.add_argument("--only", nargs="*", default=[], choices=MEASUREMENTS, help="measurements to run")
+    parser.add_argument("--no-jvm", action="store_true", help="do not measure the JVM")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as folder:
         classes = None if given.no_jvm or not build_jvm(Path(folder)) else Path(folder)

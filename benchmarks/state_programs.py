@@ -1,6 +1,7 @@
-"""The two programs that `state_core.py` drives: ours in Rust and the JVM's. One line a question.
+"""The two programs that `state_core.py` drives: the engine's in Rust, and the JVM's.
 
-A program answers a command and a number by `name=value`; times in it are nanoseconds of its thread on a processor.
+A program reads a command and a number from each line, and answers with a line of `name=value`. Times are nanoseconds of
+CPU time of its thread.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ JARS = f"{Path(pyspark.__file__).parent}/jars/*"
 
 
 class Program(AbstractContextManager["Program"]):
-    """A process that measures what it is asked for."""
+    """A process that measures on command."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answer()
 
     def ask(self, command: str, number: int = 0) -> dict[str, float]:
-        """What it found. Digests of 64 bits are exact: whole numbers come as `int`."""
+        """Send a command; return the answer. Whole numbers are `int`, so 64-bit digests are exact."""
         assert self._process.stdin is not None
         print(command, number, file=self._process.stdin, flush=True)
         return self._answer()
@@ -35,7 +36,7 @@ class Program(AbstractContextManager["Program"]):
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self._process.args} ended: what it said stands above")
+            raise RuntimeError(f"{self._process.args} ended; its output is above")
         pairs = (pair.split("=") for pair in line.split())
         return {name: float(value) if "." in value else int(value) for name, value in pairs}
 
@@ -48,7 +49,7 @@ class Program(AbstractContextManager["Program"]):
 
 
 def build_ours() -> Path:
-    """Compiles the benchmark of native/core; returns the program."""
+    """Compile the benchmark of native/core; return the program."""
     command = ["cargo", "bench", "--quiet", "--locked", "--workspace", "--bench", "state", "--no-run"]
     made = subprocess.run(
         [*command, "--message-format=json"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
@@ -59,7 +60,7 @@ def build_ours() -> Path:
 
 
 def build_jvm(folder: Path) -> bool:
-    """Compiles the JVM's program into `folder`; False where there is no compiler."""
+    """Compile the JVM's program into `folder`; return False if there is no `javac`."""
     if shutil.which("javac") is None:
         return False
     source = ROOT / "benchmarks" / "jvm" / "StatePeer.java"
@@ -68,6 +69,6 @@ def build_jvm(folder: Path) -> bool:
 
 
 def jvm_command(folder: Path, heap: str, keys: int, rows: int, kind: str = "number") -> list[str]:
-    """The command line of the JVM's program."""
+    """Return the command line of the JVM's program."""
     options = [f"-Xmx{heap}", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", f"{folder}:{JARS}"]
     return ["java", *options, "StatePeer", str(keys), str(rows), kind]

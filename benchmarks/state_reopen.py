@@ -1,4 +1,4 @@
-"""Opening a version with one large segment, its first get included: cold, and again on the machine that opened it."""
+"""Measure opening a version with one large segment and the first get: cold, and from the cache on disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = MapSchema(
 
 
 def segment(keys: int) -> bytes:
-    """The segment of `keys` keys with (count, sum)."""
+    """Return the segment of `keys` keys with (count, sum)."""
     states = StateMap.open(SCHEMA, [], *ALL)
     values = [pa.array(np.ones(keys, np.int64)), pa.array(np.arange(keys) % 100 / 1.0)]
     states.put_many(_keys(np.arange(keys)), pa.record_batch(values, names=["count", "sum"]), 1)
@@ -29,9 +29,9 @@ def segment(keys: int) -> bytes:
 
 
 def measured(keys: int, runs: int, folder: Path) -> tuple[list[float], list[float]]:
-    """Seconds of this thread on a processor: opened cold, and from the cache on disk, each with the get of one key.
+    """Return CPU seconds of this thread: opened cold, and from the cache on disk, each with a get of one key.
 
-    The file of the cache was read before, so it lies in the machine's memory, but no process has it mapped.
+    The file of the cache was read before, so it is in the machine's memory, but no process has it mapped.
     """
     data = segment(keys)
     disk_cache.SMALL_BYTES = 0
@@ -48,7 +48,7 @@ def _opened(find: Callable[[], Run | None], keys: int, number: int) -> float:
     wanted = _keys(np.random.default_rng(number).integers(0, keys, 1))
     started = time.thread_time()
     run = find()
-    assert run is not None, "the cache on disk has lost it"
+    assert run is not None, "the cache on disk does not have the segment"
     found, _ = StateMap.open(SCHEMA, [run], *ALL).get_many(wanted)
     seconds = time.thread_time() - started
     assert found.true_count == len(wanted), "a key is missing"

@@ -1,10 +1,10 @@
-"""What the rule for merging runs writes over thousands of batches, by counting rows alone: no state, no files.
+"""Simulate how many rows the rule for merging runs writes over thousands of batches. It uses no state and no files.
 
     .venv/bin/python benchmarks/tiers.py [--batches 10000]
 
-Keys are uniform, so of k keys, u updates change k · (1 − exp(−u/k)). Each size is printed twice: with the rule of
-`docs/decisions/0003-tiers.md`, for which the base is a run like the others, and with the base kept out of it. Below
-them stands what merging in parts would cost, which that record decided against.
+Keys are uniform, so u updates change k · (1 − exp(−u/k)) of k keys. Each size is printed twice: with the rule of
+`docs/decisions/0003-tiers.md`, which treats the base like any other run, and with the base kept out of merges. The
+second table shows the cost of merging in parts, which that record decided against.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SIZES = ((10_000_000, 10_000), (10_000_000, 1_000), (1_000_000, 10_000), (100_00
 
 @dataclass
 class Played:
-    """A state of so many keys after batches of so many updates, none of them maintained."""
+    """A state of `keys` keys after batches of `batch` updates each, without maintenance."""
 
     keys: int
     batch: int
     keeps_base_out: bool
     updates: list[float] = field(default_factory=list)
-    """Of each run above the base, how many updates it holds."""
+    """The number of updates in each run above the base."""
     written: float = 0
     most_written: float = 0
     most_over_base: float = 0
@@ -35,11 +35,11 @@ class Played:
     merges_of_base: int = 0
 
     def rows(self, updates: float) -> float:
-        """The keys that so many updates change."""
+        """Return how many keys this many updates change."""
         return self.keys * -math.expm1(-updates / self.keys)
 
     def play(self) -> None:
-        """One batch more."""
+        """Add one batch."""
         above = [*self.updates, float(self.batch)]
         rows = [int(self.rows(updates)) for updates in above]
         merged = merge_count(rows if self.keeps_base_out else [self.keys, *rows])
@@ -58,24 +58,25 @@ class Played:
 FAN_IN = 6
 CELLS = FAN_IN**3
 FIXED_MS, MS_A_ROW = 1.5, 80e-6
-"""What a batch of 10,000 rows takes in the core but for what it writes, and what a row costs that is merged and written
-(`state_core.py --only tiers`)."""
+"""The time of a batch of 10,000 rows in the core without its writes, and the time to merge and write one row.
+
+Measured by `state_core.py --only tiers`."""
 
 
 @dataclass
 class InParts:
-    """Merging in parts: six runs of a level become one of the next, in one part of the hash space a batch.
+    """Merging in parts: six runs of a level become one run of the next, one part of the hash space in each batch.
 
-    Each level has a clock of its own: a part is merged once in as many batches as a run of the next level holds. Keys
-    do not repeat, and what is merged in a batch is one object with that batch's changes. The base is left alone.
+    Each level has its own clock: a part is merged once in as many batches as a run of the next level holds. Keys do not
+    repeat. The merged rows of a batch and its changes form one object. The base is never merged.
     """
 
     batch: int
     cells: list[list[list[int]]] = field(default_factory=lambda: [[] for _ in range(CELLS)])
-    """Of each part of the hash space, of each level, the batches whose objects show it, oldest first."""
+    """For each part of the hash space and each level: the batches whose objects show the part, oldest first."""
 
     def play(self, number: int) -> float:
-        """One batch more; the rows that it writes."""
+        """Add one batch; return the number of rows that it writes."""
         written = float(self.batch)
         for cell in self.cells:
             if not cell:
@@ -94,7 +95,7 @@ class InParts:
         return written
 
     def seen(self) -> tuple[int, float, int, int]:
-        """The deepest look-up, the mean one, objects that are live, and ranges of them that a commit lists."""
+        """Return the deepest look-up, the mean depth, the live objects, and the ranges of them that a commit lists."""
         shown = [[number for level in cell for number in level] for cell in self.cells]
         begins = sum(len(set(now) - set(before)) for before, now in zip([[], *shown], shown, strict=False))
         depths = [1 + len(cell) for cell in shown]
@@ -102,7 +103,7 @@ class InParts:
 
 
 def show_in_parts(batch: int, batches: int) -> None:
-    """What merging in parts would cost, over so many batches."""
+    """Print the cost of merging in parts over `batches` batches."""
     played = InParts(batch)
     written, seen = [], []
     for number in range(batches):
@@ -115,9 +116,9 @@ def show_in_parts(batch: int, batches: int) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batches", type=int, default=10_000)
+    parser.add_argument("--batches", type=int, default=10_000, help="batches of the first table")
     given = parser.parse_args()
     print(f"{given.batches:,} batches; rows in millions")
     columns = ("keys", "rows a batch", "base", "written a changed row", "most in a batch", "over the base", "runs")
@@ -131,7 +132,7 @@ def main() -> None:
             cells = [f"{keys:,}", f"{batch:,}", base, f"{played.written / batch / given.batches:.1f}"]
             cells += [f"{rows / 1e6:.2f}" for rows in (played.most_written, played.most_over_base)]
             print(" ".join(f"{cell:>14}" for cell in [*cells, str(played.most_runs)]))
-    print("\nin parts, 10,000 rows a batch, the base not among what is merged; greatest values but for rows written")
+    print("\nmerging in parts, 10,000 rows a batch, the base not merged; greatest values, except for written rows")
     columns = ("batches", "written a row", "slowest/median", "deepest", "mean depth", "live objects", "ranges")
     print(" ".join(f"{column:>14}" for column in columns))
     for batches in (200, 2000):

@@ -1,7 +1,7 @@
-"""Seeds for `make fuzz`: the golden segments, each also without compression, so that changed bytes reach the decoder,
-with plain pages and with dictionaries; and one file of the cache on disk.
+"""Seeds for `make fuzz`: the golden segments, and one file of the cache on disk.
 
-`python fuzz/seeds.py FOLDER` writes them to `FOLDER/segment` and `FOLDER/cache`.
+Each segment is written again without compression, with plain pages and with dictionaries, so that changed bytes reach
+the decoder. `python fuzz/seeds.py FOLDER` writes to `FOLDER/segment` and `FOLDER/cache`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ ROW_GROUPS = b"tidemill.row_groups"
 
 
 def uncompressed(data: bytes, *, dictionary: bool) -> bytes:
-    """The same segment without compression, with plain pages or with dictionaries; the target makes the checksums
-    right."""
+    """Return the segment without compression, with plain pages or dictionaries. The target corrects the checksums."""
     given = pq.ParquetFile(io.BytesIO(data))
     table, metadata = given.read(), dict(given.metadata.metadata)
     lines = metadata[ROW_GROUPS].decode().splitlines()
-    for _ in range(2):  # first to learn how long the row groups are
+    for _ in range(2):  # the first round only finds the lengths of the row groups
         out = io.BytesIO()
         writer = pq.ParquetWriter(
             out, table.schema.remove_metadata(), compression="none", use_dictionary=dictionary,
@@ -48,7 +47,7 @@ def uncompressed(data: bytes, *, dictionary: bool) -> bytes:
 
 
 def write_cached(path: Path) -> None:
-    """A run as the cache on disk has it, of the columns that the target expects."""
+    """Write a run as a file of the cache on disk, with the columns that the target expects."""
     schema = MapSchema("fuzz", pa.schema([("key", pa.string())]), pa.schema([]), pa.schema([("value", pa.int64())]))
     state = StateMap.open(schema, [], 0, 2**64 - 1)
     keys = pa.record_batch({"key": ["a", None, "b"]})
@@ -58,7 +57,7 @@ def write_cached(path: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """Writes all seeds."""
+    """Write all seeds."""
     for name in ("segment", "cache"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     write_cached(folder / "cache/run")
@@ -68,7 +67,7 @@ def main(folder: Path) -> None:
         for form, dictionary in (("plain", False), ("dictionary", True)):
             try:
                 (folder / "segment" / f"{form}-{name}").write_bytes(uncompressed(data, dictionary=dictionary))
-            except (pa.ArrowInvalid, OSError):  # the corrupt ones of them
+            except (pa.ArrowInvalid, OSError):  # a corrupt segment
                 continue
 
 

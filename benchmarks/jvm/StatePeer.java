@@ -1,9 +1,9 @@
-// Spark Streaming's own state map under the measurements of state_core.py: one command a line of input.
+// Spark Streaming's own state map, for the measurements of state_core.py: one command for each line of input.
 //
 //   java StatePeer KEYS ROWS number|text
 //
-// Commands, number and answers (`name=value`, times in nanoseconds of this thread, without the collector's) are those of
-// native/core/benches/state, and so are the keys, amounts and digests.
+// Commands, numbers, answers, keys, amounts and digests are those of native/core/benches/state. An answer is a line of
+// `name=value`. Times are nanoseconds of this thread, without garbage collection.
 
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
@@ -149,7 +149,7 @@ public final class StatePeer {
         return answer(start);
       }
       case "delta": {
-        // A map of a batch's keys alone, with counters: a delta has at least these.
+        // A map of only the batch's keys, with counters: the least that a delta contains.
         StateMap<Object, Integer> counts =
             new OpenHashMapBasedStateMap<>(
                 64, 20, ClassTag$.MODULE$.<Object>apply(Object.class), ClassTag$.MODULE$.<Integer>apply(Integer.class));

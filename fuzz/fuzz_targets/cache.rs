@@ -1,5 +1,5 @@
-//! Any bytes as a file of the cache on disk, checked as when a process sees it first: refused, or read as a run that
-//! agrees with itself. Checksums are left as they are: behind a right one the bytes are believed, on purpose.
+//! Reads any bytes as a file of the cache on disk, checked as on first use. The file must be refused, or read as a
+//! consistent run. Checksums are not corrected, because the reader trusts bytes with a correct checksum on purpose.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as a segment, with the checksums made right: refused, or read as a run that agrees with itself, is written
-//! again and read as the same.
+//! Reads any bytes as a segment, with corrected checksums. The segment must be refused, or read as a consistent run that
+//! is equal after it is written and read again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: which panics count, the schema that a file claims, and what must hold of a run that opens.
+//! Shared by the fuzz targets: which panics count, the schema that a file claims, and the invariants of an opened run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use tidemill_core::{KeyRange, Keys, MapSchema, SortedRun, StateMap, segment};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Panics end the process, but for those of crates that are not ours: `segment::read` foresees them.
+/// Makes our own panics abort the process. `segment::read` catches panics of other crates.
 pub fn own_panics_abort() {
     std::panic::set_hook(Box::new(|info| {
         if !info.location().is_some_and(|place| place.file().contains("/registry/src/")) {
@@ -19,9 +19,9 @@ pub fn own_panics_abort() {
     }));
 }
 
-/// The state map whose segment `data` says it is.
+/// Returns the schema of the state map that `data` claims to be a segment of.
 pub fn claimed_schema(data: &Bytes) -> Option<Arc<MapSchema>> {
-    // The reader refuses footers that claim long lists before it asks the Parquet crate, which takes seconds over them.
+    // The Parquet crate takes seconds for footers that claim long lists. The reader refuses them first.
     let any = Arc::new(MapSchema::new("fuzz", &Fields::empty(), &Fields::empty(), &Fields::empty()).ok()?);
     let refused = segment::read(&any, data.clone(), "fuzz").err();
     if refused.is_some_and(|error| error.to_string().contains("its footer is cut off")) {
@@ -36,21 +36,21 @@ pub fn claimed_schema(data: &Bytes) -> Option<Arc<MapSchema>> {
     };
     let (keys, sub_keys) = (number("key")?, number("sub_key")?);
     let fields: Vec<FieldRef> = found.schema().fields().iter().cloned().collect();
-    let own = fields.len().checked_sub(3)?; // behind them: `updated_at`, `deadline`, `deleted`
+    let own = fields.len().checked_sub(3)?; // the last three are `updated_at`, `deadline`, `deleted`
     let part = |from: usize, to: usize| fields.get(from..to).map(|part| part.iter().cloned().collect::<Fields>());
     let first_value = keys.checked_add(sub_keys)?;
     let schema = MapSchema::new("fuzz", &part(0, keys)?, &part(keys, first_value)?, &part(first_value, own)?);
     schema.ok().map(Arc::new)
 }
 
-/// Makes the checksums of all row groups and of the footer right, so that the decoder sees what was changed.
+/// Corrects the checksums of all row groups and of the footer, so that the decoder sees the changed bytes.
 pub fn right_checksums(data: &mut [u8]) {
     if let Some(end) = right_groups(data) {
         seal(&mut data[end..]);
     }
 }
 
-/// Makes the checksums of all row groups right; where the last one ends. `None`: a line of them cannot be right.
+/// Corrects the checksums of all row groups and returns the end of the last one, or `None` if a line is malformed.
 fn right_groups(data: &mut [u8]) -> Option<usize> {
     let name = b"tidemill.row_groups";
     let footer = data.windows(name.len()).rposition(|window| window == name)?;
@@ -71,7 +71,7 @@ fn right_groups(data: &mut [u8]) -> Option<usize> {
     Some(start)
 }
 
-/// Makes the checksum of the footer right, if it still has a place.
+/// Corrects the checksum of the footer, if the footer still has one.
 fn seal(footer: &mut [u8]) {
     let name = b"tidemill.footer";
     let Some(place) = footer.windows(name.len()).rposition(|window| window == name) else { return };
@@ -83,7 +83,7 @@ fn seal(footer: &mut [u8]) {
     }
 }
 
-/// What holds of a run, however it was made: panics where it does not.
+/// Checks the invariants of a run; panics if one does not hold.
 pub fn check(run: &SortedRun) {
     let schema = run.schema();
     assert!(run.hashes().is_sorted());

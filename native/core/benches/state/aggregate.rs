@@ -15,9 +15,9 @@ use crate::plain::Plain;
 use crate::world::{self, Key};
 use crate::{Answer, Scenario, timed};
 
-/// How many rows a key of the batch has, on average.
+/// Rows for each key of the batch, on average.
 const ROWS_A_KEY: u64 = 10;
-/// Rows of a block, as a pipeline has them where it says nothing else.
+/// Rows of a block: the default of a pipeline.
 const BLOCK_ROWS: usize = 131_072;
 
 pub(crate) struct Aggregate<K> {
@@ -43,7 +43,7 @@ impl<K: Key> Aggregate<K> {
         Self { keys, rows, map, operator: AggregateOperator::new(&spec).unwrap(), peer: None, plain: None }
     }
 
-    /// The keys of a batch: some of all, and each about ten times.
+    /// Returns the keys of a batch: a part of all keys, each about ten times.
     fn numbers(&self, batch: u64) -> impl Iterator<Item = u64> + use<K> {
         let (rows, keys, groups) = (self.rows, self.keys, (self.rows / ROWS_A_KEY).max(1));
         (0..rows).map(move |row| mix((batch << 32) | key_of(batch, row, groups)) % keys)

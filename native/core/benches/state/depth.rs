@@ -1,4 +1,4 @@
-//! Look-up of random keys: in a map of one run, and in one that is twenty versions deep, laid as the tier rule lays it.
+//! Look-up of random keys: in a map of one run, and in a map twenty versions deep, merged by the tier rule.
 
 use tidemill_core::map::merge_count;
 use tidemill_core::run::{Tombstones, merge};
@@ -29,7 +29,7 @@ impl Depth {
     }
 }
 
-/// The map with `delta` on top, merged with what the tier rule says; and the run that was made.
+/// Returns the map with `delta` on top, merged as the tier rule says, and the run that this made.
 pub(crate) fn committed(map: &StateMap, delta: SortedRun) -> (StateMap, SortedRun) {
     let mut runs = map.runs().to_vec();
     runs.push(delta);

@@ -1,4 +1,4 @@
-//! What is due: found by deadlines, and by a look at every row; also where keys are refreshed in each batch.
+//! The search for due rows: by deadline, and by a look at every row; also with keys that each batch refreshes.
 
 use tidemill_core::{Changes, Rows, StateMap};
 
@@ -11,12 +11,12 @@ pub(crate) struct Due {
     other: Vec<u64>,
 }
 
-/// Twice what the processor's cache holds where this was measured first, in words.
+/// Twice the size, in words, of the processor cache of the first measurements.
 const OTHER_WORDS: u64 = 1 << 23;
 
 impl Due {
     pub(crate) fn new(keys: u64, rows: u64) -> Self {
-        // Key k is due in millisecond k: at `now` those up to it are, wherever their hashes put them.
+        // Key k is due at millisecond k, so the keys up to `now` are due, spread over all hashes.
         let map = world::map::<i64>(keys, |key| Some(key.cast_signed()));
         Self { rows, map, other: (0..OTHER_WORDS).collect() }
     }
@@ -36,7 +36,7 @@ impl Scenario for Due {
                 answer(ns, &due)
             }
             "cold" => {
-                // What a batch does before has put other things into the processor's cache.
+                // Earlier work of a batch has filled the processor's cache with other data.
                 std::hint::black_box(self.other.iter().fold(0, |seen, word| seen ^ word));
                 let (ns, due) = timed(|| self.map.due(now_ms).unwrap());
                 answer(ns, &due)
@@ -62,7 +62,7 @@ impl Scenario for Due {
     }
 }
 
-/// The due rows, found by a look at every deadline.
+/// Returns the due rows, found by a look at every deadline.
 fn scanned(map: &StateMap, now_ms: i64) -> Rows {
     let all = map.scan().unwrap();
     let deadline = all.deadline.into_iter().filter(|at| at.is_some_and(|at| at <= now_ms)).collect();
@@ -70,7 +70,7 @@ fn scanned(map: &StateMap, now_ms: i64) -> Rows {
 }
 
 impl Due {
-    /// The map after a batch that put the deadlines of all due keys off.
+    /// Returns the map after a batch that postponed the deadlines of all due keys.
     fn refreshed(&self, now_ms: i64) -> StateMap {
         let mut later = self.map.copy();
         let due = later.due(now_ms).unwrap();

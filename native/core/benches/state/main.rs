@@ -1,12 +1,18 @@
-//! What `benchmarks/state_core.py` measures of the engine: one scenario a process, one measurement a line of input.
+//! The program that `benchmarks/state_core.py` drives: one scenario for each process, one measurement for each input line.
 //!
 //!     state SCENARIO KEYS ROWS [KIND]
 //!
-//! A line is a command and a number, the answer a line of `name=value`; times are nanoseconds of this thread on a
-//! processor, so that others at work count for little. Whoever drives it can take turns with other programs. A digest tells whether two of them came to the same result.
+//! A line is a command and a number. The answer is a line of `name=value`. Times are nanoseconds of CPU time of this
+//! thread, so other processes disturb them little. The driver can take turns with other programs, and compares digests to
+//! check that all programs have the same result.
 
-#![expect(clippy::print_stdout, reason = "its answers")]
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what it cannot measure ends it")]
+#![expect(clippy::print_stdout, reason = "the answers go to stdout")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a measurement that fails ends the program"
+)]
 
 mod aggregate;
 mod chance;
@@ -24,7 +30,7 @@ use std::io::{BufRead, Write as _};
 
 use cpu_time::ThreadTime;
 
-/// What a command found, by name.
+/// The results of a command, by name.
 #[derive(Default)]
 struct Answer(String);
 
@@ -40,7 +46,7 @@ trait Scenario {
     fn run(&mut self, command: &str, number: u64) -> Answer;
 }
 
-/// How long `work` took, and what it made.
+/// Returns the nanoseconds of `work`, and its result.
 fn timed<T>(work: impl FnOnce() -> T) -> (u128, T) {
     let start = ThreadTime::now();
     let made = std::hint::black_box(work());

@@ -1,4 +1,4 @@
-//! The peer: a `hashbrown` map in place, which also says which keys changed and what they have now.
+//! The peer: a `hashbrown` map updated in place, which also reports the changed keys and their new totals.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use crate::chance::{amount_of, digest_of, first_amount};
 use crate::world::Key;
 
-/// Hands on what `Key::hash` made.
+/// A hasher that returns the hash of `Key::hash` unchanged.
 #[derive(Default)]
 pub(crate) struct Given(u64);
 
@@ -23,7 +23,7 @@ impl Hasher for Given {
     }
 }
 
-/// A key that hashes as fast as it can.
+/// A key with the fastest possible hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hashed<K>(K);
 
@@ -33,7 +33,7 @@ impl<K: Key> std::hash::Hash for Hashed<K> {
     }
 }
 
-/// (count, sum), and the last batch that changed it.
+/// (count, sum), and the last batch that changed them.
 #[derive(Clone, Copy)]
 pub(crate) struct Total {
     count: i64,
@@ -41,13 +41,13 @@ pub(crate) struct Total {
     changed_in: u64,
 }
 
-/// key → total.
+/// A map from key to total.
 #[derive(Clone)]
 pub(crate) struct Totals<K> {
     map: HashMap<Hashed<K>, Total, BuildHasherDefault<Given>>,
 }
 
-/// What a batch changed: keys and their new totals.
+/// The changes of a batch: keys and their new totals.
 pub(crate) type Delta<K> = Vec<(K, Total)>;
 
 impl<K: Key> Totals<K> {
@@ -77,7 +77,7 @@ impl<K: Key> Totals<K> {
         changed
     }
 
-    /// The same without saying what changed.
+    /// The same without a report of changes.
     pub(crate) fn add(&mut self, batch: u64, rows: &[(K, f64)]) {
         for &(key, amount) in rows {
             let total = self.map.entry(Hashed(key)).or_insert(Total { count: 0, sum: 0.0, changed_in: batch });
@@ -86,7 +86,7 @@ impl<K: Key> Totals<K> {
         }
     }
 
-    /// What the keys of some rows have now, each once.
+    /// Returns the current totals of the keys of some rows, each key once.
     pub(crate) fn totals_of(&mut self, rows: &[(K, f64)]) -> Delta<K> {
         let nothing: Vec<(K, f64)> = rows.iter().map(|&(key, _)| (key, 0.0)).collect();
         let mut delta = self.update(u64::MAX - 1, &nothing);
@@ -96,7 +96,7 @@ impl<K: Key> Totals<K> {
         delta
     }
 
-    /// Takes back what `update` did to the first totals.
+    /// Reverts the changes of `update` to the first totals.
     pub(crate) fn restore(&mut self, numbers: impl Iterator<Item = u64>) {
         for number in numbers {
             let key = Hashed(K::of(number));
@@ -110,7 +110,7 @@ pub(crate) fn digest<K: Key>(delta: &Delta<K>) -> u64 {
     digests.fold(0, u64::wrapping_add)
 }
 
-/// The rows of a batch as the peer takes them.
+/// Returns the rows of a batch in the peer's form.
 pub(crate) fn rows<K: Key>(numbers: impl Iterator<Item = u64>) -> Vec<(K, f64)> {
     (0..).zip(numbers).map(|(row, number)| (K::of(number), amount_of(row))).collect()
 }

@@ -1,7 +1,8 @@
-//! A batch of updates as plain loops that are told where each key lies: rows sorted by their hashes, the places read in
-//! the columns of the state, the columns of the delta written. Types are known, nothing is looked for, compared or null.
+//! A batch of updates as plain loops that already know the place of each key. Rows are sorted by hash, the places are read
+//! in the columns of the state, and the columns of the delta are written. Types are known, nothing is searched or compared,
+//! and there are no nulls.
 //!
-//! Who asks what a batch costs at least on a machine, in this layout, may begin here: what its memory takes, and a sort.
+//! This is the least that a batch costs on a machine in this layout: memory access and a sort.
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
@@ -19,7 +20,7 @@ pub(crate) struct Plain<K> {
     keys: Vec<K>,
     counts: ScalarBuffer<i64>,
     sums: ScalarBuffer<f64>,
-    /// The same row by row, once it was asked for: another layout, in which a key is one place.
+    /// The same state stored row by row, made on first use: in this layout a key is one place.
     rows: Vec<Row<K>>,
 }
 
@@ -32,13 +33,13 @@ struct Row<K> {
     _updated_at: i64,
 }
 
-/// What a batch changes, told beforehand: the places of its keys in the state, ascending, and where the rows of each end.
-struct Told {
+/// The places of a batch's keys in the state, ascending, and for each key the end of its rows.
+struct KeyPlaces {
     places: Vec<u32>,
     ends: Vec<u32>,
 }
 
-/// The columns of a delta, the time of the update among them.
+/// The columns of a delta, including the time of the update.
 struct Delta<K> {
     keys: Vec<K>,
     counts: Vec<i64>,
@@ -55,7 +56,7 @@ impl<K: Key> Delta<K> {
 }
 
 impl<K: Key> Plain<K> {
-    /// The state of `map`, which has one run.
+    /// Returns the state of `map`, which has one run.
     pub(crate) fn new(map: &StateMap) -> Self {
         let [run] = map.runs() else { panic!("expected one run, found {}", map.runs().len()) };
         let batch = run.batch().unwrap();
@@ -68,7 +69,7 @@ impl<K: Key> Plain<K> {
         }
     }
 
-    /// The same as `run` where the state and its delta lie row by row.
+    /// The same as `run` for a state and delta that are stored row by row.
     pub(crate) fn run_by_rows(&mut self, batch: &Batch) -> Answer {
         if self.rows.is_empty() {
             let cells = self.hashes.iter().zip(&self.keys).zip(self.counts.iter().zip(self.sums.iter()));
@@ -81,21 +82,21 @@ impl<K: Key> Plain<K> {
             };
             self.rows = cells.map(row).collect();
         }
-        let told = self.told(batch);
+        let found = self.places_of(batch);
         let (sorting, order) = timed(|| keys_of(&batch.keys).order());
-        let (memory, delta) = timed(|| self.update_rows(batch, &order, &told));
+        let (memory, delta) = timed(|| self.update_rows(batch, &order, &found));
         let digest = delta
             .iter()
             .fold(0_u64, |digest, row| digest.wrapping_add(digest_of(row.key.digest(), row.count, row.sum)));
         Answer::default().with("ns", sorting + memory).with("sorting", sorting).with("digest", digest)
     }
 
-    fn update_rows(&self, batch: &Batch, order: &[u32], told: &Told) -> Vec<Row<K>> {
+    fn update_rows(&self, batch: &Batch, order: &[u32], found: &KeyPlaces) -> Vec<Row<K>> {
         let amounts = batch.amounts.as_primitive::<Float64Type>().values();
         let amounts: Vec<f64> = order.iter().map(|&row| amounts[row as usize]).collect();
-        let mut delta: Vec<Row<K>> = told.places.iter().map(|&place| self.rows[place as usize]).collect();
+        let mut delta: Vec<Row<K>> = found.places.iter().map(|&place| self.rows[place as usize]).collect();
         let mut start = 0;
-        for (row, &end) in delta.iter_mut().zip(&told.ends) {
+        for (row, &end) in delta.iter_mut().zip(&found.ends) {
             row.count += i64::from(end - start);
             amounts[start as usize..end as usize].iter().for_each(|amount| row.sum += amount);
             row._updated_at = 1;
@@ -104,45 +105,43 @@ impl<K: Key> Plain<K> {
         delta
     }
 
-    /// The nanoseconds of a batch of keys that are all there, those of them that its sorting took, and the digest of its
-    /// delta.
+    /// Returns the nanoseconds of a batch of existing keys, how many of them sorting took, and the digest of the delta.
     pub(crate) fn run(&self, batch: &Batch) -> Answer {
-        let told = self.told(batch);
+        let found = self.places_of(batch);
         let (sorting, order) = timed(|| keys_of(&batch.keys).order());
-        let (memory, delta) = timed(|| self.update(batch, &order, &told));
+        let (memory, delta) = timed(|| self.update(batch, &order, &found));
         Answer::default().with("ns", sorting + memory).with("sorting", sorting).with("digest", delta.digest())
     }
 
-    fn told(&self, batch: &Batch) -> Told {
+    fn places_of(&self, batch: &Batch) -> KeyPlaces {
         let keys = keys_of(&batch.keys);
-        let mut told = Told { places: Vec::new(), ends: Vec::new() };
+        let mut found = KeyPlaces { places: Vec::new(), ends: Vec::new() };
         for (row, hash) in (0..).zip(keys.order().into_iter().map(|row| keys.hash(row as usize))) {
             let place = self.hashes.partition_point(|&found| found < hash) as u32;
-            if told.places.last() != Some(&place) {
-                told.places.push(place);
-                told.ends.push(row);
+            if found.places.last() != Some(&place) {
+                found.places.push(place);
+                found.ends.push(row);
             }
-            *told.ends.last_mut().unwrap() = row + 1;
+            *found.ends.last_mut().unwrap() = row + 1;
         }
-        told
+        found
     }
 
-    /// Each column by a loop of its own that does nothing else, so that the processor has as many reads on their way at
-    /// once as it can.
-    fn update(&self, batch: &Batch, order: &[u32], told: &Told) -> Delta<K> {
+    /// Updates each column in a loop of its own, so that the processor can overlap as many reads as possible.
+    fn update(&self, batch: &Batch, order: &[u32], found: &KeyPlaces) -> Delta<K> {
         fn at<T: Copy>(cells: &[T], places: &[u32]) -> Vec<T> {
             places.iter().map(|&place| cells[place as usize]).collect()
         }
         let amounts = at(batch.amounts.as_primitive::<Float64Type>().values(), order);
         let mut delta = Delta {
-            _hashes: at(&self.hashes, &told.places),
-            keys: at(&self.keys, &told.places),
-            counts: at(&self.counts, &told.places),
-            sums: at(&self.sums, &told.places),
-            _times: vec![1; told.places.len()],
+            _hashes: at(&self.hashes, &found.places),
+            keys: at(&self.keys, &found.places),
+            counts: at(&self.counts, &found.places),
+            sums: at(&self.sums, &found.places),
+            _times: vec![1; found.places.len()],
         };
         let mut start = 0;
-        for ((count, sum), &end) in delta.counts.iter_mut().zip(&mut delta.sums).zip(&told.ends) {
+        for ((count, sum), &end) in delta.counts.iter_mut().zip(&mut delta.sums).zip(&found.ends) {
             *count += i64::from(end - start);
             amounts[start as usize..end as usize].iter().for_each(|amount| *sum += amount);
             start = end;

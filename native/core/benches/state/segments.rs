@@ -1,4 +1,4 @@
-//! Segments: a base written and opened, and what a delta of random keys takes on disk.
+//! Segments: writing and opening a base, and the size of a delta of random keys on disk.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Scenario for Segments {
                 assert_eq!(
                     world::digest::<i64>(&opened),
                     world::digest::<i64>(run),
-                    "what was opened is what was written"
+                    "the opened run equals the written run"
                 );
                 Answer::default().with("ns", ns)
             }
@@ -47,7 +47,7 @@ impl Scenario for Segments {
                 Answer::default().with("ns", ns).with("bytes", bytes)
             }
             "memory" => {
-                // A column of nulls alone is memory that nobody touches.
+                // The memory of a column with nulls only is never touched.
                 let untouched = if run.first_due().is_none() { run.len() * size_of::<i64>() } else { 0 };
                 let (ns, filled) = timed(|| vec![1_u8; run.nbytes() - untouched]);
                 Answer::default().with("ns", ns).with("bytes", filled.len())
@@ -58,7 +58,7 @@ impl Scenario for Segments {
     }
 }
 
-/// Takes all pages of a segment out of their compression, and drops them; how many bytes they have.
+/// Decompresses all pages of a segment and drops them; returns their number of bytes.
 fn pages(segment: &Bytes) -> usize {
     let file = SerializedFileReader::new(segment.clone()).unwrap();
     let groups = (0..file.num_row_groups()).map(|group| file.get_row_group(group).unwrap());
@@ -71,7 +71,7 @@ fn pages(segment: &Bytes) -> usize {
         .sum()
 }
 
-/// Bytes of a delta of `keys` random keys with an int counter.
+/// Returns the bytes of a delta of `keys` random keys with an int counter.
 fn delta_bytes(keys: u64) -> usize {
     let key = Fields::from(vec![Field::new("key", DataType::Int64, true)]);
     let value = Fields::from(vec![Field::new("count", DataType::Int32, true)]);

@@ -1,4 +1,4 @@
-//! Many small batches into a large map: each batch's time, merging and writing included, and what was written for it.
+//! Many small batches into a large map: the time of each batch with merging and writing, and the rows that it wrote.
 
 use tidemill_core::StateMap;
 use tidemill_core::segment;
@@ -21,7 +21,7 @@ impl Tiers {
 }
 
 impl Scenario for Tiers {
-    /// One batch more. `written` and `delta` are rows: of the run that was stored, and of what changed.
+    /// Adds one batch. `written` and `delta` are rows of the stored run and changed rows.
     fn run(&mut self, command: &str, number: u64) -> Answer {
         assert_eq!(command, "batch", "tiers can do batches alone");
         let batch = world::batch::<i64>(number, self.rows, self.keys);

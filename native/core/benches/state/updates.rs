@@ -1,4 +1,4 @@
-//! A batch of random updates of (count, sum), its delta made: look-up, sum, change; beside the peer's map in place.
+//! A batch of random updates of (count, sum) with its delta: look-up, sum, change; beside the peer's map.
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ impl<K: Key> Updates<K> {
     }
 }
 
-/// The version after `batch`, and what it changed.
+/// Returns the version after `batch`, and its changes.
 pub(crate) fn update(map: &StateMap, batch: &Batch, at_ms: i64) -> (StateMap, SortedRun) {
     update_watched(map, batch, at_ms, |_| ())
 }
 
-/// The same; `done` is called with the name of each step after it.
+/// The same; calls `done` with the name of each step after the step.
 fn update_watched(map: &StateMap, batch: &Batch, at_ms: i64, mut done: impl FnMut(&str)) -> (StateMap, SortedRun) {
     let mut next = map.copy();
     let keys = Keys::new(std::slice::from_ref(&batch.keys)).unwrap();
@@ -50,7 +50,7 @@ fn update_watched(map: &StateMap, batch: &Batch, at_ms: i64, mut done: impl FnMu
     done("look_up");
     let (mut counts, mut sums) = (or_zero::<Int64Type>(found.remove(0)), or_zero::<Float64Type>(found.remove(0)));
     let amounts = batch.amounts.as_primitive::<Float64Type>().values();
-    // A loop that does little has more reads on their way at once than one that does all.
+    // The processor overlaps more reads in a loop that does little than in a loop that does everything.
     let (rows, ends) = groups.rows();
     let amounts: Vec<f64> = rows.iter().map(|at| amounts[at.row as usize]).collect();
     let mut start = 0;
@@ -67,7 +67,7 @@ fn update_watched(map: &StateMap, batch: &Batch, at_ms: i64, mut done: impl FnMu
     (next, delta)
 }
 
-/// The numbers of a column that is nobody else's, 0 for null.
+/// Returns the numbers of a column that has no other owner, with 0 for null.
 fn or_zero<T: ArrowPrimitiveType>(column: ArrayRef) -> Vec<T::Native> {
     let numbers = column.as_primitive::<T>().clone();
     drop(column);

@@ -21,7 +21,7 @@ pub(crate) trait Key: Copy + Eq + 'static {
     fn column(keys: impl Iterator<Item = Self>) -> ArrayRef;
     /// The keys of a column.
     fn cells(column: &ArrayRef) -> Vec<Self>;
-    /// The keys of a column as digests know them.
+    /// The keys of a column as numbers for digests.
     fn digests(column: &ArrayRef) -> Vec<u64>;
     fn digest(&self) -> u64;
 }
@@ -86,13 +86,13 @@ impl Key for Text {
     }
 }
 
-/// Updates, row by row, as arrays.
+/// Updates as arrays, one row each.
 pub(crate) struct Batch {
     pub(crate) keys: ArrayRef,
     pub(crate) amounts: ArrayRef,
 }
 
-/// Batch `number` of `rows` updates of `keys` keys.
+/// Returns batch `number`: `rows` updates of `keys` keys.
 pub(crate) fn batch<K: Key>(number: u64, rows: u64, keys: u64) -> Batch {
     Batch {
         keys: K::column((0..rows).map(|row| K::of(key_of(number, row, keys)))),
@@ -100,7 +100,7 @@ pub(crate) fn batch<K: Key>(number: u64, rows: u64, keys: u64) -> Batch {
     }
 }
 
-/// key → (count, sum).
+/// The schema of a map from key to (count, sum).
 pub(crate) fn schema(key: DataType) -> Arc<MapSchema> {
     let key = Fields::from(vec![Field::new("key", key, true)]);
     let value =
@@ -108,7 +108,7 @@ pub(crate) fn schema(key: DataType) -> Arc<MapSchema> {
     Arc::new(MapSchema::new("totals", &key, &Fields::empty(), &value).unwrap())
 }
 
-/// A map of `keys` keys in one run; `deadline` tells when each is due.
+/// Returns a map of `keys` keys in one run; `deadline` returns the deadline of each key.
 pub(crate) fn map<K: Key>(keys: u64, deadline: impl Fn(u64) -> Option<i64>) -> StateMap {
     let schema = schema(K::TYPE);
     let mut map = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
@@ -128,7 +128,7 @@ pub(crate) fn map<K: Key>(keys: u64, deadline: impl Fn(u64) -> Option<i64>) -> S
     StateMap::open(schema, &map.delta().unwrap().into_iter().collect::<Vec<_>>(), KeyRange::ALL).unwrap()
 }
 
-/// The digest of all rows of a run of [`schema`].
+/// Returns the digest of all rows of a run of [`schema`].
 pub(crate) fn digest<K: Key>(run: &SortedRun) -> u64 {
     let batch = run.batch().unwrap();
     let (counts, sums) = (batch.column(1).as_primitive::<Int64Type>(), batch.column(2).as_primitive::<Float64Type>());

@@ -1,7 +1,7 @@
-"""The one place that reads the machine's clock. Durations are measured with `time.perf_counter` where they arise.
+"""The one place that reads the machine's clock. Code that measures a duration uses `time.perf_counter` directly.
 
-INVARIANT: what a batch computes depends on the time in its plan; a clock is read before planning and for records
-only (ruff bans the clocks everywhere else).
+INVARIANT: a batch computes with the time in its plan. The clock is read before planning, and to date records; ruff bans
+clocks everywhere else.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch, UTC."""
+    """Return the current time in milliseconds since the epoch, UTC."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,8 @@
-"""Counts as people read them, for whoever prints one: the command line, the demo, the tasks of Airflow."""
+"""Counts and version ranges as people read them: for the command line, the demo and Airflow tasks.
+
+INVARIANT: only amounts get thousands separators. Numbers that identify (versions, keys, ids) are printed as one types
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Sequence
 
 
 def count_of(count: int, what: str, many: str | None = None) -> str:
-    """A number with its noun; `many` is the plural, where it is not made by an s.
+    """Return a number with its noun. `many` is the plural, if it is not the singular with an s.
 
     >>> count_of(1, "file"), count_of(1000, "file"), count_of(0, "batch", "batches")
     ('1 file', '1,000 files', '0 batches')
@@ -15,7 +19,7 @@ def count_of(count: int, what: str, many: str | None = None) -> str:
 
 
 def versions_of(versions: Sequence[int]) -> str:
-    """Versions, each once, ascending, neighbours drawn together.
+    """Return version numbers as text: each once, ascending, consecutive ones as a range.
 
     >>> versions_of([4]), versions_of([9, 5, 4, 6]), versions_of([])
     ('version 4', 'versions 4–6, 9', 'no version')

@@ -1,16 +1,16 @@
-"""The five kinds of error, by what the caller must do, and what is raised inside user functions.
+"""The five kinds of error, one for each action a caller can take, and the errors that calls on states raise.
 
-The same five stand in the Rust core; the binding raises these classes. Nothing else is raised on purpose
-across a public call. A message's first line stands alone, because Airflow shows one line.
+The Rust core has the same five kinds, and the binding raises these classes. INVARIANT: a public call raises nothing
+else on purpose. The first line of a message stands alone, because Airflow shows only one line.
 
     TidemillError
     ├── InvalidInput       fix the call, the schema or the data   (also a ValueError)
     ├── StoreUnavailable   retry later                            (also a ConnectionError)
-    ├── Fenced             somebody else commits here; stop
+    ├── Fenced             another run is committing; stop this one
     ├── CorruptState       restore; nothing is repaired silently
     └── InternalError      a bug in Tidemill
 
-`StateNotSet` (a LookupError) and `CallRefused` (an InvalidInput) are what calls on states raise.
+Calls on states raise `StateNotSet` (a LookupError) and `CallRefused` (an InvalidInput).
 """
 
 from __future__ import annotations
@@ -21,18 +21,22 @@ from typing import Any
 
 
 def summary(error: BaseException) -> str:
-    """`ZeroDivisionError: division by zero`: one line, whatever the error says beside that."""
+    """Return the type of an error and the first line of its message: `ZeroDivisionError: division by zero`."""
     first = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _notes(error: BaseException) -> dict[str, Any]:
-    """What `add_note` wrote."""
+    """Return the notes that `add_note` wrote, in the form that `__reduce__` restores."""
     return {"__notes__": error.__notes__} if hasattr(error, "__notes__") else {}
 
 
 class TidemillError(Exception):
-    """Root of the five kinds. `hint`, where given, becomes the last line of the message."""
+    """Base class of the five kinds of error; catch it to catch them all.
+
+    `message` is the text without the hint. `hint` is one action for the caller, or None; it is the last line of
+    `str(error)`.
+    """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message if hint is None else f"{message}\nhint: {hint}")
@@ -44,61 +48,69 @@ class TidemillError(Exception):
 
     @property
     def first_line(self) -> str:
-        """The one line that stands alone."""
+        """The first line of the message. It can be understood without the rest."""
         return self.message.split("\n", 1)[0]
 
 
 class InvalidInput(TidemillError, ValueError):
-    """The call, a schema or the data is wrong: fix it. Nothing was changed."""
+    """The call, a schema or the data is wrong: fix it. The call changed nothing."""
 
 
 class StoreUnavailable(TidemillError, ConnectionError):
-    """The store, or what a `foreachBatch` function talks to, did not answer, refused the credentials or is full: retry
-    later. Nothing half-written counts."""
+    """The store did not answer, refused the credentials or is full: retry later. No partial write counts.
+
+    A `foreachBatch` function that cannot reach another system raises this kind too.
+    """
 
 
 class Fenced(TidemillError):
-    """Somebody else committed another batch under this number: stop, and look at who."""
+    """Another run committed different work under this version number: stop this run, and find the other one."""
 
 
 class CorruptState(TidemillError):
-    """What the log names is missing or fails its checksum: restore it. Nothing is repaired silently."""
+    """An object that the log names is missing or damaged: restore it. Tidemill repairs nothing silently."""
 
 
 class InternalError(TidemillError):
-    """An invariant of Tidemill does not hold: a bug. Nothing was committed."""
+    """An invariant of Tidemill does not hold, which is a bug: report it. Nothing was committed."""
 
 
-_TO_BE_MENDED = (
+_BUGS = (
     *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, NotImplementedError),
     *(SyntaxError, TypeError, ValueError),
 )
 
 
 def kind_of(raised: Exception) -> type[InvalidInput | StoreUnavailable]:
-    """The kind for what a function raised that talks to other systems: to be mended, or tried again.
+    """Return the kind of an error that a user's function raised while it talked to another system.
+
+    Errors that show a bug in the function are `InvalidInput`. All others may pass, so they are `StoreUnavailable`.
 
     >>> kind_of(KeyError("user")).__name__, kind_of(TimeoutError()).__name__
     ('InvalidInput', 'StoreUnavailable')
     """
-    return InvalidInput if isinstance(raised, _TO_BE_MENDED) else StoreUnavailable
+    return InvalidInput if isinstance(raised, _BUGS) else StoreUnavailable
 
 
 class StateNotSet(LookupError, ValueError):
-    """`State.get` or `GroupState.get` of a key without a state (Scala: NoSuchElementException; PySpark: ValueError)."""
+    """`State.get` or `GroupState.get` was called for a key without a state.
+
+    Spark raises NoSuchElementException in Scala and ValueError in PySpark. Use `exists` or `getOption` to avoid it.
+    """
 
 
 class CallRefused(InvalidInput, RuntimeError):
-    """A call that a processor may not make, or not now (PySpark: PySparkRuntimeError).
+    """A stateful processor made a call that is not allowed, or not allowed at this point.
 
-    Where pyspark is loaded, `except PySparkRuntimeError` catches it as well.
+    PySpark raises PySparkRuntimeError. If pyspark is loaded, `except PySparkRuntimeError` catches this error as well.
     """
 
 
 def raised_by_state(kind: type[Exception], spark: str, *given: Any) -> Exception:
-    """`kind(*given)`, which `except` clauses for the class `spark` of `pyspark.errors` catch as well.
+    """Return `kind(*given)` as an error that `except` clauses for the class `spark` of `pyspark.errors` catch as well.
 
-    Code that can name that class has loaded it; nothing is loaded for it here. The name of the error stays the same.
+    Code that names the PySpark class has loaded it already, so this function imports nothing. The name of the error
+    stays that of `kind`.
 
     >>> type(raised_by_state(ValueError, "PySparkValueError", "the state is not set")).__name__
     'ValueError'
@@ -113,11 +125,11 @@ def raised_by_state(kind: type[Exception], spark: str, *given: Any) -> Exception
 
 @cache
 def _of_both(kind: Any, spark: Any) -> Any:
-    """INVARIANT: however it is made, it says what one of `kind` says."""
+    """Return a class that derives from both. INVARIANT: its message is that of `kind`, also after unpickling."""
 
     def made(error: Any, *given: Any, **named: Any) -> None:
         spark.__init__(error, str(kind(*given, **named)))
-        kind.__init__(error, *given, **named)  # last, as PySpark 3.5 sets `message` too
+        kind.__init__(error, *given, **named)  # after PySpark's, because PySpark 3.5 sets `message` too
 
     def reduced(error: Any) -> tuple[Any, ...]:
         given = (error.message, error.hint) if isinstance(error, TidemillError) else error.args
@@ -133,10 +145,10 @@ _MOST_SHOWN = 200
 
 
 def repr_of(value: Any) -> str:
-    """The `repr` of what a user gave, for a message: its beginning where it is long, its type where it raises."""
+    """Return the `repr` of a user's value for a message, cut to 200 characters; the type if `repr` raises."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - it is the user's
+    except Exception:  # noqa: BLE001 - a user's `__repr__` may raise anything
         return f"a {type(value).__name__} whose repr raises"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 

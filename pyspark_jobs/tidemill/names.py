@@ -1,7 +1,7 @@
-"""Every name of an object in a repository, and which names a user may choose.
+"""The names of all objects in a repository, and the rules for names that users choose.
 
-Pure text. INVARIANT: a name made here cannot leave the repository's folder; a name read from a record is
-checked by `inside` before it is used.
+Pure text, no I/O. INVARIANT: a name made here stays inside the repository's folder. A name that comes from a record
+must pass `inside` before it is used.
 """
 
 from __future__ import annotations
@@ -17,65 +17,70 @@ _VARIABLE = "var-"
 BATCH_ID = "_batch_id"
 """The column with the number of the batch, which Tidemill adds to the rows of every sink."""
 ENGINES = ("local", "spark")
-"""What a user may call an engine."""
+"""The engines that a user can choose."""
 HEAD_HINT = "head.json"
 LEDGER = "_ledger"
 LAST_NUMBER = 10**10 - 1
-"""The highest number that fits a name."""
+"""The highest number that fits into an object's name."""
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` if it is allowed (`[a-z0-9][a-z0-9-]{0,62}`), else `InvalidInput`; `what` says what it names."""
+    """Return `name` if it matches `[a-z0-9][a-z0-9-]{0,62}`; otherwise raise `InvalidInput`.
+
+    `what` is the kind of name, for the message: `operator`.
+    """
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise InvalidInput(
-        f"{what} name {name!r} is not allowed: expected lower-case letters, digits and `-`, "
-        "beginning with a letter or digit, at most 63 characters"
+        f"invalid {what} name {name!r}: expected at most 63 lower-case letters, digits and `-`, "
+        "beginning with a letter or digit"
     )
 
 
 def ref(number: int) -> str:
-    """Entry `number` of the log of refs."""
+    """Return the name of entry `number` of the log of refs."""
     return f"refs/{number:010d}.json"
 
 
 def plan(branch: str, number: int) -> str:
-    """The plan of batch `number`."""
+    """Return the name of the plan of batch `number`."""
     return f"branches/{branch}/plans/{number:010d}.json"
 
 
 def commit(branch: str, version: int) -> str:
-    """The commit that made `version`."""
+    """Return the name of the commit that made `version`."""
     return f"{commits(branch)}{version:010d}.json"
 
 
 def commits(branch: str) -> str:
-    """The prefix of all commits of a branch."""
+    """Return the prefix of all commits of a branch."""
     return f"branches/{branch}/commits/"
 
 
 def head_hint(branch: str) -> str:
-    """The overwritten hint to the newest commit."""
+    """Return the name of the hint to the newest commit, which every commit overwrites."""
     return f"branches/{branch}/{HEAD_HINT}"
 
 
 def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
-    """What every file that a try writes is called: batch, attempt, range, task attempt."""
+    """Return the part of a file's name that identifies its writer: batch, attempt, range and task attempt."""
     return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
 
 
 def seed_stem(uuid: str) -> str:
-    """What the segments of an initial state are called: `init`, and an id of the call that wrote them."""
+    """Return the part of a segment's name that identifies the `init` call that wrote it."""
     return f"init-{uuid}"
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
-    """A segment of one map of one operator."""
+    """Return the name of a segment of one state map of an operator."""
     return f"state/{operator}/{map_name}/{branch}/{file_stem}.parquet"
 
 
 def part_of(segment: str, number: int) -> str:
-    """Number `number` of the segments written in place of one that would be too large; the first has its name.
+    """Return the name of part `number` of a segment that was split because it would be too large.
+
+    Part 0 has the name of the segment itself.
 
     >>> part_of("segments/0-a.parquet", 0), part_of("segments/0-a.parquet", 2)
     ('segments/0-a.parquet', 'segments/0-a-2.parquet')
@@ -84,7 +89,9 @@ def part_of(segment: str, number: int) -> str:
 
 
 def map_name(variable: str) -> str:
-    """The map of a processor's variable: `var-` and its name, what a store may not like as `.` and the byte in hex.
+    """Return the name of the state map of a processor's variable: `var-` and the variable's name.
+
+    Bytes that not every store accepts in a name are written as `.` and two hex digits.
 
     >>> map_name("numViolations"), map_name("a/ö")
     ('var-numViolations', 'var-a.2f.c3.b6')
@@ -94,7 +101,7 @@ def map_name(variable: str) -> str:
 
 
 def variable_name(map_name: str) -> str:
-    """The variable that a map was named for; the name itself of a map that belongs to none.
+    """Return the variable that a map was named for. A map that belongs to no variable keeps its name.
 
     >>> variable_name("var-a.2f.c3.b6"), variable_name("timers")
     ('a/ö', 'timers')
@@ -106,7 +113,7 @@ def variable_name(map_name: str) -> str:
 
 
 def variable_rule(map_name: str) -> str:
-    """The rule of an operator that says what the variable of a map is.
+    """Return the key in an operator's `rules` that describes the variable of a map.
 
     >>> variable_rule("var-a.2f")
     'variable a/'
@@ -115,43 +122,43 @@ def variable_rule(map_name: str) -> str:
 
 
 def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, extension: str) -> str:
-    """A committed output file of a sink, before it is published."""
+    """Return the name of an output file of a sink inside the repository, from where it is published."""
     return f"output/{sink}/{branch}/{file_stem}-p{pass_number}-{part:05d}{extension}"
 
 
 def called(sink: str, version: int) -> str:
-    """That a function has been called with one version of a sink."""
+    """Return the name of the record that a `foreachBatch` function has been called with one version of a sink."""
     return f"called/{sink}/{version:010d}.json"
 
 
 def quarantine(branch: str, file_stem: str) -> str:
-    """Rows of one batch that could not be used."""
+    """Return the name of a file of quarantined rows."""
     return f"quarantine/{branch}/{file_stem}.parquet"
 
 
 def store_folder(operator: str, partition: int) -> str:
-    """Where the versions of one partition of a `StateStore` lie."""
+    """Return the folder of one partition of a `StateStore`."""
     return f"stores/{operator}/{partition:05d}/"
 
 
 def store_version(version: int) -> str:
-    """The record that made a version of a `StateStore`, within its folder."""
+    """Return the name, within the store's folder, of the record that made a version of a `StateStore`."""
     return f"versions/{version:010d}.json"
 
 
 def store_floor(version: int) -> str:
-    """The entry that lets go of the versions of a `StateStore` below `version`, within its folder."""
+    """Return the name, within the store's folder, of the entry that drops the versions below `version`."""
     return f"floors/{version:010d}.json"
 
 
 def store_segment(version: int, attempt: str) -> str:
-    """A segment that one attempt at a version of a `StateStore` wrote, within its folder."""
+    """Return the name, within the store's folder, of a segment that one attempt at a version wrote."""
     return f"segments/{version:010d}-{attempt}.parquet"
 
 
 def inside(name: str) -> str:
-    """`name`, which a record gave, if it stays inside the repository; else `CorruptState`."""
+    """Return `name`, which comes from a record, if it stays inside the repository; otherwise raise `CorruptState`."""
     parts = name.split("/")
     if name and not name.startswith("/") and all(part not in ("", ".", "..") for part in parts) and "\\" not in name:
         return name
-    raise CorruptState(f"a record names the object {name!r}, which lies outside the repository")
+    raise CorruptState(f"a record names the object {name!r}, which is outside the repository")

@@ -1,7 +1,7 @@
-"""`Row`: what user functions are given for a row, and may give back.
+"""`Row`: the rows that user functions receive and may return.
 
-A tuple with names, as `pyspark.sql.Row`. One class is made for each list of names, so that an attribute is
-a slot look-up; the Rust engine makes the instances.
+A row is a tuple with names, like `pyspark.sql.Row`. There is one class for each list of names, so that attribute access
+is a slot look-up. The Rust engine makes the instances.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .errors import raised_by_state
 
 
 class Row(tuple[Any, ...]):
-    """An immutable row: a tuple whose fields also have names (Spark: `pyspark.sql.Row`).
+    """An immutable row: a tuple whose fields have names. It behaves like `pyspark.sql.Row`.
 
-    Where pyspark is loaded, `isinstance(row, pyspark.sql.Row)` holds and what a row refuses is PySpark's error.
+    If pyspark is loaded, `isinstance(row, pyspark.sql.Row)` is true, and calls that fail raise PySpark's errors.
 
     >>> row = Row(key="a", n=1)
     >>> row.n, row["key"], row[0], tuple(row), row.asDict(), "n" in row
@@ -32,35 +32,34 @@ class Row(tuple[Any, ...]):
     __row_names__: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *values: Any, **named: Any) -> Row:
-        """`Row(a=1, b=2)`; a class made by `row_type` takes the values in order."""
+        """Make a row of named values, `Row(a=1, b=2)`, or of positional values."""
         if named:
             if values:
-                message = "make a Row of positional values or of named ones, not of both"
+                message = "a Row takes positional values or named values, not both"
                 raise raised_by_state(ValueError, "PySparkValueError", message)
             return tuple.__new__(row_type(tuple(named)), named.values())
         return tuple.__new__(cls, values)
 
     @property
     def __fields__(self) -> list[str]:
-        """The names of its fields, in order; none where it has none."""
+        """The names of the fields, in order; an empty list for a row without names."""
         return list(self.__row_names__)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """PySpark's class where pyspark is loaded, for functions that ask `isinstance`; so `functools.singledispatch`
-        takes a row for one of PySpark's then."""
+        """PySpark's `Row` if pyspark is loaded, so that `isinstance` and `functools.singledispatch` see that class."""
         loaded = sys.modules.get("pyspark.sql.types")
         return getattr(loaded, "Row", type(self))
 
     def __call__(self, *values: Any) -> Row:
-        """Of a Row of names: a Row of these values, named so."""
+        """Return a row of these values, named by the values of this row: `Row("name", "age")("Alice", 11)`."""
         if len(values) > len(self):
-            message = f"a Row of {len(self)} names was given {len(values)} values: {', '.join(map(str, self))}"
+            message = f"a Row of {len(self)} names got {len(values)} values: {', '.join(map(str, self))}"
             raise raised_by_state(ValueError, "PySparkValueError", message)
         return _restore(tuple(map(str, self[: len(values)])), values)
 
     def __contains__(self, item: object) -> bool:
-        """Whether it is the name of a field; of a Row without names, whether it is a value."""
+        """Whether `item` is the name of a field. In a row without names: whether `item` is a value."""
         return item in self.__row_names__ if self.__row_names__ else tuple.__contains__(self, item)
 
     def __getitem__(self, item: Any) -> Any:
@@ -77,14 +76,14 @@ class Row(tuple[Any, ...]):
         raise raised_by_state(AttributeError, "PySparkAttributeError", self._lacks(name))
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        message = f"a Row cannot be changed, and has no field `{name}` to set: make another Row"
+        message = f"cannot set field `{name}`: a Row cannot be changed; make a new Row"
         raise raised_by_state(RuntimeError, "PySparkRuntimeError", message)
 
     def _lacks(self, name: str) -> str:
         return f"the row has no field `{name}`; it has {', '.join(self.__row_names__) or 'no names'}"
 
     def asDict(self, recursive: bool = False) -> dict[str, Any]:
-        """The row as a dict; `recursive` turns rows inside it too."""
+        """Return the row as a dict. With `recursive=True`, rows inside it become dicts too."""
         names = self.__row_names__
         if not names and len(self):
             raise raised_by_state(TypeError, "PySparkTypeError", "a Row without names cannot be a dict")
@@ -102,7 +101,7 @@ class Row(tuple[Any, ...]):
 @lru_cache(maxsize=1024)
 def _row_type(names: tuple[str, ...]) -> type[Row]:
     taken = set(dir(Row))
-    # The getters of a namedtuple read a tuple's item in C; `row[i]` would go through `__getitem__` above.
+    # A namedtuple's getters read the item in C. `row[i]` would call `__getitem__` above.
     getters = namedtuple("getters", [f"f{i}" for i in range(len(names))])  # type: ignore[misc]
     slots = {
         name: getattr(getters, f"f{i}") for i, name in enumerate(names) if name.isidentifier() and name not in taken
@@ -111,7 +110,7 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
 
 
 def row_type(names: Sequence[str]) -> type[Row]:
-    """The Row class with these names, in this order; the same class for the same names."""
+    """Return the Row class with these names in this order. The same names give the same class."""
     return _row_type(tuple(names))
 
 

@@ -26,23 +26,27 @@ _FILE = "tidemill.toml"
 
 @dataclass(frozen=True)
 class Settings:
-    """Tidemill's own settings: the keys `tidemill.…`. Sizes are given as bytes or as text such as `"64 MiB"`."""
+    """Tidemill's own settings: the keys `tidemill.…`.
+
+    The values here are resolved: sizes are bytes. Where you set them, a size may also be text such as `"64 MiB"`.
+    """
 
     block_rows: int = 131_072
-    """Rows of a block: the unit of `map_batches`; rows are combined in whole blocks. Fixed in the plan."""
+    """Rows in a block. A block is what a `map_batches` function receives, and rows are pre-aggregated within a block.
+    The plan records the value, so a retry uses the same blocks."""
     split_bytes: int = 64 * 1024**2
-    """A Parquet file larger than this is cut into ranges of row groups."""
+    """Size above which a Parquet file is split into ranges of row groups, which different tasks can read."""
     chunk_bytes: int = 16 * 1024**2
-    """The greatest size of a chunk on its way from scatter to apply."""
+    """Largest size of a chunk that a scatter task sends to an apply task."""
     task_bytes: int = 8 * 1024**2
-    """A batch of at most so much input runs in one task, without an exchange, unless the number of tasks is given;
-    of four times as much where the pipeline has no function in Python, of a 512th where one is given pandas frames."""
+    """Input up to which a batch runs in one task, without an exchange, if `tasks` is "auto". The limit is four times as
+    high for a pipeline without Python functions, and a 512th for a pipeline with functions over pandas frames."""
     cache_bytes: int = 1024**3
-    """How much the cache of opened segments may take in the memory of a process; 0: no cache."""
+    """Memory that each process may use for its cache of opened segments; 0 turns the cache off."""
     disk_cache_bytes: int = 10 * 1024**3
-    """How much opened segments may take on each machine's own disk; 0: no cache there."""
+    """Space that each machine may use on its own disk for the cache of opened segments; 0 turns the cache off."""
     disk_cache_folder: str = ""
-    """Where they lie there; empty: `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Folder of the cache on disk. If empty, it is `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`."""
 
     def __post_init__(self) -> None:
         for name in _NAMES:
@@ -55,11 +59,12 @@ def resolve(
     environment: Mapping[str, str] | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
-    """Tidemill's settings, and the keys `spark.…`, which are passed on as text.
+    """Return Tidemill's settings, and the keys `spark.…` with their values as text.
 
-    Precedence: `conf`, `TIDEMILL_…` in the environment, `tidemill.toml` in `folder`, default. `environment` is the
-    process's and `folder` the working folder where they are not given. The file has the same keys as `conf`, as
-    TOML likes: `tidemill.block_rows = 65536`, or `block_rows` below `[tidemill]`.
+    The first source that has a key wins: `conf`, then `TIDEMILL_…` in the environment, then `tidemill.toml` in
+    `folder`, then the default. `environment` defaults to that of the process, and `folder` to the working folder. The
+    file has the same keys as `conf`, in either form of TOML: `tidemill.block_rows = 65536`, or `block_rows` below
+    `[tidemill]`. An unknown key or an invalid value is `InvalidInput`.
     """
     file = Path(folder if folder is not None else os.curdir) / _FILE
     in_file = _from_file(file)
@@ -114,7 +119,10 @@ def _check_least(name: str, number: int, place: str) -> None:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Other names beginning `TIDEMILL_` belong to the command line; one that nearly is a setting is a typing error."""
+    """Return the settings that the environment has. `InvalidInput` for a variable that looks like a misspelt setting.
+
+    Other names that begin with `TIDEMILL_` belong to the command line and are skipped.
+    """
     variables = {f"TIDEMILL_{name.upper()}": f"tidemill.{name}" for name in _NAMES}
     for name in environment:
         if name.startswith("TIDEMILL_") and name not in variables:
@@ -134,7 +142,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """`{"spark": {"executor": {"memory": "2g"}}}` as `{"spark.executor.memory": "2g"}`."""
+    """Flatten nested tables: `{"spark": {"executor": {"memory": "2g"}}}` to `{"spark.executor.memory": "2g"}`."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}

@@ -12,14 +12,17 @@ from .errors import InvalidInput
 
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that `word` was most likely meant to be, or None where nothing is near."""
+    """Return the choice that is most similar to `word`, ignoring case, or None if nothing is similar."""
     by_lower = {choice.lower(): choice for choice in choices}
     found = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 
 
 def unknown(what: str, word: str, choices: Iterable[str], place: str = "") -> InvalidInput:
-    """The error for a name that is none of `choices`: it names the nearest, else all of them. `place`: ` in …`."""
+    """Return the error for a name that is not in `choices`. It suggests the nearest choice, or lists them all.
+
+    `what` is the kind of name (`operator`). `place` is appended to the name: ` in the environment`.
+    """
     known = sorted(choices)
     near = nearest(word, known)
     return InvalidInput(

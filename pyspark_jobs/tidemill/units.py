@@ -38,13 +38,13 @@ _SIGNED_PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_DURATION_MS = 2**61 // 1000
-"""The longest duration: a time and a duration in microseconds add up in 64 bits."""
+"""The longest duration. The sum of a time and a duration in microseconds must fit 64 bits."""
 
 
 def duration_ms(value: str | timedelta | int) -> int:
-    """A duration as milliseconds: an int is milliseconds already, text is `"30 days"` or `"1 hour 30 minutes"`.
+    """Return a duration in milliseconds. `value` is text such as `"1 hour 30 minutes"`, a timedelta or an int of ms.
 
-    Months and years are refused, because they have no fixed length; so are negative durations.
+    Months and years are `InvalidInput`, because they have no fixed length. So are negative durations.
     """
     if isinstance(value, timedelta):
         whole, rest = divmod(value, timedelta(milliseconds=1))
@@ -54,20 +54,21 @@ def duration_ms(value: str | timedelta | int) -> int:
     else:
         milliseconds = _sum_of_parts(value, _DURATION_MS)
     if milliseconds is not None and milliseconds > MOST_DURATION_MS:
-        raise InvalidInput(f"read duration {value!r}: expected at most {MOST_DURATION_MS} ms (73,000 years)")
+        raise InvalidInput(f"invalid duration {value!r}: expected at most {MOST_DURATION_MS} ms (73,000 years)")
     if milliseconds is not None and milliseconds >= 0:
         return milliseconds
     raise InvalidInput(
-        f"read duration {value!r}: expected text such as `30 days`, a timedelta, or whole milliseconds, not negative",
+        f"invalid duration {value!r}: expected text such as `30 days`, a timedelta or an int of ms, not negative",
         hint="units: milliseconds, seconds, minutes, hours, days, weeks",
     )
 
 
 def interval_ms(value: str | timedelta | int) -> int:
-    """A duration as Spark reads an interval where it wants a duration: a month is 31 days, a year 12 months, parts may
-    be negative (`"-1 month 31 days 1 second"`) and in microseconds; together they are whole milliseconds, not negative.
+    """Return a duration in milliseconds, reading text as Spark does when it converts an interval to a duration.
 
-    Spark: `IntervalUtils.getDuration`. What else is allowed is as in `duration_ms`.
+    A month is 31 days and a year is 12 months. Parts may be microseconds and may be negative, as in
+    `"-1 month 31 days 1 second"`. The sum must be whole milliseconds and not negative. Everything else is as in
+    `duration_ms`. Spark: `IntervalUtils.getDuration`.
     """
     if isinstance(value, str):
         microseconds = _sum_of_parts(value, _INTERVAL_US, _SIGNED_PART)
@@ -77,7 +78,10 @@ def interval_ms(value: str | timedelta | int) -> int:
 
 
 def size_bytes(value: str | int) -> int:
-    """A size in bytes: an int as it is, text is `"64 MiB"` or `"1g"`. As in Spark, `k`, `kb`, `KiB` are 1024."""
+    """Return a size in bytes. `value` is text such as `"64 MiB"` or `"1g"`, or an int of bytes.
+
+    As in Spark, `k`, `kb` and `KiB` all mean 1024 bytes.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         size: int | None = value
     else:
@@ -85,20 +89,20 @@ def size_bytes(value: str | int) -> int:
     if size is not None and size >= 0:
         return size
     raise InvalidInput(
-        f"read size {value!r}: expected text such as `64 MiB` or a number of bytes, not negative",
+        f"invalid size {value!r}: expected text such as `64 MiB` or a number of bytes, not negative",
         hint="units: B, KiB, MiB, GiB, TiB",
     )
 
 
 def whole_number(text: Any) -> int | None:
-    """The whole number that a text is, of at most 18 digits; None where it is none, or no text."""
+    """Return the whole number that a text spells, or None unless it is 1 to 18 digits with an optional `-`."""
     return int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,18}", text.strip()) else None
 
 
 def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
-    """A point in time as ms since the epoch (floored): int ms, ISO text, a date or a datetime.
+    """Return a point in time in ms since the epoch, rounded down, from an int of ms, ISO text, a date or a datetime.
 
-    A time without an offset is taken in `time_zone`.
+    A time without a UTC offset is a local time in `time_zone`.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -111,12 +115,13 @@ def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(
-            f"read time {value!r}: expected ms since the epoch, ISO text such as `2013-01-01T00:00:00Z`, or a datetime"
+            f"invalid time {value!r}: expected ms since the epoch, ISO text such as `2013-01-01T00:00:00Z`, or a "
+            "datetime"
         ) from error
 
 
 def check_time_zone(name: str) -> str:
-    """`name` if it is a time zone of the tz database (`UTC`, `America/New_York`), else `InvalidInput`."""
+    """Return `name` if it is a time zone of the tz database; otherwise raise `InvalidInput`."""
     try:
         ZoneInfo(name)
     except (ValueError, KeyError, OSError, TypeError) as error:
@@ -126,7 +131,7 @@ def check_time_zone(name: str) -> str:
 
 
 def _sum_of_parts(text: Any, units: Mapping[str, int], form: re.Pattern[str] = _PART) -> int | None:
-    """`"1 hour 30 minutes"` in the smallest unit; None where it does not read, or is not a whole number."""
+    """Return `"1 hour 30 minutes"` in the smallest unit, or None if it does not parse or is not a whole number."""
     if not isinstance(text, str):
         return None
     rest = text.strip().lower().removeprefix("interval ")

@@ -112,7 +112,7 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         (("retail.py:p", "retail.py"), "pipeline reference `pipelines/retail.py` is not understood"),
         (("s3://lake/tidemill", "lake"), "root `lake` is relative"),
         (("schedule=", "tasks='split', schedule="), "this version has only tasks='one'"),
-        (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "pipeline name '--init--' is not allowed"),
+        (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "invalid pipeline name '--init--'"),
         (("schedule=", "engine='lokal', schedule="), "unknown engine `lokal`; did you mean `local`?"),
         (("schedule=", "engine='flink', schedule="), "hint: known: local, spark"),
         (("schedule=", "max_batches=0, schedule="), "max_batches is 0: expected a whole number from 1 on, or None"),

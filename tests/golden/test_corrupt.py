@@ -90,7 +90,7 @@ def first_segment(raw: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-OUTSIDE = f"read commit `{HEAD}`: a record names the object '%s', which lies outside the repository"
+OUTSIDE = f"read commit `{HEAD}`: a record names the object '%s', which is outside the repository"
 COMMITS = {
     "cut short": (replaced(lambda data: data[:1000]), f"read commit `{HEAD}`: not JSON (Unterminated string"),
     "cut by one byte": (replaced(lambda data: data[:-1]), f"read commit `{HEAD}`: not JSON (Expecting ',' delimiter"),
@@ -98,11 +98,11 @@ COMMITS = {
     "of zeros": (replaced(lambda data: bytes(len(data))), f"read commit `{HEAD}`: not JSON ("),
     "another version's": (
         lambda golden: shutil.copy(golden.commit(3), golden.commit(4)),
-        f"read `ROOT/{HEAD}`: it says number 3 of branch `main`",
+        f"read `ROOT/{HEAD}`: expected number 4 of branch `main`, found number 3 of branch `main`",
     ),
     "another branch's": (
         rewritten(lambda raw: raw.update(branch="try")),
-        f"read `ROOT/{HEAD}`: it says number 4 of branch `try`",
+        f"read `ROOT/{HEAD}`: expected number 4 of branch `main`, found number 4 of branch `try`",
     ),
     "without a field": (rewritten(lambda raw: raw.pop("ledger")), f"read commit `{HEAD}`: field `ledger` is missing"),
     "without a segment's field": (
@@ -139,7 +139,7 @@ def test_a_commit_that_is_damaged_is_refused(golden: Golden, damage: str, verb: 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_commit_of_a_format_to_come_is_refused(golden: Golden, verb: str) -> None:
     shutil.copy(CORRUPT / "commit-of-format-2.json", golden.commit(4))
-    refused(golden, verb, f"read commit `{HEAD}`: format 2, this Tidemill reads format 1", "upgrade tidemill")
+    refused(golden, verb, f"read commit `{HEAD}`: found format 2, this Tidemill reads format 1", "upgrade tidemill")
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -147,7 +147,7 @@ def test_a_commit_of_a_format_to_come_is_refused(golden: Golden, verb: str) -> N
 def test_a_hint_to_a_commit_that_is_not_there_tells_of_a_loss(golden: Golden, verb: str, hint: int) -> None:
     golden.commit(4).unlink()
     (golden.repository / "branches/main/head.json").write_text(json.dumps({"version": hint}))
-    message = f"the hint says version {hint}, and its commit is not there; commits are never deleted"
+    message = f"the hint names version {hint}, but its commit is missing; commits are never deleted"
     refused(golden, verb, f"read the head of branch `main` in `ROOT`: {message}", "restore `branches/main/commits/`")
 
 
@@ -168,15 +168,15 @@ def test_a_version_whose_commit_is_lost_is_refused(golden: Golden) -> None:
 @pytest.mark.parametrize(
     ("change", "lost"),
     [
-        (lambda raw: raw["state"].pop("visits"), "the operator `visits`"),
-        (lambda raw: raw["state"]["visits"].pop("state"), "the map `state` of operator `visits`"),
+        (lambda raw: raw["state"].pop("visits"), "operator `visits`"),
+        (lambda raw: raw["state"]["visits"].pop("state"), "map `state` of operator `visits`"),
     ],
 )
 def test_a_commit_that_lacks_the_state_of_an_operator_is_refused(
     golden: Golden, verb: str, change: Callable[[dict[str, Any]], Any], lost: str
 ) -> None:
     rewritten(change)(golden)
-    refused(golden, verb, f"read commit `{HEAD}`: {lost} stands in `schemas`, and `state` lacks it")
+    refused(golden, verb, f"read commit `{HEAD}`: {lost} is in `schemas`, but missing from `state`")
 
 
 @pytest.mark.parametrize("verb", ["state", "run"])
@@ -238,7 +238,7 @@ def test_an_altered_byte_of_a_record_is_refused(
     assert changed != data
     path.write_bytes(changed)
     found = hashlib.blake2b(changed[:-47], digest_size=16).hexdigest()
-    refused(golden, verb, f"read {kind} `{name}`: its content has checksum {found}, it says {data[-34:-2].decode()}",
+    refused(golden, verb, f"read {kind} `{name}`: checksum of the content is {found}, expected {data[-34:-2].decode()}",
             f"{RESTORE}; nothing is repaired silently")  # fmt: skip
 
 
@@ -283,7 +283,7 @@ def flipped(data: bytes, offset: int) -> bytes:
 def test_a_segment_that_is_damaged_is_refused(golden: Golden, verb: str, change: Callable[[bytes], bytes]) -> None:
     known = segment(golden)
     found = damaged(golden, known["name"], change)
-    message = f"read `{known['name']}`: its content has checksum {found}, the commit says {known['checksum']}"
+    message = f"read `{known['name']}`: found checksum {found}, but the commit records {known['checksum']}"
     refused(golden, verb, message, RESTORE)
 
 
@@ -336,12 +336,18 @@ def test_a_lost_ledger_is_refused_before_any_file_is_taken_again(golden: Golden,
     ("change", "message"),
     [
         (lambda raw: json.dumps(raw)[:100], "read plan `{name}`: not JSON ("),
-        (lambda raw: json.dumps(raw | {"format": 2}), "read plan `{name}`: format 2, this Tidemill reads format 1"),
-        (lambda raw: json.dumps(raw | {"number": 3}), "read `ROOT/{name}`: it says number 3 of branch `main`"),
+        (
+            lambda raw: json.dumps(raw | {"format": 2}),
+            "read plan `{name}`: found format 2, this Tidemill reads format 1",
+        ),
+        (
+            lambda raw: json.dumps(raw | {"number": 3}),
+            "read `ROOT/{name}`: expected number 5 of branch `main`, found number 3 of branch `main`",
+        ),
         (lambda raw: json.dumps({k: v for k, v in raw.items() if k != "splits"}), "read plan `{name}`: field `splits`"),
         (
             lambda raw: json.dumps(raw | {"splits": [raw["splits"][0] | {"path": "../x"}]}),
-            "a record names the object '../x', which lies outside",
+            "a record names the object '../x', which is outside",
         ),
     ],
 )
@@ -381,7 +387,7 @@ def test_an_output_file_that_is_damaged_is_refused(golden: Golden, sink: str, ve
     for asked in (version, None):
         with pytest.raises(tm.CorruptState) as caught:
             r.outputs(asked, sink)
-        message = f"read `{known['name']}`: its content has checksum {found}, the commit says {known['checksum']}"
+        message = f"read `{known['name']}`: found checksum {found}, but the commit records {known['checksum']}"
         assert (caught.value.first_line, caught.value.hint) == (message, f"{RESTORE}; nothing is repaired silently")
 
 
@@ -406,7 +412,7 @@ def test_an_output_that_is_damaged_is_not_published(golden: Golden) -> None:
     known = golden.record(3)["outputs"]["visits"][0]
     found = damaged(golden, known["name"], lambda data: data.replace(b"11.01", b"91.01"))
     folder = f"file://{golden.folder}/published/closed=false/orders.visits-0000000003-00000-"
-    message = f": its content has checksum {found}, the commit says {known['checksum']}"
+    message = f": found checksum {found}, but the commit records {known['checksum']}"
     assert found != known["checksum"]
     assert message in refused(golden, "run", f"publish `{known['name']}` as {folder}", RESTORE)
 

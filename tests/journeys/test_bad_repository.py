@@ -272,7 +272,7 @@ def test_a_lost_log_is_an_error_never_an_empty_start(folder, tmp_path):
     r.run(engine="local")
     for lost in ("commits", "plans"):
         shutil.rmtree(tmp_path / "root" / "bad" / "branches" / "main" / lost)
-    with pytest.raises(tm.CorruptState, match="its commit is not there"):
+    with pytest.raises(tm.CorruptState, match="but its commit is missing"):
         tm.open(p, root=str(tmp_path / "root")).run(engine="local")
 
 

@@ -18,8 +18,8 @@ def test_any_other_name_is_refused(name: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         names.check_name(name, "sink")  # type: ignore[arg-type]
     assert str(refused.value) == (
-        f"sink name {name!r} is not allowed: expected lower-case letters, digits and `-`, "
-        "beginning with a letter or digit, at most 63 characters"
+        f"invalid sink name {name!r}: expected at most 63 lower-case letters, digits and `-`, "
+        "beginning with a letter or digit"
     )
 
 
@@ -59,4 +59,4 @@ def test_a_name_inside_is_itself(name: str) -> None:
 def test_a_name_that_leaves_the_repository_is_corrupt(name: str) -> None:
     with pytest.raises(CorruptState) as refused:
         names.inside(name)
-    assert str(refused.value) == f"a record names the object {name!r}, which lies outside the repository"
+    assert str(refused.value) == f"a record names the object {name!r}, which is outside the repository"

@@ -45,7 +45,7 @@ def test_durations(value: Any, milliseconds: int) -> None:
     ["", "5", "1 month", "1 year", "-1 day", -1, True, None, 1.5, timedelta(microseconds=1), "0.5 ms", "1 day x"],
 )
 def test_a_duration_that_is_none_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="read duration"):
+    with pytest.raises(InvalidInput, match="invalid duration"):
         duration_ms(value)
 
 
@@ -83,7 +83,7 @@ def test_intervals_where_spark_wants_a_duration(value: Any, milliseconds: int) -
     ],
 )
 def test_an_interval_that_is_no_duration_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="read duration"):
+    with pytest.raises(InvalidInput, match="invalid duration"):
         interval_ms(value)
 
 
@@ -115,7 +115,7 @@ def test_sizes(value: Any, size: int) -> None:
 
 @pytest.mark.parametrize("value", ["", "1 XB", "x", -1, True, None, 1.5, "0.1 B"])
 def test_a_size_that_is_none_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="read size"):
+    with pytest.raises(InvalidInput, match="invalid size"):
         size_bytes(value)
 
 
@@ -141,7 +141,7 @@ def test_a_time_without_offset_is_in_the_zone_given() -> None:
 
 @pytest.mark.parametrize("value", ["x", "", None, True, 1.5])
 def test_a_time_that_is_none_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="read time"):
+    with pytest.raises(InvalidInput, match="invalid time"):
         time_ms(value)
 
 

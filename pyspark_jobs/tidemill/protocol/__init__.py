@@ -1,5 +1,5 @@
-"""The protocol: records, the log that keeps them, and the decisions over them.
+"""The protocol: the records of a repository, the log that stores them, and the decisions over them.
 
-No rows and no state here, only what is planned, committed and read back. INVARIANT: a decision is a pure function of
-what was observed; `log` alone reads and writes, through a `Store`.
+No rows and no state here. INVARIANT: decisions are pure functions. Only `log` and `hint` read and write, through a
+`Store`.
 """

@@ -1,7 +1,7 @@
-"""Records as JSON and back: strictly typed by their annotations, ending with a checksum of their own bytes.
+"""Records to JSON and back, strictly typed by their annotations. A record ends with a checksum of its own bytes.
 
-INVARIANT: a reader refuses a format version it does not know, bytes that are not those written, and state that is
-described and not there; it keeps nothing that it does not understand.
+INVARIANT: decoding fails for an unknown format version, for bytes that differ from those written, and for an operator
+that is described but has no state. Fields that this version does not know are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .typed import HASHES, Unfit, reader
 
 Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
 
-# came after the first records: written where they say something, so that old bytes stay as they were
+# Fields that were added after the first records. They are written only if set, so that old records keep their bytes.
 _LATER = {"failed", "failure", "min_deadline_hash"}
 _DESCRIBED = {"schemas": dict[str, DescribedOperator], "sinks": dict[str, DescribedSink]}
 _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
@@ -39,9 +39,10 @@ _SUFFIX_BYTES = 47
 
 
 def encode(record: Init | Added | Plan | Receipt | Commit | StoreVersion | StoreFloor) -> bytes:
-    """The record as UTF-8 JSON, one stable byte string for one record; its last field is the checksum of the rest.
+    """Return the record as UTF-8 JSON. Equal records give equal bytes; the last field is the checksum of the rest.
 
-    `InternalError` for a record that `decode` would refuse for what it describes: written, it would be corrupt forever.
+    `InternalError` for a record that `decode` would reject because of its descriptions. Once written, it could never be
+    read.
     """
     try:
         _check_described(record)
@@ -52,7 +53,7 @@ def encode(record: Init | Added | Plan | Receipt | Commit | StoreVersion | Store
 
 
 def decode(kind: type[Record], data: bytes, name: str) -> Record:
-    """The record that `data`, the content of the object `name`, holds; `CorruptState` for anything else."""
+    """Return the record in `data`, the content of the object `name`. `CorruptState` if `data` is not such a record."""
     expected = kind.__name__.lower()
     raw = _parsed(data, expected, name)
     try:
@@ -66,19 +67,19 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
 
 
 def decode_entry(data: bytes, name: str) -> Added:
-    """The entry of `refs/` that `data` holds, by its `kind`; `CorruptState` for anything else, or a kind not known."""
+    """Return the entry of `refs/` in `data`. `CorruptState` if `data` is not an entry, or has an unknown `kind`."""
     raw = _parsed(data, "entry", name)
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if kind not in ENTRIES:
         raise CorruptState(
-            f"read entry `{name}`: its kind is {str(kind)[:80]!r}, this Tidemill knows {', '.join(ENTRIES)}",
-            hint="a newer Tidemill may have written it: upgrade; else restore the object from a backup",
+            f"read entry `{name}`: unknown kind {str(kind)[:80]!r}, this Tidemill knows {', '.join(ENTRIES)}",
+            hint="upgrade tidemill if a newer version wrote the entry; otherwise restore it from a backup",
         )
     return decode(ENTRIES[kind], data, name)
 
 
 def _parsed(data: bytes, expected: str, name: str) -> Any:
-    """The JSON of a record whose format version this code knows, and whose checksum, if it has one, is right."""
+    """Return the JSON of a record. `CorruptState` for an unknown format version or a checksum that does not match."""
     try:
         raw = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -88,7 +89,7 @@ def _parsed(data: bytes, expected: str, name: str) -> Any:
     version = raw.get("format", FORMAT_VERSION) if isinstance(raw, dict) else FORMAT_VERSION
     if version != FORMAT_VERSION:
         raise CorruptState(
-            f"read {expected} `{name}`: format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
+            f"read {expected} `{name}`: found format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
             hint="upgrade tidemill" if isinstance(version, int) and version > FORMAT_VERSION else None,
         )
     fault = _checksum_fault(data) if isinstance(raw, dict) and "checksum" in raw else None
@@ -101,19 +102,20 @@ def _parsed(data: bytes, expected: str, name: str) -> Any:
 
 
 def _checksum_fault(data: bytes) -> str | None:
-    """What is wrong with the checksum of a record that has one; None: nothing."""
+    """Return what is wrong with the checksum of a record that has one, or None if it is right."""
     suffix = _SUFFIX.fullmatch(data[-_SUFFIX_BYTES:])
     if suffix is None:
-        return "it has a checksum, and does not end with it"
+        return "the record has a checksum, but does not end with it"
     expected, found = suffix[1].decode(), digest(data[:-_SUFFIX_BYTES])
-    return None if found == expected else f"its content has checksum {found}, it says {expected}"
+    return None if found == expected else f"checksum of the content is {found}, expected {expected}"
 
 
 def _check_described(record: Any) -> None:
-    """ValueError where operators or sinks are not described as they should be, or an operator has no state.
+    """Raise ValueError if the description of an operator or sink is malformed, or a described operator has no state.
 
-    INVARIANT: what a commit describes it has state of, if only an empty list; else an operator would start empty. Only
-    void commits before the first batch have none at all.
+    INVARIANT: a commit has a list of segments for each map of each operator that it describes, even if the list is
+    empty. Without the list, the operator would start empty by accident. Only void commits before the first batch have
+    no state at all.
     """
     for name, shape in _DESCRIBED.items():
         try:
@@ -126,10 +128,10 @@ def _check_described(record: Any) -> None:
     for operator, description in record.schemas.items():
         maps = record.state.get(operator)
         if maps is None:
-            raise ValueError(f"the operator `{operator}` stands in `schemas`, and `state` lacks it")
+            raise ValueError(f"operator `{operator}` is in `schemas`, but missing from `state`")
         for name in description["maps"]:
             if name not in maps:
-                raise ValueError(f"the map `{name}` of operator `{operator}` stands in `schemas`, and `state` lacks it")
+                raise ValueError(f"map `{name}` of operator `{operator}` is in `schemas`, but missing from `state`")
 
 
 def _plain(value: Any) -> Any:

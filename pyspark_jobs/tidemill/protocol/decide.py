@@ -1,7 +1,7 @@
-"""The decisions of the protocol: whose commit counts, what a batch takes, what time it is.
+"""The decisions of the protocol: which commit counts, which files a batch reads, and what its batch time is.
 
-Pure functions over what was observed: no store, no clock. Which segments make a version is decided in `tiling`.
-INVARIANT: what is decided depends on records and arguments alone, so two drivers that see the same decide the same.
+Pure functions over what was observed: no store, no clock. `tiling` decides which segments make a version.
+INVARIANT: a decision depends only on records and arguments, so two drivers that see the same decide the same.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
 __all__ = [
+    "FENCED_HINT",
     "BatchTime",
     "Observed",
     "Outcome",
@@ -29,12 +30,13 @@ __all__ = [
     "visible",
 ]
 
+FENCED_HINT = "find the other run, and let only one of them continue"
 Outcome = Literal["ours", "already", "fenced"]
 TimeRule = Literal["arrival", "plan"]
 
 
 class Sized(Protocol):
-    """A file, as far as choosing goes."""
+    """The part of a file that choosing needs."""
 
     @property
     def size(self) -> int:
@@ -45,10 +47,10 @@ File = TypeVar("File", bound=Sized)
 
 
 def commit_outcome(ours: Commit, theirs: Commit) -> Outcome:
-    """What it means that `theirs` stands under the name that we tried to create with `ours`.
+    """Decide what it means that `theirs` is stored under the name that we tried to create with `ours`.
 
-    `ours`: it is the one we sent, and the answer was lost. `already`: the same plan was committed by another attempt,
-    so ours is to be discarded. `fenced`: somebody committed something else.
+    `ours`: it is our own commit, whose answer was lost. `already`: another attempt committed the same plan, so ours is
+    discarded. `fenced`: another run committed something else.
     """
     if theirs.attempt == ours.attempt:
         return "ours"
@@ -57,18 +59,18 @@ def commit_outcome(ours: Commit, theirs: Commit) -> Outcome:
 
 
 def fenced_reason(ours: Commit, theirs: Commit) -> str:
-    """The message for `fenced`: who committed what, and what to do."""
+    """Return the message for `fenced`: which attempt committed what, and what ours was."""
     return (
-        f"commit version {ours.version} of branch `{ours.branch}`: attempt `{theirs.attempt}` committed a "
-        f"{theirs.kind} of plan `{theirs.plan_id}` there, ours is attempt `{ours.attempt}`, a {ours.kind} of plan "
-        f"`{ours.plan_id}`; nothing of ours counts. Find the other driver, and let only one of them go on"
+        f"commit version {ours.version} of branch `{ours.branch}`: another run is committing to this pipeline; "
+        f"its attempt `{theirs.attempt}` committed a {theirs.kind} of plan `{theirs.plan_id}`, ours is attempt "
+        f"`{ours.attempt}`, a {ours.kind} of plan `{ours.plan_id}`; nothing of ours counts"
     )
 
 
 def choose(files: Sequence[File], max_files: int | None = None, max_bytes: int | None = None) -> Sequence[File]:
-    """The files of the next batch: a prefix of `files`, at least one if there is one.
+    """Return the files of the next batch: a prefix of `files`, with at least one file unless `files` is empty.
 
-    `max_bytes` is soft, as Spark's `maxBytesPerTrigger`: the first file is taken whatever its size.
+    `max_bytes` is a soft limit, like Spark's `maxBytesPerTrigger`: the first file is chosen whatever its size.
     """
     taken, total = 0, 0
     for file in files if max_files is None else files[: max(max_files, 1)]:
@@ -81,10 +83,11 @@ def choose(files: Sequence[File], max_files: int | None = None, max_bytes: int |
 
 @dataclass(frozen=True)
 class Observed:
-    """What the time of a batch or a sweep is decided by; all ms since the epoch.
+    """The times that decide the time of a batch or a sweep, all in ms since the epoch.
 
-    `planned_ms`: the clock, read before listing. `newest_ms`: the arrival of the newest file of the batch.
-    `oldest_waiting_ms`: of the oldest file that waits behind it. `previous_ms`: the batch time of the last commit.
+    `planned_ms`: the clock, read before listing files. `newest_ms`: arrival of the newest file of the batch.
+    `oldest_waiting_ms`: arrival of the oldest file that waits for a later batch. `previous_ms`: batch time of the last
+    commit.
     """
 
     planned_ms: int
@@ -95,28 +98,28 @@ class Observed:
 
 @dataclass(frozen=True)
 class BatchTime:
-    """A batch time, and the lower one that the rule gave if it had to be raised to the last commit's."""
+    """A batch time. `raised_from_ms` is the time that the rule gave, if it was raised to that of the last commit."""
 
     ms: int
     raised_from_ms: int | None = None
 
     @property
     def note(self) -> str | None:
-        """What to tell people, if it was raised."""
+        """The note for the user if the batch time was raised; otherwise None."""
         if self.raised_from_ms is None:
             return None
         return (
-            f"batch time {iso(self.raised_from_ms)} lies before the last commit's and was raised to {iso(self.ms)}, "
-            "because batch time never goes back"
+            f"batch time {iso(self.raised_from_ms)} is before that of the last commit and was raised to "
+            f"{iso(self.ms)}, because batch time never goes back"
         )
 
 
 def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
-    """The batch time by the pipeline's rule; an integer is a time that the user gave.
+    """Return the batch time by the pipeline's rule. An integer is a time that the user gave.
 
-    `arrival`: while files wait behind the batch, the time at which its newest file arrived (at most the time of
-    planning, should a file's clock be ahead), else the time of planning. `plan`: the time of planning. Never below
-    the last commit's.
+    `arrival`: the time of planning, unless files wait for a later batch. Then it is the arrival of the newest file of
+    this batch, but never after the time of planning, because the clock of a file may be ahead. `plan`: the time of
+    planning. The batch time is never before that of the last commit.
     """
     found = observed.planned_ms
     if isinstance(rule, int):
@@ -127,10 +130,11 @@ def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
 
 
 def sweep_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
-    """The batch time of a sweep: the time of planning, but never past the arrival of a file that waits.
+    """Return the batch time of a sweep: the time of planning, but never after the arrival of a waiting file.
 
-    An integer is a time that the user gave, and is taken as it is. Never below the last commit's. A pipeline whose
-    batch time is a function of the plan passes the last commit's time, unless told.
+    An integer is a time that the user gave, which replaces that rule. The batch time is never before that of the last
+    commit. If the pipeline computes batch times with a function of the plan, the caller gives the time of the last
+    commit here, unless the user gave a time.
     """
     if isinstance(rule, int):
         return _at_least_previous(rule, observed)

@@ -1,7 +1,7 @@
-"""The hint to the newest version, of a branch or of a `StateStore`: overwritten at every commit, by whoever comes last.
+"""The hint to the newest version of a branch or of a `StateStore`. Every commit overwrites it.
 
-It is never believed, but it is written after its version's record, which is never deleted: a hint whose version has no
-record tells of a loss.
+INVARIANT: a hint only says where a search begins; it is never trusted, and it may be old. But a hint is written after
+the record of its version, and records are never deleted. So a hint to a version without a record shows a loss.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..store import ObjectMissing, Store
 
 
 def read(store: Store, name: str) -> int:
-    """The version that the hint `name` tells, −1 where it is missing or garbage."""
+    """Return the version that the hint `name` holds, or -1 if the hint is missing or invalid."""
     try:
         version = json.loads(store.get(name))["version"]
     except (ObjectMissing, ValueError, TypeError, KeyError, RecursionError):
@@ -24,6 +24,6 @@ def read(store: Store, name: str) -> int:
 
 
 def write(store: Store, name: str, version: int) -> None:
-    """Writes the hint `name`. One that cannot be written is no error: it may be as old as it likes."""
+    """Write the hint `name`. A write that fails is not an error, because an old hint is harmless."""
     with contextlib.suppress(TidemillError):
         store.put_hint(name, json.dumps({"version": version}).encode())

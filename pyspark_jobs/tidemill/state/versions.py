@@ -115,7 +115,7 @@ def checked(data: bytes, name: str, checksum: str) -> bytes:
     if found == checksum:
         return data
     raise CorruptState(
-        f"read `{name}`: its content has checksum {found}, the commit says {checksum}",
+        f"read `{name}`: found checksum {found}, but the commit records {checksum}",
         hint="restore the object from a backup; nothing is repaired silently",
     )
 

@@ -41,16 +41,15 @@ from tidemill.protocol.tiling import NEVER, due_from, neighbours, with_due_from
         ({"attempt": "try-2", "committed_ms": 0, "code": {"digest": "other"}}, "already"),
     ],
 )
-def test_what_stands_there_is_ours_or_the_same_plan_or_somebody_elses(theirs: dict[str, Any], outcome: str) -> None:
+def test_a_stored_commit_is_ours_or_of_the_same_plan_or_of_another_run(theirs: dict[str, Any], outcome: str) -> None:
     assert commit_outcome(make.commit(3, "try-1"), make.commit(3, **theirs)) == outcome
 
 
 def test_the_message_for_fenced_names_both_attempts() -> None:
     theirs = make.commit(3, "try-2", plan_id="other", kind="sweep")
     assert fenced_reason(make.commit(3, "try-1"), theirs) == (
-        "commit version 3 of branch `main`: attempt `try-2` committed a sweep of plan `other` there, ours is attempt "
-        "`try-1`, a batch of plan `plan-3`; nothing of ours counts. "
-        "Find the other driver, and let only one of them go on"
+        "commit version 3 of branch `main`: another run is committing to this pipeline; its attempt `try-2` committed "
+        "a sweep of plan `other`, ours is attempt `try-1`, a batch of plan `plan-3`; nothing of ours counts"
     )
 
 
@@ -123,8 +122,8 @@ def test_batch_time_never_goes_back_and_says_so(rule: Any) -> None:
     found = batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=100))
     assert found == BatchTime(100, raised_from_ms=90)
     assert found.note == (
-        "batch time 1970-01-01T00:00:00.090Z lies before the last commit's and was raised to 1970-01-01T00:00:00.100Z, "
-        "because batch time never goes back"
+        "batch time 1970-01-01T00:00:00.090Z is before that of the last commit and was raised to "
+        "1970-01-01T00:00:00.100Z, because batch time never goes back"
     )
     assert batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=90)).note is None
 

@@ -77,10 +77,10 @@ def test_after_some_tries_the_store_is_unavailable_and_a_rerun_finds_out(
     with pytest.raises(StoreUnavailable) as unavailable:
         claim(Log(faulty, pause=waited.append))
     assert unavailable.value.first_line == (
-        f"create `{faulty.uri}/{name}`: 5 tries had no answer, and nothing is there to read back "
-        f"(create `{name}` (write 5, refused): a fault of the test); it may still arrive"
+        f"create `{faulty.uri}/{name}`: outcome unknown after 5 attempts "
+        f"(create `{name}` (write 5, refused): a fault of the test); the write may still complete"
     )
-    assert unavailable.value.hint == "run again: it reads what became of it"
+    assert unavailable.value.hint == "run again; the next run finds out whether it completed"
     assert waited == list(PAUSES_S)
     assert list(store.list()) == []
     assert claim(log_of(store)) == expected
@@ -148,7 +148,7 @@ def test_reading_back_may_fail_too(store: Store) -> None:
     failing.writes_first, failing.fails_reading = True, 3
     assert log_of(failing).create_commit(make.commit(0)).outcome == "created"
     failing.fails_reading = 100
-    with pytest.raises(StoreUnavailable, match=r"nothing is there to read back \(no answer to a create\)") as error:
+    with pytest.raises(StoreUnavailable, match=r"outcome unknown after 5 attempts \(no answer to a create\)") as error:
         log_of(failing).create_commit(make.commit(1))
     assert error.value.hint == "check the network"
 
@@ -164,7 +164,7 @@ def test_a_name_that_is_taken_and_then_gone_is_tried_again(store: Store) -> None
     assert log_of(Forgetful(store)).create_commit(make.commit(0)).outcome == "created"
     always = Forgetful(store)
     always.refusals = 100
-    with pytest.raises(StoreUnavailable, match="refused as taken"):
+    with pytest.raises(StoreUnavailable, match="the store said that the name exists, but it is missing"):
         log_of(always).create_commit(make.commit(1))
 
 

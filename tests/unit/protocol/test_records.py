@@ -206,10 +206,10 @@ def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> No
         ({"hi": "10000000000000000"}, "field `state.op.map[0].hi`: expected 16 hex digits"),
         (
             {"name": "../../etc/passwd"},
-            "read commit `x`: a record names the object '../../etc/passwd', which lies outside",
+            "read commit `x`: a record names the object '../../etc/passwd', which is outside",
         ),
-        ({"name": "/etc/passwd"}, "a record names the object '/etc/passwd', which lies outside"),
-        ({"name": ""}, "a record names the object '', which lies outside"),
+        ({"name": "/etc/passwd"}, "a record names the object '/etc/passwd', which is outside"),
+        ({"name": ""}, "a record names the object '', which is outside"),
         ({"name": None}, "field `state.op.map[0].name`: expected a string, found 'None'"),
         (
             {"lo": "00000000000000ff", "hi": "00000000000000fe"},
@@ -229,7 +229,7 @@ def test_a_segment_that_does_not_fit_is_corrupt(change: dict[str, Any], message:
 def test_another_format_is_refused(found: Any, hint: str | None) -> None:
     with pytest.raises(CorruptState) as refused:
         decode(Plan, json.dumps(PLAN | {"format": found}).encode(), "plans/1.json")
-    expected = f"read plan `plans/1.json`: format {found}, this Tidemill reads format {FORMAT_VERSION}"
+    expected = f"read plan `plans/1.json`: found format {found}, this Tidemill reads format {FORMAT_VERSION}"
     assert (refused.value.first_line, refused.value.hint) == (expected, hint)
 
 
@@ -292,16 +292,16 @@ def test_what_a_newer_writer_says_beside_is_kept() -> None:
 @pytest.mark.parametrize(
     ("kind", "state", "message"),
     [
-        ("batch", {}, "the operator `op` stands in `schemas`"),
-        ("sweep", {"other": {"map": []}}, "the operator `op` stands in `schemas`"),
-        ("batch", {"op": {"other": []}}, "the map `map` of operator `op` stands in `schemas`"),
-        ("void", {"op": {}}, "the map `map` of operator `op` stands in `schemas`"),
-        ("void", {"other": {"map": []}}, "the operator `op` stands in `schemas`"),
+        ("batch", {}, "operator `op` is in `schemas`"),
+        ("sweep", {"other": {"map": []}}, "operator `op` is in `schemas`"),
+        ("batch", {"op": {"other": []}}, "map `map` of operator `op` is in `schemas`"),
+        ("void", {"op": {}}, "map `map` of operator `op` is in `schemas`"),
+        ("void", {"other": {"map": []}}, "operator `op` is in `schemas`"),
     ],
 )
 def test_an_operator_never_starts_empty_because_a_commit_lacks_its_state(kind: str, state: Any, message: str) -> None:
     raw = COMMIT | {"kind": kind, "state": state}
-    assert refused(Commit, raw) == f"read commit `x`: {message}, and `state` lacks it"
+    assert refused(Commit, raw) == f"read commit `x`: {message}, but missing from `state`"
 
 
 def test_before_the_first_batch_a_void_commit_has_no_state() -> None:
@@ -312,7 +312,7 @@ def test_an_operator_without_maps_stands_in_the_state_too() -> None:
     raw = COMMIT | {"schemas": {"op": make.operator()}}
     assert decode(Commit, json.dumps(raw | {"state": {"op": {}}}).encode(), "x").state == {"op": {}}
     assert refused(Commit, raw | {"state": {}}) == (
-        "read commit `x`: the operator `op` stands in `schemas`, and `state` lacks it"
+        "read commit `x`: operator `op` is in `schemas`, but missing from `state`"
     )
 
 
@@ -361,14 +361,14 @@ def test_an_altered_value_is_corrupt_by_its_checksum() -> None:
     known, changed = json.loads(data)["checksum"], data.replace(b'"hi":"f', b'"hi":"e')
     with pytest.raises(CorruptState) as caught:
         decode(Commit, changed, "x")
-    message = f"read commit `x`: its content has checksum {digest(changed[:-47])}, it says {known}"
+    message = f"read commit `x`: checksum of the content is {digest(changed[:-47])}, expected {known}"
     assert (caught.value.first_line, caught.value.hint) == (
         message, "restore the object from a backup; nothing is repaired silently",
     )  # fmt: skip
 
 
 def test_an_altered_entry_is_corrupt_whatever_its_kind() -> None:
-    with pytest.raises(CorruptState, match="read entry `x`: its content has checksum"):
+    with pytest.raises(CorruptState, match="read entry `x`: checksum of the content is"):
         decode_entry(WRITTEN[Added].replace(b'"operators"', b'"operatora"'), "x")
 
 
@@ -384,7 +384,7 @@ def test_a_record_without_checksum_is_read(kind: Any) -> None:
 @pytest.mark.parametrize("checksum", [None, 1, "", "0" * 32, {}])
 def test_a_checksum_that_does_not_end_the_record_is_corrupt(checksum: Any) -> None:
     data = json.dumps({"checksum": checksum} | PLAN, separators=(",", ":")).encode()
-    with pytest.raises(CorruptState, match="read plan `x`: it has a checksum, and does not end with it"):
+    with pytest.raises(CorruptState, match="read plan `x`: the record has a checksum, but does not end with it"):
         decode(Plan, data, "x")
-    with pytest.raises(CorruptState, match="it has a checksum, and does not end with it"):
+    with pytest.raises(CorruptState, match="the record has a checksum, but does not end with it"):
         decode(Plan, WRITTEN[Plan] + b"\n", "x")

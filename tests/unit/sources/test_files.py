@@ -254,7 +254,7 @@ def test_a_source_travels_by_pickle(tmp_path: Path) -> None:
         ({"mode": "DROPMALFORMED"}, "expected FAILFAST or PERMISSIVE: Tidemill never drops rows silently"),
         ({"mode": "LENIENT"}, "option `mode` is 'LENIENT', expected 'FAILFAST' or 'PERMISSIVE'"),
         ({"order": "size"}, "option `order` is 'size', expected 'name' or 'modified'"),
-        ({"start": "yesterday"}, "option `start`: read time 'yesterday'"),
+        ({"start": "yesterday"}, "option `start`: invalid time 'yesterday'"),
         ({"sep": "ab"}, "option `sep` is 'ab', expected one character"),
         ({"header": "maybe"}, "option `header` is 'maybe', expected True or False"),
         ({"format": "json", "sep": ";"}, "option `sep` applies to csv, but this source has format json"),

@@ -1,5 +1,5 @@
-"""The command line: `tidemill run`, `state` and so on. It says things; what is done is the verbs'.
+"""The command line: `tidemill run`, `tidemill state` and so on. It parses options and prints; `verbs` does the work.
 
-Results go to stdout, progress and errors to stderr. INVARIANT: nothing but click is imported until a command runs,
-and no value of a storage option is ever shown.
+Results go to stdout, progress and errors to stderr. INVARIANT: only click is imported until a command runs, and no
+message ever shows the value of a storage option.
 """

@@ -1,4 +1,4 @@
-"""`tidemill demo`: a year of real flights on local Spark, with bars, and what came of it. Goes on where it stopped."""
+"""`tidemill demo`: run a year of real flights, show progress bars and a summary. A second call resumes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SQL_FILE = "aircraft.sql"
 
 @dataclass
 class Ran:
-    """What this call did, and how long each part took."""
+    """What one call of the demo did, and how long each part took."""
 
     repository: Repository
     done: Drained
@@ -41,29 +41,29 @@ class Ran:
 
 @click.command()
 @click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
-              type=click.Path(file_okay=False, path_type=Path), help="Where everything goes.")  # fmt: skip
-@click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="How many days of 2013.")
+              type=click.Path(file_okay=False, path_type=Path), help="Folder for input, state and outputs.")  # fmt: skip
+@click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")
 @engine_option
-@click.option("--max-batches", type=click.IntRange(min=1), help="Stop after so many batches of a week each.")
-@click.option("--conf", multiple=True, metavar="K=V", help="A setting, `tidemill.…` or `spark.…`; may be repeated.")
+@click.option("--max-batches", type=click.IntRange(min=1), help="Stop after N batches. A batch is a week of flights.")
+@click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
 @result_file_option
 @output_options
 def demo(folder: Path, days: int, engine: str, max_batches: int | None, conf: tuple[str, ...], out: Output) -> int:
-    """Run the demo: the flights of 2013 from New York, a file a day, a week a batch.
+    """Run the demo: all flights from New York in 2013, one file a day, one week a batch.
 
-    Interrupt it and run it again: it goes on where it stopped.
+    Interrupt it and run it again: it resumes where it stopped.
     """
     folder = folder.absolute()
     os.environ["TIDEMILL_DEMO"] = str(folder)
-    _split(folder / "flights", days)
+    _write_missing_days(folder / "flights", days)
     ran = _run(folder, engine, max_batches, dict(pairs(conf, "--conf")), out)
     out.result(result_fields("demo", Exit.DONE, ran.repository, ran.done), [])
     if not out.json:
-        _tell(ran, folder)
+        _print_report(ran, folder)
     return Exit.DONE
 
 
-def _split(folder: Path, days: int) -> None:
+def _write_missing_days(folder: Path, days: int) -> None:
     from ..demo import data
 
     missing = data.missing_days(folder, days)
@@ -74,7 +74,7 @@ def _split(folder: Path, days: int) -> None:
 
 def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str], out: Output) -> Ran:
     from .. import repository as repositories
-    from ..demo.tell import REFERENCE
+    from ..demo.report import REFERENCE
     from ..driver.drain import Limits
     from ..driver.plan import waiting
     from ..pipeline.load import load
@@ -84,7 +84,7 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     repository.init()
     head = repository.head
     files = len(waiting(repository.context, head).all)
-    _say(_standing(None if head is None else head.version, files))
+    _say(_progress_so_far(None if head is None else head.version, files))
     session_s = _start_spark(repository.context.spark_conf) if files and engine == "spark" else None
     started = time.monotonic()
     with watched(out, "running") as on_batch:
@@ -92,12 +92,12 @@ def _run(folder: Path, engine: str, max_batches: int | None, conf: dict[str, str
     return Ran(repository, done, time.monotonic() - started, session_s)
 
 
-def _standing(head: int | None, files: int) -> str:
+def _progress_so_far(head: int | None, files: int) -> str:
     if head is None:
         return f"starting at version 0: {_waiting(files)}"
     if files:
         return f"continuing at version {head + 1}: {_waiting(files)}"
-    return f"finished before: version {head} has taken every file"
+    return f"already finished: version {head} has read every file"
 
 
 def _waiting(files: int) -> str:
@@ -105,7 +105,7 @@ def _waiting(files: int) -> str:
 
 
 def _start_spark(conf: Mapping[str, str]) -> float:
-    """Starts Spark before the run, which finds it started: so its start can be told apart. How long it took."""
+    """Start Spark before the run, so that its start-up is measured separately. Return the seconds it took."""
     from ..engines import engine_for
 
     started = time.monotonic()
@@ -118,15 +118,15 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _tell(ran: Ran, folder: Path) -> None:
-    from ..demo import tell
+def _print_report(ran: Ran, folder: Path) -> None:
+    from ..demo import report
     from .render import console, table_of
 
     head = ran.repository.head
     if head is None:
         return
     terminal = console()
-    for section in tell.sections(ran.repository, head):
+    for section in report.sections(ran.repository, head):
         headline = f"[bold]{section.title}[/bold]"
         terminal.print(table_of(section.table, section.title) if section.table.num_rows else headline)
     for line in [*_throughput(ran), "", *_places(folder), "", *_next(ran, folder)]:
@@ -136,8 +136,8 @@ def _tell(ran: Ran, folder: Path) -> None:
 def _throughput(ran: Ran) -> list[str]:
     done = ran.done.progress
     if not done:
-        return ["Nothing was left to do; the tables above are read from the repository."]
-    rows = sum(one.numInputRows for one in done)
+        return ["Nothing left to do. The tables above are read from the repository."]
+    rows = sum(batch.numInputRows for batch in done)
     start = "" if ran.session_s is None else f", after {ran.session_s:.1f} s for Spark to start"
     return [
         f"{count_of(rows, 'row')} in {count_of(len(done), 'batch', 'batches')}, {ran.seconds:.1f} s{start}: "
@@ -148,7 +148,7 @@ def _throughput(ran: Ran) -> list[str]:
 def _places(folder: Path) -> list[str]:
     here = _near(folder)
     return [
-        "Where things lie",
+        "Folders",
         f"  {here}/flights/     the input, a CSV file a day",
         f"  {here}/repository/  the repository: plans, commits, state",
         f"  {here}/silent/      published alerts (Parquet)",
@@ -157,41 +157,41 @@ def _places(folder: Path) -> list[str]:
 
 
 def _next(ran: Ran, folder: Path) -> list[str]:
-    """Commands that can be pasted as they are."""
-    from ..demo import tell
+    """Commands that the reader can paste."""
+    from ..demo import report
 
     head = ran.repository.head
     assert head is not None
     here = _near(folder)
     elsewhere = "" if here == Path(FOLDER) else f"TIDEMILL_DEMO={shlex.quote(str(here))} "
     tidemill, python = _programs()
-    target = f"{tell.REFERENCE} --root {shlex.quote(str(here / 'repository'))}"
+    target = f"{report.REFERENCE} --root {shlex.quote(str(here / 'repository'))}"
     lines = []
     if ran.done.progress and ran.done.progress[-1].numFilesOutstanding:
-        lines += ["Files are waiting: run the demo again, and it goes on from here.", ""]
+        lines += ["Files are still waiting. Run the demo again to continue.", ""]
     lines += [
-        "What to try next",
+        "Next steps",
         f"  {elsewhere}{tidemill} status {target}",
         f"  {elsewhere}{tidemill} state {target} --operator aircraft --where \"carrier = 'HA'\"",
         f"  {elsewhere}{tidemill} state {target} --operator aircraft --version {head.version // 3} --limit 5",
     ]
-    sql = tell.state_sql(folder, head)
+    sql = report.state_sql(folder, head)
     if sql is not None:
         (folder / SQL_FILE).write_text(sql, encoding="utf-8")
         lines += [
-            f"and the same state without Tidemill, by DuckDB's SQL ({here}/{SQL_FILE}):",
+            f"Read the same state without Tidemill, with DuckDB ({here}/{SQL_FILE}):",
             f"  {python} -c \"import duckdb; print(duckdb.sql(open('{here}/{SQL_FILE}').read()))\"",
         ]
     return lines
 
 
 def _near(path: Path) -> Path:
-    """The path as a person in the working folder would write it."""
+    """Return the path relative to the working folder, if it is inside it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _programs() -> tuple[str, str]:
-    """How `tidemill` and its Python are called from here."""
+    """Return the commands that start `tidemill` and its Python interpreter from the working folder."""
     python = str(_near(Path(sys.executable)))
     beside = Path(sys.executable).with_name("tidemill")
     if shutil.which("tidemill"):

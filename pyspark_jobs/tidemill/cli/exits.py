@@ -1,6 +1,6 @@
-"""Exit statuses, and how an error is told: kind and first line, the rest, the hint; never a traceback of ours.
+"""Exit statuses, and the lines that report an error: kind and first line, details, hint; no internal traceback.
 
-Airflow and scripts rely on the numbers; they do not change.
+INVARIANT: the numbers never change, because Airflow and scripts rely on them.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from ..errors import Fenced, InternalError, TidemillError
 
 
 class Exit(IntEnum):
-    """What the command ended with."""
+    """The exit status of a command."""
 
     DONE = 0
     FAILED = 1
     USAGE = 2
     NOTHING = 3
-    """Nothing was waiting, due, committed or published."""
+    """Nothing to do: no file was waiting, nothing was due, committed or published."""
     FENCED = 4
-    """Somebody else commits here."""
+    """Another run is committing to this pipeline."""
     INTERRUPTED = 130
 
 
-INTERRUPTED = "interrupted: what is committed stays, nothing half-written counts; run it again to go on"
+INTERRUPTED = "interrupted: committed batches are kept, the unfinished batch is discarded; run again to resume"
 
 
 def as_tidemill_error(error: Exception) -> TidemillError:
-    """`error` if it is one of the five kinds, else the bug that it is."""
+    """Return `error` if it is one of the five kinds, else an `InternalError` that describes it."""
     if isinstance(error, TidemillError):
         return error
     first, _, rest = str(error).partition("\n")
     return InternalError(
-        f"an unexpected `{type(error).__name__}`: {first}" + (f"\n{rest}" if rest else ""),
-        hint="this is a bug; `--debug` shows where",
+        f"unexpected `{type(error).__name__}`: {first}" + (f"\n{rest}" if rest else ""),
+        hint="this is a bug in Tidemill; run again with `--debug` for a traceback",
     )
 
 
 def exit_status(error: TidemillError) -> Exit:
-    """The status that tells of `error`."""
+    """Return the exit status for `error`."""
     return Exit.FENCED if isinstance(error, Fenced) else Exit.FAILED
 
 
-def told(error: TidemillError) -> list[str]:
-    """The lines of an error for a person: `Kind: first line`, then the rest, the hint last."""
+def error_lines(error: TidemillError) -> list[str]:
+    """Return the lines of an error for people: `Kind: first line`, then details, the hint last."""
     first, *rest = str(error).splitlines()
     return [f"{type(error).__name__}: {first}", *rest]
 
 
 def trace(error: BaseException) -> list[str]:
-    """The traceback of `error`, for `--debug`."""
+    """Return the traceback of `error`, for `--debug`."""
     return "".join(traceback.format_exception(error)).rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""`tidemill`: the commands by name, and how a call ends. Each command is in a file of its own kind.
+"""`tidemill`: the group of commands, and the exit status of a call. `run`, `read` and `demo` hold the commands.
 
 INVARIANT: every call ends with a status of `exits.Exit`, whatever happened.
 """
@@ -16,22 +16,22 @@ from .streams import patient_streams
 
 
 class Commands(click.Group):
-    """A group that lists its commands in the order of their use, and names the nearest where one is misspelt."""
+    """A group that lists its commands in order of use, and suggests the nearest name for an unknown command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """As they were added."""
+        """Return the names in the order in which they were added."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's."""
+        """Resolve a command as click does, but suggest a name for an unknown one."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             from ..spelling import nearest
 
             near = nearest(args[0], self.commands)
             known = f"did you mean `{near}`?" if near else f"known: {', '.join(sorted(self.commands))}"
-            ctx.fail(f"no command `{args[0]}`; {known}")
+            ctx.fail(f"unknown command `{args[0]}`; {known}")
         return super().resolve_command(ctx, args)
 
 
@@ -40,8 +40,8 @@ class Commands(click.Group):
 def tidemill() -> None:
     """Stateful stream processing as a series of ordinary batch runs.
 
-    PIPELINE is `module:name` or `path.py:name`. Exit status: 0 done, 1 failed, 2 usage, 3 nothing to do,
-    4 somebody else commits here.
+    PIPELINE is `module:name` or `path.py:name`. Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do,
+    4 fenced (another run is committing to this pipeline).
     """
 
 
@@ -52,12 +52,15 @@ for command in (*RUNS, *READS):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit status. Errors are told on stderr, never as a traceback of ours."""
+    """Run the command line and return its exit status. Errors go to stderr, without an internal traceback.
+
+    `arguments` default to those of the process.
+    """
     with patient_streams():
-        return _status(arguments)
+        return _run_command(arguments)
 
 
-def _status(arguments: Sequence[str] | None) -> int:
+def _run_command(arguments: Sequence[str] | None) -> int:
     out = Output()
     try:
         status = tidemill.main(
@@ -70,6 +73,6 @@ def _status(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo(f"\n{INTERRUPTED}", err=True)
         return Exit.INTERRUPTED
-    except Exception as error:  # noqa: BLE001 — the last place that can say what happened
+    except Exception as error:  # noqa: BLE001 — the last place that can report an error
         out.error(error)
         return exit_status(as_tidemill_error(error))

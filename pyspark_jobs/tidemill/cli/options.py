@@ -1,6 +1,6 @@
-"""Options that commands share, and what is made of them: `Target` (a pipeline on a root) and `Drive` (how it runs).
+"""Options that commands share, parsed into a `Target` (a pipeline and its root) or a `Drive` (how batches run).
 
-A wrong option is a usage error (exit status 2). INVARIANT: values of storage options appear in no message.
+An invalid option is a usage error (exit status 2). INVARIANT: no message shows the value of a storage option.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
 _STORAGE_SHAPE = '{"root": {"endpoint_url": "…"}, "source": {…}, "sink": {…}}'
 _STORAGE_HELP = (
-    "Such as root.endpoint_url=…; sections are root, source, sink; may be repeated. Secrets do not belong on a command "
-    f"line: the AWS chain is used, or give JSON in {STORAGE_ENVIRONMENT}."
+    "Store option, for example root.endpoint_url=…; the sections are root, source and sink. Repeatable. Do not pass "
+    f"secrets here: use the AWS credential chain, or JSON in {STORAGE_ENVIRONMENT}."
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Target:
-    """A pipeline on a root, as the command line names it."""
+    """A pipeline and its root, as given on the command line."""
 
     reference: str
     root: str
@@ -42,7 +42,7 @@ class Target:
     storage_options: dict[str, dict[str, Any]]
 
     def open(self) -> Repository:
-        """The repository. The user's module is loaded here."""
+        """Load the user's module and open the repository."""
         from .. import repository
         from ..pipeline.load import load
 
@@ -53,7 +53,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Drive:
-    """How batches are run: the engine, and where a drain stops."""
+    """How batches run: the engine, the batch time, the number of tasks and the limits of a drain."""
 
     engine: str
     batch_time: int | str | None
@@ -63,25 +63,25 @@ class Drive:
 
     @property
     def limits(self) -> Limits:
-        """As the driver takes it."""
+        """The limits in the driver's form."""
         from ..driver.drain import Limits
 
         return Limits(self.max_batches, self.time_budget_s, self.batch_time, self.tasks)
 
 
 engine_option = click.option(
-    "--engine", type=click.Choice(ENGINES), default="spark", show_default=True, help="`local` needs no Java."
+    "--engine", type=click.Choice(ENGINES), default="spark", show_default=True, help="Engine that runs the batches. `local` needs no Java."
 )
 
 
 def target_options(command: Command) -> Command:
-    """The argument PIPELINE and what says where its repository lies; the command is given a `Target`."""
+    """Add PIPELINE and the options that locate its repository. The command receives a `Target`."""
 
     @click.argument("reference", metavar="PIPELINE")
     @click.option("--root", required=True, envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
-                  help="Where repositories lie: s3://bucket/prefix, file:///dir or a folder.")  # fmt: skip
-    @click.option("--branch", default="main", show_default=True, help="The line of commits.")
-    @click.option("--conf", multiple=True, metavar="K=V", help="A setting, `tidemill.…` or `spark.…`; may be repeated.")
+                  help="URI of the repositories: s3://bucket/prefix, file:///dir or a folder.")  # fmt: skip
+    @click.option("--branch", default="main", show_default=True, help="Branch to use.")
+    @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
     @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
     @functools.wraps(command)
     def wrapped(
@@ -94,14 +94,16 @@ def target_options(command: Command) -> Command:
 
 
 def drive_options(command: Command) -> Command:
-    """What says how batches run; the command is given a `Drive`."""
+    """Add the options that say how batches run. The command receives a `Drive`."""
 
     @engine_option
     @click.option(
-        "--batch-time", metavar="MS|ISO", help="What `now` is in these batches; default: the pipeline's rule."
+        "--batch-time",
+        metavar="MS|ISO",
+        help="Processing time of these batches. Cannot move backwards. Default: the pipeline's rule.",
     )
     @click.option(
-        "--tasks", default="auto", show_default=True, metavar="N|auto", help="How many tasks a batch is cut into."
+        "--tasks", default="auto", show_default=True, metavar="N|auto", help="Number of tasks per batch."
     )
     @functools.wraps(command)
     def wrapped(engine: str, batch_time: str | None, tasks: str, **rest: Any) -> Any:
@@ -118,33 +120,33 @@ def drive_options(command: Command) -> Command:
 
 
 def drain_options(command: Command) -> Command:
-    """Where a drain stops; stands above `drive_options`, which puts them into the `Drive`."""
+    """Add the limits of a drain. Apply it above `drive_options`, which puts them into the `Drive`."""
     command = click.option(
-        "--max-batches", type=click.IntRange(min=1), metavar="N", help="Stop after so many batches."
+        "--max-batches", type=click.IntRange(min=1), metavar="N", help="Stop after N batches."
     )(command)
     return click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
-                        help="Begin no further batch after so many seconds.")(command)  # fmt: skip
+                        help="Start no further batch after this many seconds.")(command)  # fmt: skip
 
 
 def pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
-    """`k=v` texts as pairs. An error shows nothing of the text, which may be a secret."""
+    """Parse `k=v` texts into pairs. An error does not show the text, because it may be a secret."""
     found = []
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"{option} expects a name, `=` and a value")
+            raise click.UsageError(f"{option} expects NAME=VALUE")
         found.append((key.strip(), value))
     return found
 
 
 def storage_options(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Storage options of the environment, overlaid with those of the command line."""
+    """Return the storage options of the environment, overridden by those of the command line."""
     found = _storage_of_environment()
     for name, value in pairs(texts, "--storage-option"):
         section, dot, key = name.partition(".")
         if not dot or not key:
             raise click.UsageError(
-                f"--storage-option expects SECTION.KEY=VALUE such as root.endpoint_url=…, found `{name}`"
+                f"--storage-option expects SECTION.KEY=VALUE, for example root.endpoint_url=…; found `{name}`"
             )
         found.setdefault(section, {})[key] = value
     return found
@@ -159,12 +161,12 @@ def _storage_of_environment() -> dict[str, dict[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(section, dict) for section in found.values()):
-        raise click.UsageError(f"{STORAGE_ENVIRONMENT} is not JSON of the form {_STORAGE_SHAPE}")
+        raise click.UsageError(f"{STORAGE_ENVIRONMENT} is not valid: expected JSON of the form {_STORAGE_SHAPE}")
     return {str(name): dict(section) for name, section in found.items()}
 
 
 def point_in_time(text: str) -> int | str:
-    """Ms since the epoch as a number, anything else as it stands (ISO text, checked where it is used)."""
+    """Return ms since the epoch as a number, or the text unchanged. The callee checks that it is ISO 8601."""
     number = whole_number(text)
     return text if number is None else number
 
@@ -175,4 +177,4 @@ def _tasks(text: str) -> int | Literal["auto"]:
     number = whole_number(text)
     if number is not None and number > 0:
         return number
-    raise click.UsageError(f"--tasks expects `auto` or a number from 1, found `{text}`")
+    raise click.UsageError(f"--tasks expects `auto` or a whole number of at least 1, found `{text}`")

@@ -1,7 +1,7 @@
-"""What a command says, and where: results on stdout, progress and errors on stderr; with `--json` events on stdout.
+"""Output of a command: results on stdout, progress and errors on stderr. With `--json`, events on stdout.
 
-INVARIANT: with `--json` nothing but JSON lines reaches stdout, whatever user code or Spark print: their stdout is
-turned to stderr. The last object (result or error) also goes to `--result-file`, whole or not at all.
+INVARIANT: with `--json`, only JSON lines reach stdout. Whatever user code or Spark print goes to stderr. The last
+object (result or error) also goes to `--result-file`, completely or not at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import click
 
 from ..counts import versions_of
 from . import result_file
-from .exits import as_tidemill_error, told, trace
+from .exits import as_tidemill_error, error_lines, trace
 from .streams import patient
 
 if TYPE_CHECKING:
@@ -31,70 +31,70 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass
 class Output:
-    """The voice of one command. Made by `main`, filled in from the command's own options."""
+    """Writes everything that one command prints. `main` makes it; the command's options fill it in."""
 
     json: bool = False
     debug: bool = False
     result_file: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     versions: list[int] = field(default_factory=list)
-    """Versions committed so far: an error names them too."""
+    """Versions committed so far. An error names them."""
     stdout: TextIO | None = None
 
     def text(self, text: str) -> None:
-        """A piece of the result, as it stands."""
+        """Print a piece of the result, unchanged."""
         print(text, file=self.stdout or sys.stdout, flush=True, end="")
 
     def line(self, text: str) -> None:
-        """One line of the result, for a person or for a machine."""
+        """Print one line of the result."""
         self.text(f"{text}\n")
 
     def event(self, event: str, fields: Mapping[str, Any]) -> None:
-        """One JSON line."""
+        """Print one event as a JSON line."""
         self.line(json_line({"event": event, **fields}))
 
     def batch(self, progress: BatchProgress) -> None:
-        """A batch was committed."""
+        """Record a committed batch, and print its progress with `--json`."""
         self.versions.append(progress.version)
         if self.json:
             self.event("progress", dataclasses.asdict(progress))
 
     def result(self, fields: Mapping[str, Any], text: Sequence[str]) -> None:
-        """The end of a command that did what it should: an object for machines, lines for people."""
+        """Print the result of a command that succeeded: an object for machines, or lines for people."""
         if self.json:
             self.event("result", fields)
         for line in () if self.json else text:
             self.line(line)
-        self._to_file({"event": "result", **fields})
+        self._write_result_file({"event": "result", **fields})
 
     def error(self, error: Exception) -> None:
-        """The end of a command that failed."""
+        """Print the error of a command that failed."""
         known = as_tidemill_error(error)
         fields = {"event": "error", "kind": type(known).__name__, "message": str(known), "versions": self.versions}
         if self.json:
             self.line(json_line(fields))
         for line in trace(error) if self.debug else ():
             click.secho(line, err=True, dim=True)
-        first, *rest = told(known)
+        first, *rest = error_lines(known)
         if self.versions:
-            rest.insert(0, f"{committed(self.versions)} before; that stays")
+            rest.insert(0, f"{committed(self.versions)} before the failure; this is kept")
         click.secho(first, err=True, bold=True, fg="red")
         for line in rest:
             click.echo(line, err=True)
         with contextlib.suppress(Exception):
-            # The error itself is what must be seen, not that the file for it could not be written.
-            self._to_file(fields)
+            # Report the error itself, not a failure to write the result file.
+            self._write_result_file(fields)
 
-    def _to_file(self, fields: Mapping[str, Any]) -> None:
+    def _write_result_file(self, fields: Mapping[str, Any]) -> None:
         if self.result_file is not None:
             result_file.write(self.result_file, f"{json_line(fields)}\n".encode(), self.storage_options)
 
 
 def output_options(command: Command) -> Command:
-    """`--json` and `--debug`; the command is given its `Output`."""
+    """Add `--json` and `--debug`. The command receives its `Output`."""
 
-    @click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout, for machines.")
-    @click.option("--debug", is_flag=True, help="Show Tidemill's own traceback, too, when something fails.")
+    @click.option("--json", "as_json", is_flag=True, help="Write JSON lines to stdout.")
+    @click.option("--debug", is_flag=True, help="Show Tidemill's own traceback on errors.")
     @functools.wraps(command)
     def wrapped(as_json: bool, debug: bool, **rest: Any) -> Any:
         out = click.get_current_context().find_object(Output) or Output()
@@ -117,13 +117,13 @@ def output_options(command: Command) -> Command:
 
 
 result_file_option = click.option(
-    "--result-file", metavar="PATH", help="Where the last JSON object goes, too; a file or s3://bucket/name."
+    "--result-file", metavar="PATH", help="Also write the last JSON object to this file or s3://bucket/name."
 )
 
 
 @contextlib.contextmanager
 def own_stdout() -> Iterator[TextIO]:
-    """A stdout that nobody else writes to: file descriptor 1 of this process and its children is stderr meanwhile."""
+    """Yield a private stdout. Until the end, file descriptor 1 of this process and its children is stderr."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -136,10 +136,10 @@ def own_stdout() -> Iterator[TextIO]:
 
 
 def json_line(fields: Mapping[str, Any]) -> str:
-    """One line of JSON."""
+    """Return `fields` as one line of JSON."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
 def committed(versions: Sequence[int]) -> str:
-    """`committed version 4`, `committed versions 4–6, 9`: those that this run committed, and no other."""
+    """Return `committed version 4` or `committed versions 4–6, 9`: only versions that this run committed."""
     return f"committed {versions_of(versions)}" if versions else "committed nothing"

@@ -1,6 +1,6 @@
-"""Progress while batches run: a bar on a terminal, one plain line a batch elsewhere, nothing beside `--json`.
+"""Progress while batches run: a bar on a terminal, one plain line a batch elsewhere, nothing with `--json`.
 
-Everything goes to stderr, log messages of Tidemill too, so that they do not tear the bar.
+All of it goes to stderr. Tidemill's log messages go through the bar's console, so that they do not break the bar.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ OnBatch = Callable[["BatchProgress"], None]
 
 @contextlib.contextmanager
 def watched(out: Output, doing: str) -> Iterator[OnBatch]:
-    """What to call for each batch, while a bar or nothing is shown. `doing` is said first, on a terminal."""
+    """Yield the function to call after each batch. On a terminal, print `doing` first and then show a bar."""
     if out.json or not sys.stderr.isatty():
         with _logged(lambda text: click.echo(text, err=True)):
-            yield _both(out.batch, (lambda _: None) if out.json else (lambda one: click.echo(line(one), err=True)))
+            yield _both(out.batch, (lambda _: None) if out.json else (lambda batch: click.echo(line(batch), err=True)))
         return
     from rich.console import Console
 
@@ -41,7 +41,7 @@ def watched(out: Output, doing: str) -> Iterator[OnBatch]:
 
 
 def line(progress: BatchProgress) -> str:
-    """One batch in one line: version, kind, rows, rows/s, late, quarantined, files waiting."""
+    """Describe one batch in one line: version, kind, rows, rows/s, late and quarantined rows, waiting files."""
     return (
         f"version {progress.version}: {progress.kind}, {count_of(progress.numInputRows, 'row')}, "
         f"{progress.processedRowsPerSecond:,.0f} rows/s, {progress.late_rows:,} late, "
@@ -50,9 +50,9 @@ def line(progress: BatchProgress) -> str:
 
 
 class Bar:
-    """A bar over files: how many were taken of those that there are, as far as is known by now.
+    """A bar over files: how many were read, of all that are known so far.
 
-    It appears with the first batch: until then Spark starts, whose own messages would tear it.
+    It appears with the first batch, because Spark's messages during start-up would break it.
     """
 
     def __init__(self, console: Console) -> None:
@@ -67,7 +67,7 @@ class Bar:
         self._progress.stop()
 
     def batch(self, progress: BatchProgress) -> None:
-        """A batch was committed."""
+        """Advance the bar by a committed batch."""
         if self._task is None:
             self._progress.start()
             self._task = self._progress.add_task("", total=None, unit="files", text="")
@@ -88,7 +88,7 @@ class Bar:
 
 @contextlib.contextmanager
 def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
-    """What to call for each of `total` pieces of work, while a bar is shown on a terminal, or one line elsewhere."""
+    """Yield the function to call after each of `total` pieces of work. Show a bar on a terminal, else one line."""
     if not sys.stderr.isatty():
         click.echo(f"{what}: {total:,} {unit}", err=True)
         yield lambda: None
@@ -124,7 +124,7 @@ def _both(first: OnBatch, second: OnBatch) -> OnBatch:
 
 @contextlib.contextmanager
 def _logged(write: Callable[[str], None]) -> Iterator[None]:
-    """Warnings of Tidemill's log, written by `write`."""
+    """Pass warnings of Tidemill's log to `write`."""
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,9 +1,8 @@
-"""`tidemill status`, `state`, `outputs`, `quarantine`: what is committed, as a table or as JSON lines. Read only."""
+"""`tidemill status`, `state`, `outputs` and `quarantine`: committed data as a table or as JSON lines. Read only."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
     from ..repository import Repository
 
 SHOWN_ROWS = 20
+_LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 
 
 @click.command()
 @target_options
 @output_options
 def status(target: Target, out: Output) -> int:
-    """Show where PIPELINE stands: head, watermarks, keys, waiting files, next deadline."""
+    """Show the status of PIPELINE: head, watermarks, keys, waiting files, next deadline."""
     from .status import status_of
 
     found = status_of(target.open())
@@ -39,15 +39,15 @@ def status(target: Target, out: Output) -> int:
 
 @click.command()
 @target_options
-@click.option("--operator", help="Which operator's; needed where there are several.")
-@click.option("--version", type=int, help="Of this version; default: the newest. −1 is what `init` made.")
-@click.option("--as-of", metavar="MS|ISO", help="Of the newest version at this batch time, ISO in the pipeline's zone.")
+@click.option("--operator", help="Operator to show. Required if there are several.")
+@click.option("--version", type=int, help="Version to show. Default: the newest. -1 is the initial state.")
+@click.option("--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone).")
 @click.option("--key", "keys", multiple=True, metavar="KEY",
-              help="Only this key; may be repeated. Several key columns: JSON such as '[\"UA\", 7]'.")  # fmt: skip
-@click.option("--where", metavar="SQL", help="A condition over the columns (DuckDB).")
-@click.option("--columns", metavar="A,B", help="Only these columns.")
-@click.option("--variable", help="Which one of an operator with several; default: the first.")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Show so many rows; default: {SHOWN_ROWS}, all with --json.")
+              help="Show only this key. Repeatable. For several key columns, give JSON: '[\"UA\", 7]'.")  # fmt: skip
+@click.option("--where", metavar="SQL", help="Condition on the columns (DuckDB SQL).")
+@click.option("--columns", metavar="A,B", help="Columns to show.")
+@click.option("--variable", help="State variable to show, if the operator has several. Default: the first.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
 def state(
     target: Target,
@@ -61,9 +61,9 @@ def state(
     limit: int | None,
     out: Output,
 ) -> int:
-    """Show an operator's state at a version, one row a key.
+    """Show the state of an operator at a version, one row per key.
 
-    The columns are the key's, the state's, `updated_at` and `deadline`. With --json: one JSON line a row.
+    The columns are those of the key and the state, `updated_at` and `deadline`. --json prints a JSON line per row.
     """
     repository = target.open()
     found = repository.state(
@@ -75,39 +75,38 @@ def state(
         [name.strip() for name in columns.split(",")] if columns else None,
         variable,
     )
-    key = _key_schema(repository, operator)
-    _show(found, limit, out, () if key is None else key.names)
+    _show(found, limit, out)
     return Exit.DONE
 
 
 @click.command()
 @target_options
-@click.option("--sink", help="Which sink's; needed where there are several.")
-@click.option("--version", type=int, help="What this version gave out; default: all versions.")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Show so many rows; default: {SHOWN_ROWS}, all with --json.")
+@click.option("--sink", help="Sink to show. Required if there are several.")
+@click.option("--version", type=int, help="Show only the rows of this version. Default: all versions.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
 def outputs(target: Target, sink: str | None, version: int | None, limit: int | None, out: Output) -> int:
-    """Show what was committed for a sink, in canonical order. With --json: one JSON line a row."""
+    """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
     _show(target.open().outputs(version, sink), limit, out)
     return Exit.DONE
 
 
 @click.command()
 @target_options
-@click.option("--version", type=int, help="What this version put aside; default: all versions.")
-@click.option("--limit", type=click.IntRange(min=0), help=f"Show so many rows; default: {SHOWN_ROWS}, all with --json.")
+@click.option("--version", type=int, help="Show only the rows of this version. Default: all versions.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
 def quarantine(target: Target, version: int | None, limit: int | None, out: Output) -> int:
-    """Show the rows that were put aside: unreadable, late, or of a function that failed, where the pipeline keeps them.
+    """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
-    The columns are source, file, line, column, reason, the row as text, and the version. With --json: one JSON line a
-    row.
+    A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The
+    columns are source, file, line, column, reason, the row as text, and the version. --json prints a JSON line per row.
     """
     _show(target.open().quarantine(version), limit, out)
     return Exit.DONE
 
 
-def _show(rows: pa.Table, limit: int | None, out: Output, keys: Collection[str] = ()) -> None:
+def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
     if out.json:
         from ..sinks.files import Json
 
@@ -118,7 +117,7 @@ def _show(rows: pa.Table, limit: int | None, out: Output, keys: Collection[str] 
 
     shown = rows.slice(0, SHOWN_ROWS if limit is None else limit)
     terminal = console()
-    terminal.print(table_of(shown, plain=keys))
+    terminal.print(table_of(shown))
     if shown.num_rows < rows.num_rows:
         terminal.print(f"{shown.num_rows:,} of {rows.num_rows:,} rows; --limit shows more", style="dim")
     elif not rows.num_rows:
@@ -126,13 +125,13 @@ def _show(rows: pa.Table, limit: int | None, out: Output, keys: Collection[str] 
 
 
 def _keys(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
-    """Keys as texts in the types of the key columns; `InvalidInput` for one that does not fit."""
+    """Convert the texts of `--key` to the types of the key columns. `InvalidInput` if one does not fit."""
     key = _key_schema(repository, operator)
     return list(texts) if key is None else [_key(text, key) for text in texts]
 
 
 def _key_schema(repository: Repository, operator: str | None) -> pa.Schema | None:
-    """The key columns of an operator, of the only one where none is named; None where there is no such."""
+    """Return the key columns of the operator, or of the first one if none is named; None if it does not exist."""
     from ..schema import to_arrow
 
     schemas = repository.context.schemas(repository.head)
@@ -147,14 +146,33 @@ def _key(text: str, key: pa.Schema) -> Any:
 
     from ..errors import InvalidInput
 
+    is_json = len(key) > 1 or pa.types.is_nested(key.field(0).type)
     try:
-        parts = [text] if len(key) == 1 else json.loads(text)
-        values = [None if part is None else pa.scalar(str(part)).cast(field.type).as_py()
-                  for part, field in zip(parts, key, strict=True)]  # fmt: skip
-    except (ValueError, TypeError, pa.ArrowException) as error:
+        parsed = json.loads(text) if is_json else text
+        parts = parsed if len(key) > 1 else [parsed]
+        values = [_key_cell(part, field.type) for part, field in zip(parts, key, strict=True)]
+    except (ValueError, TypeError, AttributeError, pa.ArrowException) as error:
         wanted = ", ".join(f"{field.name} {field.type}" for field in key)
         raise InvalidInput(
-            f"--key `{text}` does not fit the key ({wanted})",
-            hint=None if len(key) == 1 else f"give JSON with {len(key)} values: --key '[\"a\", 1]'",
+            f"--key `{text}` does not fit the key columns ({wanted})",
+            hint=f"give a JSON array of {len(key)} values, for example '[\"a\", 1]'" if len(key) > 1 else None,
         ) from error
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def _key_cell(part: Any, kind: pa.DataType) -> Any:
+    """Convert one part of a `--key` to the column's type. Times have the form that `state` prints: UTC."""
+    from datetime import UTC, datetime
+
+    import pyarrow as pa
+
+    if part is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _key_cell(part.get(field.name), field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_key_cell(item, kind.value_type) for item in part]
+    if pa.types.is_timestamp(kind):
+        time = datetime.fromisoformat(part)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return pa.scalar(str(part).lower() if isinstance(part, bool) else str(part)).cast(kind).as_py()

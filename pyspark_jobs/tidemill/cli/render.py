@@ -1,10 +1,13 @@
-"""Tables for people: Arrow tables and a pipeline's status, by rich. On a terminal fitted to it, elsewhere never cut."""
+"""Tables for people: Arrow tables and a pipeline's status, printed by rich. Only a terminal limits their width.
+
+INVARIANT: a value is printed so that the command line accepts it back: numbers without separators, an ASCII minus.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -22,29 +25,26 @@ if TYPE_CHECKING:
     from .status import Status
 
 _WIDE = 10_000
-_AT_WORK_OR_FAILED = (
-    "a run is at it, or it failed (then the next run runs it as it is, or `tidemill replan` gives it up)"
-)
+_PLAN_WITHOUT_COMMIT = "in progress or failed; the next run retries it, `tidemill replan` abandons it"
 
 
 def console() -> Console:
-    """Where results go: stdout. A pipe or file has no width, so nothing is cut there."""
+    """Return a console on stdout. In a pipe or a file its width is unlimited, so that no cell is folded."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
 
 
-def table_of(rows: pa.Table, title: str | None = None, plain: Collection[str] = ()) -> Table:
-    """An Arrow table as one of rich's; numbers stand right, those of the columns `plain` as one would type them."""
+def table_of(rows: pa.Table, title: str | None = None) -> Table:
+    """Convert an Arrow table to one of rich's, with numbers aligned right."""
     shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for field in rows.schema:
         shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
-    cells = [_plain if name in plain else cell for name in rows.column_names]
     for values in zip(*(_values(column) for column in rows.columns), strict=True):
-        shown.add_row(*(show(value) for show, value in zip(cells, values, strict=True)))
+        shown.add_row(*map(cell, values))
     return shown
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Its values; as JSON has them where there are times that Python does not know: before the year 1, after 9999."""
+    """Return the values as Python objects, or as in JSON if a time is outside Python's years 1 to 9999."""
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -57,29 +57,25 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def cell(value: Any) -> Text:
-    """One value, as text that rich does not interpret; a null is seen to be one."""
+    """Return a value as text that rich does not interpret. Null is a dim dash."""
     if value is None:
         return Text("–", style="dim")
     if isinstance(value, date):
         return Text(_time(value) if isinstance(value, datetime) else value.isoformat())
-    if isinstance(value, float):
-        return Text(f"{value:,.6g}" if abs(value) < 1e15 else repr(value))
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return Text(f"{value:,}")
-    return Text(value if isinstance(value, str) else repr(value))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return Text(str(int(value)))
+    if isinstance(value, dict | list | tuple):
+        return Text(json.dumps(value, default=_json_text, ensure_ascii=False))
+    return Text(str(value) if isinstance(value, str | Decimal) else repr(value))
 
 
-def _plain(value: Any) -> Text:
-    """A key, as `--key` takes it."""
-    if not isinstance(value, int | float | Decimal):
-        return cell(value)
-    return Text(
-        str(int(value)) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
-    )
+def _json_text(value: Any) -> str:
+    """Return a value inside a struct, list or map as text, if JSON has no type for it."""
+    return cell(value).plain
 
 
 def _time(value: datetime) -> str:
-    """UTC to the second; parts of a second only where there are any."""
+    """Format a UTC time to the second, with a fraction only if there is one."""
     text = value.strftime("%Y-%m-%d %H:%M:%S")
     return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
 
@@ -91,7 +87,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def status_table(status: Status) -> Table:
-    """What `tidemill status` shows a person."""
+    """Return the table that `tidemill status` prints."""
     shown = Table(box=None, show_header=False, pad_edge=False)
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")
@@ -102,7 +98,7 @@ def status_table(status: Status) -> Table:
 
 def _status_rows(status: Status) -> list[tuple[str, str]]:
     rows = [("pipeline", status.pipeline), ("repository", status.uri), ("branch", status.branch)]
-    rows.append(("head", "no batch yet (version −1)" if status.head < 0 else f"version {status.head}, a {status.kind}"))
+    rows.append(("head", "version -1, no batch yet" if status.head < 0 else f"version {status.head}, a {status.kind}"))
     if status.batch_time and status.committed:
         rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
         last = status.last_batch
@@ -121,8 +117,8 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     )
     rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
     if status.planned is not None:
-        planned = f"version {status.planned['version']} of {count_of(status.planned['files'], 'file')}"
-        rows.append(("plan", f"{planned}, written and not committed: {_AT_WORK_OR_FAILED}"))
+        planned = f"version {status.planned['version']}, {count_of(status.planned['files'], 'file')}"
+        rows.append(("plan", f"{planned}: {_PLAN_WITHOUT_COMMIT}"))
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
     if status.head >= 0 and status.branch == "main":
@@ -133,12 +129,12 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
 def _published(status: Status) -> str:
     through = "nothing" if status.published_through < 0 else f"through version {status.published_through}"
     if not status.published_known:
-        return f"{'not known' if status.published_through < 0 else f'at least {through}'}; see the problem"
+        return f"{'unknown' if status.published_through < 0 else f'at least {through}'}; see `problem`"
     return f"{through}; the next run publishes the rest" if status.published_through < status.head else through
 
 
 def _each(what: str, values: Mapping[str, str]) -> list[tuple[str, str]]:
-    """One row a value; the word stands at the first one only."""
+    """Return one row per value. Only the first row has the label."""
     return [(what if number == 0 else "", f"{name}  {value}") for number, (name, value) in enumerate(values.items())]
 
 

@@ -1,6 +1,6 @@
-"""`--result-file`: one JSON object, written whole at the end of a command, at a path or in a store.
+"""`--result-file`: one JSON object, written completely at the end of a command, to a path or a store.
 
-CRASH: a file of an earlier call is removed first, so that a command which dies leaves none, not another's.
+CRASH: the command removes the file of an earlier call first. A command that dies leaves no file, never a stale one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
-    """`data` at `path`, a file or a URI, whole or not at all."""
+    """Write `data` to `path`, a file or a URI, completely or not at all."""
     if "://" in path:
         store, name = _in_store(path, storage_options)
         store.put(name, data)
@@ -32,7 +32,7 @@ def write(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
 
 
 def remove(path: str, storage_options: Mapping[str, Any]) -> None:
-    """Nothing at `path` any more."""
+    """Remove the file at `path`, if there is one."""
     if "://" in path:
         store, name = _in_store(path, storage_options)
         store.delete(name)
@@ -52,4 +52,4 @@ def _in_store(uri: str, storage_options: Mapping[str, Any]) -> tuple[Store, str]
 
 
 def _failed(what: str, path: str, error: OSError) -> InvalidInput:
-    return InvalidInput(f"{what} the result file `{path}`: {error.strerror}")
+    return InvalidInput(f"cannot {what} the result file `{path}`: {error.strerror}")

@@ -1,4 +1,4 @@
-"""`tidemill init`, `replan`, `run` and `sweep`: thin words over the verbs of the same names."""
+"""`tidemill init`, `replan`, `run` and `sweep`: thin wrappers of the verbs with the same names."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-@click.option("--drop", multiple=True, metavar="NAME", help="An operator that the code no longer has: its state ends.")
+@click.option("--drop", multiple=True, metavar="NAME",
+              help="Discard the state of an operator that the code no longer has. Repeatable.")
 @click.option(
-    "--initial-state", multiple=True, metavar="OPERATOR=PATH", help="Its state before its first batch: Parquet."
+    "--initial-state",
+    multiple=True,
+    metavar="OPERATOR=PATH",
+    help="Parquet file with the state of a new operator before its first batch. Repeatable.",
 )
 @result_file_option
 @output_options
 def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], out: Output) -> int:
-    """Make the repository of PIPELINE: the explicit first step.
+    """Create the repository of PIPELINE: the explicit first step. `run` fails without it.
 
-    Done again it adds new operators; one that is gone ends only where --drop names it. Tidemill never starts
-    empty by accident: without it, `run` refuses.
+    Run it again to add new operators. Operators that the code no longer has must be named with --drop, which discards
+    their state.
     """
     repository = target.open()
     made = repository.init(drop, dict(map(_operator_and_path, initial_state)))
     out.result(
         result_fields("init", Exit.DONE, repository),
-        [f"the repository of `{made.pipeline}` is {repository.context.store.uri}", f"head: {_head_name(repository)}"],
+        [f"repository of `{made.pipeline}`: {repository.context.store.uri}", f"head: {_head_name(repository)}"],
     )
     return Exit.DONE
 
@@ -44,19 +48,19 @@ def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], 
 def _operator_and_path(text: str) -> tuple[str, str]:
     operator, separator, path = text.partition("=")
     if not separator or not operator or not path:
-        raise click.UsageError(f"--initial-state {text!r}: expected OPERATOR=PATH")
+        raise click.UsageError(f"--initial-state expects OPERATOR=PATH, found {text!r}")
     return operator, path
 
 
 @click.command()
 @target_options
-@click.option("--reason", required=True, help="Why the plan is given up; the commit records it.")
+@click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
 @result_file_option
 @output_options
 def replan(target: Target, reason: str, out: Output) -> int:
-    """Give up a plan that cannot run, by a void commit.
+    """Abandon a plan that cannot run, with a void commit that reads no files.
 
-    A planned file vanished, was changed or cannot be read: nothing is consumed, and what is there is planned anew.
+    Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
     """
     repository = target.open()
     void = repository.replan(reason)
@@ -74,9 +78,9 @@ def replan(target: Target, reason: str, out: Output) -> int:
 @result_file_option
 @output_options
 def run(target: Target, drive: Drive, out: Output) -> int:
-    """Drain what is waiting, publish, and fire what is due.
+    """Process all waiting files in batches, publish outputs, and fire due timeouts.
 
-    Exit status: 0 done, 1 failed, 2 usage, 3 nothing to do, 4 somebody else commits here.
+    Exit status: 0 done, 1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing).
     """
     from ..verbs.run import run as drain
 
@@ -93,9 +97,9 @@ def run(target: Target, drive: Drive, out: Output) -> int:
 @result_file_option
 @output_options
 def sweep(target: Target, drive: Drive, out: Output) -> int:
-    """Fire what is due, without input.
+    """Fire due timeouts, without reading input.
 
-    A batch that is planned already is run first. Exit status as for `run`.
+    If a batch is already planned, it runs first. The exit status is that of `run`.
     """
     from ..verbs.run import sweep as fire
 
@@ -113,7 +117,7 @@ def _finish(verb: str, repository: Repository, done: Drained, seconds: float, ou
 
 
 def result_fields(verb: str, status: Exit, repository: Repository, done: Drained | None = None) -> dict[str, Any]:
-    """The object that ends a command for machines: always the same keys. `head` −1 is before the first batch."""
+    """Return the result object for machines, always with the same keys. `head` is -1 before the first batch."""
     head = repository.head
     return {
         "verb": verb,
@@ -127,11 +131,11 @@ def result_fields(verb: str, status: Exit, repository: Repository, done: Drained
 
 def _head_name(repository: Repository) -> str:
     head = repository.head
-    return "version −1, no batch yet" if head is None else f"version {head.version}"
+    return "version -1, no batch yet" if head is None else f"version {head.version}"
 
 
 def summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:
-    """What a drain did, in words; the first line stands alone."""
+    """Summarise a drain for people. The first line stands alone."""
     if done.idle:
         what = "no file is waiting and nothing is due" if verb == "run" else "nothing is due"
         return [f"nothing to do: {what}; head is {_head_name(repository)}"]
@@ -142,16 +146,16 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
             f"{committed(done.versions)}: {count_of(rows, 'row')} of {count_of(files, 'file')} in {seconds:.1f} s"
             f"; {count_of(done.progress[-1].numFilesOutstanding, 'file')} waiting"
         )
-        aside = [
-            f"{count:,} {word}"
+        not_applied = [
+            count_of(count, f"{word} row")
             for name, word in (("late_rows", "late"), ("quarantined_rows", "quarantined"))
             if (count := sum(getattr(p, name) for p in done.progress))
         ]
-        if aside:
-            lines.append(f"rows set apart: {', '.join(aside)}; `tidemill quarantine` shows those that are kept")
+        if not_applied:
+            lines.append(f"{', '.join(not_applied)}; see `tidemill quarantine`")
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]
     if repaired:
-        lines.append(f"published what was not in its folder: {versions_of(repaired)}")
+        lines.append(f"published {versions_of(repaired)}, left unpublished by an earlier run")
     return lines

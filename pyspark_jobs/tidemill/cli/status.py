@@ -1,4 +1,4 @@
-"""`tidemill status`, gathered: where a pipeline stands, as plain values. Reads the log and lists the sources."""
+"""The values that `tidemill status` shows. Reads the log and lists the sources; `render` prints them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a pipeline stands. Times are ISO 8601, UTC; `head` −1 is before the first batch."""
+    """The status of a pipeline. Times are ISO 8601 in UTC. `head` is -1 before the first batch."""
 
     pipeline: str
     uri: str
@@ -28,28 +28,28 @@ class Status:
     committed: str | None
     watermarks: dict[str, str]
     operators: dict[str, dict[str, Any]]
-    """By name: kind, key columns, keys (how many have state)."""
+    """By name: kind, key columns, and the number of keys that have state."""
     waiting_files: dict[str, int]
-    """By source."""
+    """Number of waiting files by source."""
     waiting_bytes: int
     planned: dict[str, int] | None
-    """Version and files of the plan that is written and not committed: a run is at it, or it failed, and then the next
-    run runs it as it is. None: no plan."""
+    """Version and number of files of a plan without a commit, or None. A run is executing it, or failed; then the next
+    run retries the same plan."""
     next_deadline: dict[str, str]
-    """By clock: the first time at which something is due."""
+    """By clock: the earliest time at which a timeout or timer is due."""
     published_through: int
-    """Every version up to this one is published now; −1: none is. Where the sinks cannot be asked, what the newest
-    commit says: at least so many are."""
+    """All versions up to this one are published; -1 means none. If a sink cannot be reached, this is the lower bound
+    that the newest commit records."""
     published_known: bool
-    """Whether the sinks could be asked."""
+    """Whether every sink could be reached."""
     last_batch: dict[str, int]
     problem: str | None
-    """Why the next batch cannot be planned, where it cannot (then nothing counts as waiting), why its plan cannot be
-    read, and why the sinks cannot be asked, where they cannot."""
+    """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a sink
+    cannot be reached. None if all of it works."""
 
 
 def status_of(repository: Repository) -> Status:
-    """The status of a repository; `InvalidInput` where there is none."""
+    """Return the status of a repository. `InvalidInput` if it has not been initialised."""
     from ..protocol.progress import iso
 
     context = repository.context
@@ -95,7 +95,7 @@ def status_of(repository: Repository) -> Status:
 
 
 def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None]:
-    """What waits; where the sources cannot be listed, nothing, and why."""
+    """Return the waiting files; if the sources cannot be listed, no files and the reason."""
     from ..driver.plan import Waiting, waiting
 
     context.initialised()
@@ -106,24 +106,24 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
 
 
 def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | None, str | None]:
-    """The plan above `head`; where it cannot be read, none, and why. None, too, where a run has committed it since."""
+    """Return the plan after `head`, if it has no commit; if it cannot be read, None and the reason."""
     number = 0 if head is None else head.version + 1
     try:
         plan = context.log.plan(number)
         newest = None if plan is None else context.log.head()
     except (CorruptState, StoreUnavailable) as error:
-        return None, f"the plan of version {number} cannot be read: {error}"
+        return None, f"cannot read the plan of version {number}: {error}"
     if plan is None or (newest is not None and newest.version >= number):
         return None, None
     return {"version": number, "files": len({(split.source, split.path) for split in plan.splits})}, None
 
 
 def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
-    """Up to which version all are published; where the sinks cannot be asked, what the head says, and why."""
+    """Return the version through which all are published; if a sink cannot be reached, the head's and the reason."""
     from ..driver.publish import published_through
 
     try:
         return published_through(context, head), None
     except (InvalidInput, StoreUnavailable) as error:
-        assert head is not None  # without one, nothing is asked
-        return head.published_through, f"what is published is not known: {error}"
+        assert head is not None  # without a head, no sink is read
+        return head.published_through, f"cannot tell which versions are published: {error}"

@@ -1,6 +1,6 @@
-"""stdout and stderr that may lose their reader (`tidemill run … --json | head -1`): the command goes on without one.
+"""stdout and stderr whose reader may exit early (`tidemill run … --json | head -1`): the command runs to its end.
 
-INVARIANT: what is done and its exit status do not depend on whether anybody reads what is said.
+INVARIANT: neither the work nor the exit status depends on whether the output is read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, TextIO
 
 
 class Patient(io.FileIO):
-    """A file descriptor, left open; what is written after its reader has gone is dropped."""
+    """A file descriptor that stays open. Writes are discarded once the reader has closed its end."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "wb", closefd=False)
 
     def write(self, data: Any) -> int:
-        """As of a file; all of it counts as written where nobody reads."""
+        """Write as a file does. Without a reader, report everything as written."""
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -27,7 +27,7 @@ class Patient(io.FileIO):
 
 
 def patient(stream: TextIO) -> TextIO:
-    """A stream like `stream` to the same file descriptor, patient; `stream` itself where it is no file."""
+    """Return a `Patient` text stream on the file descriptor of `stream`, or `stream` itself if it has none."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     try:
@@ -45,7 +45,7 @@ def patient(stream: TextIO) -> TextIO:
 
 @contextlib.contextmanager
 def patient_streams() -> Iterator[None]:
-    """stdout and stderr are patient meanwhile, for user code too."""
+    """Make stdout and stderr patient until the end of the block, for user code too."""
     kept = sys.stdout, sys.stderr
     for stream in kept:
         _flush(stream)
@@ -59,6 +59,6 @@ def patient_streams() -> Iterator[None]:
 
 
 def _flush(stream: TextIO | None) -> None:
-    """What waits in a stream, written; a stream that the process was started without (`>&-`) is None."""
+    """Flush a stream. A stream that the process was started without (`>&-`) is None."""
     if stream is not None:
         stream.flush()

@@ -1,8 +1,11 @@
-"""The demo's pipeline as two DAGs: `flights` every five minutes, `flights__sweep` every quarter of an hour.
+"""The demo's pipeline as two DAGs: `flights` every 5 minutes, `flights__sweep` every 15 minutes.
 
-They go on where `tidemill demo` stopped; try `tidemill demo --days 60 --max-batches 4` before. TIDEMILL_DEMO names its
-folder, by default `tidemill-demo` beside the folder of this file. TIDEMILL_EXAMPLES: where `flights.py` lies, by
-default `examples` there. TIDEMILL_ROOT: another root than the demo's; run `tidemill init` on it first.
+They resume where `tidemill demo` stopped, so run `tidemill demo --days 60 --max-batches 4` first. Three environment
+variables override the defaults:
+
+- TIDEMILL_DEMO: the demo's folder. Default: `tidemill-demo` beside the folder of this file.
+- TIDEMILL_EXAMPLES: the folder of `flights.py`. Default: `examples` beside the folder of this file.
+- TIDEMILL_ROOT: a root other than the demo's. Run `tidemill init` on it first.
 """
 
 import os

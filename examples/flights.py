@@ -1,7 +1,8 @@
-"""A year of departures from New York, a file a day: the state of every aircraft, and running totals of every carrier.
+"""A year of departures from New York, one file per day: the state of every aircraft, running totals per carrier.
 
-The first example, and the pipeline of `tidemill demo`, which makes the files. TIDEMILL_DEMO names the demo's folder.
-An aircraft that has not flown for 30 days gives one row to the folder `silent`; totals go to `carriers` as they grow.
+The first example, and the pipeline of `tidemill demo`, which writes the files. TIDEMILL_DEMO names the demo's folder.
+An aircraft that does not fly for 30 days adds a row to the folder `silent`. Each batch adds the new totals of its
+carriers to `carriers`.
 """
 
 import os
@@ -15,10 +16,10 @@ FOLDER = Path(os.environ.get("TIDEMILL_DEMO") or "tidemill-demo").absolute()
 
 
 def track(batchTime: int, tailnum: str, flight: Any, state: Any) -> tuple[Any, ...] | None:
-    """One aircraft. Called for each of its departures, in order, and once more when its time is up."""
+    """Update one aircraft. Called for each departure, in order, and once more when the aircraft times out."""
     if state.isTimingOut:
         noticed = datetime.fromtimestamp(batchTime / 1000, UTC).replace(tzinfo=None)
-        return (tailnum, *state.get, noticed)  # an output row: the alert; the aircraft is then forgotten
+        return (tailnum, *state.get, noticed)  # the alert, an output row; Tidemill then removes the state
     seen = state.getOption
     if seen is None:
         state.update((flight.carrier, 1, flight.air_time or 0, flight.departure, flight.dest))
@@ -37,7 +38,7 @@ def track(batchTime: int, tailnum: str, flight: Any, state: Any) -> tuple[Any, .
 
 
 def end_of_newest_day(plan: Any) -> int:
-    """What "now" is in a batch: midnight after its newest file, so that a backfill lives through its own time."""
+    """Return the batch time: midnight after the newest file, so that a backfill runs in the time of its data."""
     newest = max(Path(split.path).stem for split in plan.splits)
     midnight = datetime.fromisoformat(f"{newest}T00:00:00+00:00") + timedelta(days=1)
     return int(midnight.timestamp() * 1000)
@@ -56,7 +57,7 @@ flights = p.read(
     )
 )
 
-# A cancelled flight has no delay: it counts for its carrier, not for an aircraft, which it often does not even name.
+# A cancelled flight has no delay, and often no aircraft. It counts for its carrier only.
 departures = flights.sql(
     "SELECT *, scheduled + to_minutes(dep_delay) AS departure FROM rows "
     "WHERE dep_delay IS NOT NULL AND tailnum IS NOT NULL"

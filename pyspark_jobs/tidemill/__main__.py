@@ -1,4 +1,4 @@
-"""`python -m tidemill`: the same as `tidemill`."""
+"""`python -m tidemill` runs the command line, as `tidemill` does."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""The one file that `spark-submit` is given: `spark-submit … run_batch.py PIPELINE --root URI [options]`.
+"""The file to pass to `spark-submit`: `spark-submit … run_batch.py PIPELINE --root URI [options]`.
 
-Arguments are those of `tidemill run`; the Spark session is the one that spark-submit makes. Exit status: 0 done,
-1 failed, 2 usage, 3 nothing to do, 4 somebody else commits here, 130 interrupted. Where a cluster manager keeps only
-"succeeded" or "failed", read `--result-file PATH` (a file or s3://bucket/name): one JSON object, written whole, with
-`event` "result" (`status` "done" or "nothing", `versions`, `already_committed`, `published`, `head`) or "error"
-(`kind`, `message`, `versions`: those committed before it failed).
+The arguments are those of `tidemill run`. It uses the Spark session that spark-submit creates. Exit status: 0 done,
+1 failed, 2 usage error, 3 nothing to do, 4 fenced (another run is committing to this pipeline), 130 interrupted.
 
-Nothing of Tidemill is imported before the folder of this file has left the path: it holds `names`, `schema`, …, which
-must not stand in for modules of the user's.
+If your cluster manager reports only success or failure, read `--result-file PATH` (a file or s3://bucket/name). It
+contains one JSON object, written completely: `event` "result" with `status` ("done" or "nothing"), `versions`,
+`already_committed`, `published` and `head`, or `event` "error" with `kind`, `message` and `versions` (those committed
+before the failure).
+
+INVARIANT: this file removes its own folder from `sys.path` before it imports Tidemill, because modules of that folder
+(`names`, `schema`, …) would hide modules of the user with the same names.
 """
 
 from __future__ import annotations

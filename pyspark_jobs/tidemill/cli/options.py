@@ -70,7 +70,11 @@ class Drive:
 
 
 engine_option = click.option(
-    "--engine", type=click.Choice(ENGINES), default="spark", show_default=True, help="Engine that runs the batches. `local` needs no Java."
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="spark",
+    show_default=True,
+    help="Engine that runs the batches. `local` needs no Java.",
 )
 
 
@@ -102,9 +106,7 @@ def drive_options(command: Command) -> Command:
         metavar="MS|ISO",
         help="Processing time of these batches. Cannot move backwards. Default: the pipeline's rule.",
     )
-    @click.option(
-        "--tasks", default="auto", show_default=True, metavar="N|auto", help="Number of tasks per batch."
-    )
+    @click.option("--tasks", default="auto", show_default=True, metavar="N|auto", help="Number of tasks per batch.")
     @functools.wraps(command)
     def wrapped(engine: str, batch_time: str | None, tasks: str, **rest: Any) -> Any:
         drive = Drive(
@@ -121,9 +123,9 @@ def drive_options(command: Command) -> Command:
 
 def drain_options(command: Command) -> Command:
     """Add the limits of a drain. Apply it above `drive_options`, which puts them into the `Drive`."""
-    command = click.option(
-        "--max-batches", type=click.IntRange(min=1), metavar="N", help="Stop after N batches."
-    )(command)
+    command = click.option("--max-batches", type=click.IntRange(min=1), metavar="N", help="Stop after N batches.")(
+        command
+    )
     return click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
                         help="Start no further batch after this many seconds.")(command)  # fmt: skip
 

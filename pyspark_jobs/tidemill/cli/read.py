@@ -41,7 +41,9 @@ def status(target: Target, out: Output) -> int:
 @target_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
 @click.option("--version", type=int, help="Version to show. Default: the newest. -1 is the initial state.")
-@click.option("--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone).")
+@click.option(
+    "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
+)
 @click.option("--key", "keys", multiple=True, metavar="KEY",
               help="Show only this key. Repeatable. For several key columns, give JSON: '[\"UA\", 7]'.")  # fmt: skip
 @click.option("--where", metavar="SQL", help="Condition on the columns (DuckDB SQL).")

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-@click.option("--drop", multiple=True, metavar="NAME",
-              help="Discard the state of an operator that the code no longer has. Repeatable.")
+@click.option(
+    "--drop",
+    multiple=True,
+    metavar="NAME",
+    help="Discard the state of an operator that the code no longer has. Repeatable.",
+)
 @click.option(
     "--initial-state",
     multiple=True,

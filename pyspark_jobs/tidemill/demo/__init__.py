@@ -1,5 +1,5 @@
-"""The demo: a year of real flights from New York, split into daily files, run as batches, and what is told at the end.
+"""The demo: a year of real flights from New York, split into daily files, run as batches, and summarised.
 
-`data` makes the files, `flights` is the pipeline (also `examples/flights.py`), `tell` says what came of it. How the
-run itself is shown is the command line's (`cli/demo.py`).
+`data` writes the files, `flights` is the pipeline (also `examples/flights.py`), `report` queries the result. The
+command line prints it (`cli/demo.py`).
 """

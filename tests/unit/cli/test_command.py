@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tidemill.cli import result_file
-from tidemill.cli.exits import Exit, exit_status, told
+from tidemill.cli.exits import Exit, error_lines, exit_status
 from tidemill.cli.main import main, tidemill
 from tidemill.cli.options import storage_options
 from tidemill.cli.output import committed
@@ -49,16 +49,25 @@ def test_help_imports_nothing_that_is_slow():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["rum"], "no command `rum`; did you mean `run`?"),
+        (["rum"], "unknown command `rum`; did you mean `run`?"),
         (["xyzzy"], "known: demo, init, outputs"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),
-        (["run", "m:p", "--root", "x", "--tasks", "many"], "--tasks expects `auto` or a number from 1, found `many`"),
-        (["run", "m:p", "--root", "x", "--tasks", "²"], "--tasks expects `auto` or a number from 1, found `²`"),
-        (["run", "m:p", "--root", "x", "--tasks", "-3"], "--tasks expects `auto` or a number from 1, found `-3`"),
+        (
+            ["run", "m:p", "--root", "x", "--tasks", "many"],
+            "at least 1, found `many`",
+        ),
+        (
+            ["run", "m:p", "--root", "x", "--tasks", "²"],
+            "at least 1, found `²`",
+        ),
+        (
+            ["run", "m:p", "--root", "x", "--tasks", "-3"],
+            "at least 1, found `-3`",
+        ),
         (["run", "m:p", "--root", "x", "--max-batches", "0"], "0 is not in the range"),
-        (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects a name, `=` and a value"),
+        (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects NAME=VALUE"),
         (["run", "m:p", "--root", "x", "--storage-option", "key=v"], "SECTION.KEY=VALUE"),
         (["demo", "--days", "366"], "366 is not in the range"),
     ],
@@ -89,7 +98,7 @@ def test_storage_options_of_the_environment_are_never_shown(text, monkeypatch, c
     monkeypatch.setenv("TIDEMILL_STORAGE_OPTIONS", text)
     assert main(["run", "m:p", "--root", "x"]) == Exit.USAGE
     found = capsys.readouterr()
-    assert "TIDEMILL_STORAGE_OPTIONS is not JSON of the form" in found.err
+    assert "TIDEMILL_STORAGE_OPTIONS is not valid: expected JSON of the form" in found.err
     assert SECRET not in found.err + found.out
 
 
@@ -103,7 +112,7 @@ def test_storage_options_of_the_command_line_are_never_shown(capsys):
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_an_error_is_told_by_kind_first_line_rest_and_hint(kind):
     error = kind("read `x`: not there\nmore of it", hint="make it")
-    assert told(error) == [f"{kind.__name__}: read `x`: not there", "more of it", "hint: make it"]
+    assert error_lines(error) == [f"{kind.__name__}: read `x`: not there", "more of it", "hint: make it"]
     assert exit_status(error) == (Exit.FENCED if kind is Fenced else Exit.FAILED)
 
 

@@ -89,10 +89,9 @@ def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
     assert main(["run", *target, "--engine", "local"]) == Exit.FAILED
     capfd.readouterr()
     assert main(["status", *target]) == Exit.DONE
-    told = " ".join(capfd.readouterr().out.split())
+    shown = " ".join(capfd.readouterr().out.split())
     assert (
-        "plan version 0 of 1 file, written and not committed: a run is at it, or it failed (then the next run runs it "
-        "as it is, or `tidemill replan` gives it up)" in told
+        "plan version 0, 1 file: in progress or failed; the next run retries it, `tidemill replan` abandons it" in shown
     )
     assert main(["replan", *target, "--reason", "a bad cell"]) == Exit.DONE
     capfd.readouterr()
@@ -148,7 +147,7 @@ def test_a_plan_that_cannot_be_read_is_a_problem(planned):
     context.store.put(names.plan("main", 0), b"{}")
     found = status_of(planned)
     assert (found.head, found.planned, found.waiting_files) == (-1, None, {"left": 2, "right": 2})
-    assert found.problem.startswith("the plan of version 0 cannot be read: ")
+    assert found.problem.startswith("cannot read the plan of version 0: ")
 
 
 def test_a_plan_of_which_the_store_says_nothing_is_a_problem(planned, monkeypatch):
@@ -157,18 +156,46 @@ def test_a_plan_of_which_the_store_says_nothing_is_a_problem(planned, monkeypatc
 
     monkeypatch.setattr(planned.context.log, "plan", unavailable)
     found = status_of(planned)
-    assert (found.planned, found.problem) == (None, "the plan of version 0 cannot be read: read plan 0: no answer")
+    assert (found.planned, found.problem) == (None, "cannot read the plan of version 0: read plan 0: no answer")
 
 
-def test_keys_are_shown_as_they_are_given():
-    columns = {"k": [12583.0, 0.5, None], "big": [1234567, 2, 3], "is": [True, False, None], "n": [1234567, 2, 3]}
-    shown = render.table_of(pa.table(columns), plain=["k", "big", "is"])
+def test_numbers_are_printed_as_they_are_typed():
+    columns = {"k": [12583.0, 0.5, None], "big": [1234567, 2, 3], "is": [True, False, None], "n": [-1, 2e300, 0.1]}
+    shown = render.table_of(pa.table(columns))
     assert [[cell.plain for cell in column.cells] for column in shown.columns] == [
         ["12583", "0.5", "–"],
         ["1234567", "2", "3"],
         ["True", "False", "–"],
-        ["1,234,567", "2", "3"],
+        ["-1", "2e+300", "0.1"],
     ]
+
+
+def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
+    """A user copies printed cells into `--key`: times, numbers and structs find their row again."""
+    (tmp_path / "keys.py").write_text(
+        "import tidemill as tm\n"
+        "p = tm.Pipeline('keys', timeZone='Europe/Berlin')\n"
+        f"files = tm.Files({str(tmp_path / 'in')!r}, format='json', schema='at timestamp, id bigint, w decimal(9,2)')\n"
+        "rows = p.read(files)\n"
+        "rows.groupBy('at', 'id', 'w').agg(n=tm.count(), name='plain')\n"
+        "rows.sql('SELECT {a: at, b: id} AS s FROM rows').groupBy('s').agg(n=tm.count(), name='struct')\n"
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"at": "2011-07-08T00:00:00.5Z", "id": 1234567, "w": 1234.5}\n')
+    target = [f"{tmp_path / 'keys.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local"]) == Exit.DONE
+    struct = '{"a": "2011-07-08 00:00:00.5", "b": 1234567}'
+    for operator, key, *printed_parts in (
+        ("plain", '["2011-07-08 00:00:00.5", 1234567, 1234.50]', "2011-07-08 00:00:00.5", " 1234567 ", " 1234.50 "),
+        ("struct", struct, struct),
+    ):
+        capfd.readouterr()
+        assert main(["state", *target, "--operator", operator]) == Exit.DONE
+        printed = capfd.readouterr().out
+        assert all(part in printed for part in printed_parts), printed
+        assert main(["state", *target, "--operator", operator, "--key", key, "--json"]) == Exit.DONE
+        assert len(capfd.readouterr().out.splitlines()) == 1, operator
 
 
 def test_status_for_people_has_a_line_for_each_fact(call):
@@ -191,7 +218,7 @@ def test_status_of_a_repository_without_a_batch(home, tmp_path, capfd):
     target = [f"{home / 'sales.py'}:p", "--root", str(tmp_path / "root")]
     assert main(["init", *target]) == Exit.DONE
     assert main(["status", *target]) == Exit.DONE
-    assert "no batch yet (version −1)" in capfd.readouterr().out
+    assert "version -1, no batch yet" in capfd.readouterr().out
 
 
 def test_status_tells_what_keeps_the_next_batch_from_being_planned(home, tmp_path, capfd):
@@ -263,27 +290,30 @@ def test_a_table_says_when_it_does_not_show_all(call):
     [
         (["--operator", "by-shp"], "unknown operator `by-shp`; did you mean `by-shop`?"),
         ([], "name one of the operators `by-item`, `by-shop`"),
-        (["--operator", "by-item", "--key", "Bonn"], "--key `Bonn` does not fit the key (shop string, item int"),
-        (["--operator", "by-item", "--key", '["Bonn", "x"]'], "does not fit the key"),
+        (
+            ["--operator", "by-item", "--key", "Bonn"],
+            "`Bonn` does not fit the key columns (shop string, item int",
+        ),
+        (["--operator", "by-item", "--key", '["Bonn", "x"]'], "does not fit the key columns"),
         (["--operator", "by-item", "--where", "nonsense = 1"], "where='nonsense = 1' is not a condition"),
         (["--operator", "by-item", "--version", "7"], "7"),
         (["--operator", "by-item", "--columns", "shp"], "`shp`"),
         (["--operator", "by-item", "--as-of", "soon"], "soon"),
     ],
 )
-def test_a_wrong_question_is_told_as_invalid_input(call, options, said):
+def test_a_wrong_question_is_shown_as_invalid_input(call, options, said):
     status, out, err = call("state", *options)
     assert (status, out) == (Exit.FAILED, "")
     assert err.startswith("InvalidInput: ")
     assert said in err
 
 
-def test_cells_are_told_apart_and_not_interpreted():
+def test_cells_are_shown_apart_and_not_interpreted():
     time = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)
     values = [None, 1234567, 1.5, 1e300, Decimal("1234.50"), True, "[red]x[/red]", [1, 2], time,
               time.replace(microsecond=250_000), date(2013, 1, 2)]  # fmt: skip
     assert [render.cell(value).plain for value in values] == [
-        "–", "1,234,567", "1.5", "1e+300", "1,234.50", "True", "[red]x[/red]", "[1, 2]",
+        "–", "1234567", "1.5", "1e+300", "1234.50", "True", "[red]x[/red]", "[1, 2]",
         "2013-01-02 03:04:05", "2013-01-02 03:04:05.25", "2013-01-02",
     ]  # fmt: skip
 

@@ -98,12 +98,12 @@ def test_init_ends_an_operator_only_where_drop_names_it(call, home):
 def test_init_run_and_run_again_end_with_0_0_and_3(call):
     status, out, _ = call("init")
     assert status == Exit.DONE
-    assert out.startswith("the repository of `words` is file://")
+    assert out.startswith("repository of `words`: file://")
     status, out, err = call("run")
     assert status == Exit.DONE
     assert out.startswith("committed versions 0–1: 5 rows of 2 files in ")
     assert out.splitlines()[0].endswith("; 0 files waiting")
-    assert "rows set apart: 1 quarantined; `tidemill quarantine` shows those that are kept" in out
+    assert "1 quarantined row; see `tidemill quarantine`" in out
     (aside,) = [json.loads(line) for line in call("quarantine", "--json")[1].splitlines()]
     assert (aside["source"], aside["file"], aside["version"]) == ("source", "b.csv", 1)
     assert call("quarantine", "--version", "0", "--json")[1] == ""
@@ -198,13 +198,13 @@ def test_an_error_of_a_user_function_shows_its_traceback_and_what_was_committed_
     call("init")
     status, out, err = call("run")
     assert (status, out) == (Exit.FAILED, "")
-    told = err[err.index("InvalidInput: ") :]
-    assert told.splitlines()[1] == "committed version 0 before; that stays"
-    assert "`track`" in told.splitlines()[0]
-    assert "ValueError: thirteen is not allowed" in told
-    assert 'words.py", line' in told
-    assert "site-packages/tidemill" not in told
-    assert "pyspark_jobs/tidemill" not in told
+    reported = err[err.index("InvalidInput: ") :]
+    assert reported.splitlines()[1] == "committed version 0 before the failure; this is kept"
+    assert "`track`" in reported.splitlines()[0]
+    assert "ValueError: thirteen is not allowed" in reported
+    assert 'words.py", line' in reported
+    assert "site-packages/tidemill" not in reported
+    assert "pyspark_jobs/tidemill" not in reported
     status, out, err = call("run", "--json", "--result-file", str(home / "result.json"))
     (event,) = objects(out)
     assert (status, event["event"], event["kind"], event["versions"]) == (Exit.FAILED, "error", "InvalidInput", [])
@@ -237,14 +237,14 @@ def test_fenced_ends_with_4(call, monkeypatch):
     assert err == "Fenced: commit 5 is another batch\nhint: look\n"
 
 
-def test_an_unexpected_error_is_told_as_a_bug_without_a_traceback(call, monkeypatch):
+def test_an_unexpected_error_is_reported_as_a_bug_without_a_traceback(call, monkeypatch):
     call("init")
     monkeypatch.setattr("tidemill.verbs.run.run", failing(ZeroDivisionError("oh")))
     status, _, err = call("run")
     assert status == Exit.FAILED
     assert err.splitlines() == [
-        "InternalError: an unexpected `ZeroDivisionError`: oh",
-        "hint: this is a bug; `--debug` shows where",
+        "InternalError: unexpected `ZeroDivisionError`: oh",
+        "hint: this is a bug in Tidemill; run again with `--debug` for a traceback",
     ]
 
 
@@ -253,7 +253,7 @@ def test_an_interrupt_says_so_and_ends_with_130(call, monkeypatch):
     monkeypatch.setattr("tidemill.verbs.run.run", failing(KeyboardInterrupt()))
     status, out, err = call("run")
     assert (status, out) == (Exit.INTERRUPTED, "")
-    assert err.strip().startswith("interrupted: what is committed stays")
+    assert err.strip().startswith("interrupted: committed batches are kept")
 
 
 def test_max_batches_and_batch_time_are_heeded(call):
@@ -281,8 +281,8 @@ def test_a_line_of_progress_says_version_kind_rows_rate_and_what_is_aside(call):
 
     event = objects(out)[1]
     del event["event"]
-    told = progress.line(BatchProgress(**{**event, "processedRowsPerSecond": 1234.5, "numFilesOutstanding": 7}))
-    assert told == "version 1: batch, 2 rows, 1,234 rows/s, 0 late, 1 quarantined, 7 files waiting"
+    reported = progress.line(BatchProgress(**{**event, "processedRowsPerSecond": 1234.5, "numFilesOutstanding": 7}))
+    assert reported == "version 1: batch, 2 rows, 1,234 rows/s, 0 late, 1 quarantined, 7 files waiting"
 
 
 def test_spark_submits_file_takes_the_arguments_of_run(call, home):

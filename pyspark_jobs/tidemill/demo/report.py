@@ -1,7 +1,7 @@
-"""What the demo tells at its end: the busiest aircraft, who fell silent, one aircraft then and now, the carriers.
+"""The demo's summary: the busiest and the silent aircraft, one aircraft at two versions, totals of the carriers.
 
-Everything is read from the repository, as any reader would. INVARIANT: only what is true of the version told about,
-so that an interrupted demo tells the same way as a finished one.
+Everything is read from the repository through its public methods. INVARIANT: each statement is true of the version
+that is reported, so the summary is also right after an interrupted demo.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Section:
-    """A headline and the table below it; the headline alone where the table has no rows."""
+    """A headline and a table, which may be empty."""
 
     title: str
     table: pa.Table
 
 
 def sections(repository: Repository, head: Commit) -> list[Section]:
-    """What is told of version `head`."""
+    """Return the sections of the summary of version `head`."""
     aircraft = repository.state("aircraft", version=head.version)
     alerts = repository.outputs(sink="aircraft")
     busiest = _busiest(aircraft)
     found = [
         Section(f"The busiest of {aircraft.num_rows:,} aircraft", busiest),
-        Section(f"Who fell silent: {_how_often(alerts.num_rows)}", _silent(alerts)),
+        Section(_silent_title(alerts.num_rows), _silent(alerts)),
     ]
     if busiest.num_rows:
         tail = busiest["aircraft"][0].as_py()
-        found.append(Section(f"Aircraft {tail} at an old and at the newest version", _history(repository, head, tail)))
-    found.append(Section("Carriers, running totals", _carriers(repository.outputs(sink="carriers"))))
+        found.append(Section(f"Aircraft {tail} at an old version and at the newest", _history(repository, head, tail)))
+    found.append(Section("Running totals of the carriers", _carriers(repository.outputs(sink="carriers"))))
     return found
 
 
@@ -59,10 +59,10 @@ def _busiest(aircraft: pa.Table) -> pa.Table:
     )
 
 
-def _how_often(alerts: int) -> str:
+def _silent_title(alerts: int) -> str:
     if not alerts:
-        return "no aircraft that left New York stayed away for 30 days so far"
-    return f"{count_of(alerts, 'time')} an aircraft did not leave New York for 30 days; the latest"
+        return "Silent aircraft: none yet"
+    return f"Silent aircraft: {count_of(alerts, 'alert')} after 30 days without a departure; the latest"
 
 
 def _silent(alerts: pa.Table) -> pa.Table:
@@ -75,7 +75,7 @@ def _silent(alerts: pa.Table) -> pa.Table:
 
 
 def _history(repository: Repository, head: Commit, tail: str) -> pa.Table:
-    """The aircraft's state at about a third of the way, and at the head."""
+    """Return the aircraft's state at a third of the versions and at the head."""
     rows = []
     for version in sorted({head.version // 3, head.version}):
         state = repository.state("aircraft", version=version, keys=[tail])
@@ -90,7 +90,7 @@ def _history(repository: Repository, head: Commit, tail: str) -> pa.Table:
 
 
 def _carriers(totals: pa.Table) -> pa.Table:
-    """The last row that was given out for each carrier is its newest total."""
+    """Return the newest totals: the last output row of each carrier."""
     return _query(
         """SELECT name AS carrier, flights, flights - departed AS cancelled, miles,
            mean_delay::DECIMAL(9, 1) AS "delay, min", (worst_delay / 60)::DECIMAL(9, 1) AS "worst, h"
@@ -101,7 +101,7 @@ def _carriers(totals: pa.Table) -> pa.Table:
 
 
 def _query(sql: str, rows: pa.Table) -> pa.Table:
-    """A DuckDB query over `rows` and `airlines`, in which every carrier of `rows` has a name."""
+    """Run a DuckDB query over `rows` and `airlines`, which names every carrier of `rows`."""
     known = data.airlines()
     codes = sorted(set(rows["carrier"].to_pylist()))
     names_of = pa.table({"carrier": codes, "name": [known.get(code, code) for code in codes]},
@@ -110,16 +110,16 @@ def _query(sql: str, rows: pa.Table) -> pa.Table:
 
 
 def state_sql(folder: Path, head: Commit) -> str | None:
-    """SQL for DuckDB that gives the newest state of every aircraft from the files alone, without Tidemill.
+    """Return DuckDB SQL that reads the newest state of every aircraft from the files alone, without Tidemill.
 
-    None where a segment shows only a part of its rows: then a reader must hash the keys.
+    None if the version uses only part of a segment's rows, because a reader must then hash the keys.
     """
     if any((segment.lo, segment.hi) != (0, HASH_END) for segment in head.state["aircraft"]["state"]):
         return None
     here = folder / "repository" / "flights"
-    return f"""-- Every aircraft at version {head.version}, read without Tidemill. A commit names the
--- files that make its version; of the rows of one aircraft the newest holds. For another version
--- change the number of the commit.
+    return f"""-- All aircraft at version {head.version}, read without Tidemill. A commit names the files of its
+-- version. If several files have a row of an aircraft, the newest file counts. To read another
+-- version, change the number of the commit.
 SET VARIABLE here = '{str(here).replace("'", "''")}/';
 SET VARIABLE segments = (
     SELECT list(getvariable('here') || segment.name)

@@ -63,7 +63,7 @@ RunTask = Callable[..., Task]
 
 @pytest.fixture
 def run_task(parse: Callable[..., Any], fake_env: Env, capsys: pytest.CaptureFixture[str]) -> RunTask:
-    """Run a DAG whose child behaves as told, with `dag.test()`; with `python`, that one and no fake command line."""
+    """Run a DAG with `dag.test()` whose child behaves as the test says. `python`: run this interpreter, not the fake."""
 
     def run(behaviour: str, dag_id: str = "retail", more: str = "", python: str | None = None) -> Task:
         env = fake_env(behaviour) if python is None else {"PYTHONPATH": ""}
@@ -78,7 +78,7 @@ def test_done_names_versions_first_and_returns_them(run_task: RunTask) -> None:
     task = run_task("done")
     assert (task.state, task.tries) == ("success", 1)
     assert task.first_open_line == "tidemill: committed versions 4–5 (head 5)"
-    assert task.log[-1] == "tidemill: published what was not in its folder: version 3"
+    assert task.log[-1] == "tidemill: published version 3, left unpublished by an earlier run"
     assert task.xcom == {
         "status": "done",
         "versions": [4, 5],
@@ -126,10 +126,10 @@ def test_an_interpreter_without_tidemill_fails_at_once(run_task: RunTask, tmp_pa
     python = str(tmp_path / "bare/bin/python")
     task = run_task("none", python=python)
     assert (task.state, task.tries, task.xcom) == ("failed", 1, None)
-    told = re.search(r"AirflowFailException: (.*)\n(.*)\n", task.output)
-    assert told is not None
-    assert told[1].endswith(f"was not started: {python}: No module named tidemill")
-    assert told[2].startswith("hint: install Tidemill there")
+    found = re.search(r"AirflowFailException: (.*)\n(.*)\n", task.output)
+    assert found is not None
+    assert found[1].endswith(f"did not start: {python}: No module named tidemill")
+    assert found[2].startswith("hint: install the Tidemill wheel in that interpreter")
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_later_try_says_what_an_earlier_one_committed(run_task: RunTask) -> None
     said = [line for line in task.log if line.startswith(("tidemill:", "hint:"))]
     assert said == [
         "tidemill: nothing to do (head 5); an earlier try of this task had already committed version 4",
-        "hint: a commit is final, so clearing a task computes nothing again; "
-        "to recompute, `init` and `run` the pipeline under a new root",
+        "hint: commits are final, so clearing a task does not recompute them; "
+        "to recompute, run `init` and `run` with a new root and new sink folders",
     ]
 
 
 def test_already_committed_by_another_run_is_a_success_that_says_so(run_task: RunTask) -> None:
     task = run_task("already")
     assert (task.state, task.xcom["already_committed"]) == ("success", [4])
-    expected = "nothing new to commit (head 5); another run of the same plan had already committed version 4"
+    expected = "committed nothing new (head 5); another run of the same plan had already committed version 4"
     assert task.first_open_line == f"tidemill: {expected}"
 
 
@@ -183,7 +183,7 @@ def test_child_gets_the_airflow_run_and_the_arguments(run_task: RunTask, airflow
 def test_execution_timeout_leaves_no_process(run_task: RunTask, pids: Pids, alive: Alive) -> None:
     task = run_task("stubborn", more="'execution_timeout': timedelta(seconds=2), 'retries': 0")
     assert task.state == "failed"
-    assert task.first_open_line == "tidemill: ended from outside, after version 4 was committed"
+    assert task.first_open_line == "tidemill: interrupted after it had committed version 4"
     assert len(pids()) == 3
     assert alive(pids()) == []
 
@@ -198,5 +198,5 @@ def test_cancelled_task_leaves_no_process(
         task.terminate()
         output, _ = task.communicate()
     assert alive(pids()) == []
-    assert "was ended: Airflow asked the task to end (version 4 committed before)" in output
+    assert "was stopped: Airflow ended the task (version 4 committed before)" in output
     assert "STATE failed" in output

@@ -174,4 +174,4 @@ def test_killed_supervisor_takes_the_command_with_it(
         supervisor.kill()
         supervisor.wait()
         wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
-        assert b"the process that supervised this task is gone" in supervisor.stdout.read()
+        assert b"the Airflow supervisor of this task has ended" in supervisor.stdout.read()

@@ -44,8 +44,8 @@ def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
 
 def test_summary_says_what_was_published_of_earlier_runs() -> None:
     first, second = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
-    assert first == "tidemill: nothing new to commit (head 3)"
-    assert second == "tidemill: published what was not in its folder: versions 2–3"
+    assert first == "tidemill: committed nothing new (head 3)"
+    assert second == "tidemill: published versions 2–3, left unpublished by an earlier run"
 
 
 def test_summary_does_not_repeat_what_was_committed() -> None:
@@ -57,7 +57,7 @@ def test_failure_without_a_word_shows_the_last_lines() -> None:
     text = report.failure(COMMAND, Outcome(status=1, last_lines=("Traceback", "ImportError: no pyarrow")))
     first, *rest = text.split("\n")
     assert first == "`tidemill run retail.py:p` failed with exit status 1"
-    assert rest == ["its last lines:", "Traceback", "ImportError: no pyarrow"]
+    assert rest == ["last lines of its output:", "Traceback", "ImportError: no pyarrow"]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_only_the_interpreters_own_words_say_that_tidemill_is_not_there(
     last_lines: tuple[str, ...], status: int, is_so: bool
 ) -> None:
     assert Outcome(status=status, last_lines=last_lines).not_installed == is_so
-    told = {"kind": "InternalError", "message": "x"}
-    assert not Outcome(status=status, last_lines=last_lines, error=told).not_installed
+    error = {"kind": "InternalError", "message": "x"}
+    assert not Outcome(status=status, last_lines=last_lines, error=error).not_installed
 
 
 def test_failure_keeps_the_first_line_of_the_error_alone() -> None:

@@ -225,4 +225,4 @@ def test_cleared_task_says_what_was_already_committed(servers: Servers, tmp_path
     log = servers.log("cleared", 2)
     (said,) = [line for line in log if line.startswith("tidemill:")]
     assert said == "tidemill: nothing to do (head 5); an earlier try of this task had already committed versions 4–5"
-    assert log[log.index(said) + 1].startswith("hint: a commit is final, so clearing a task computes nothing again")
+    assert log[log.index(said) + 1].startswith("hint: commits are final, so clearing a task does not recompute them")

@@ -1,7 +1,7 @@
 """Tidemill in Airflow: DAGs and operators that start the command line as a child process.
 
-Importing this package imports nothing of Airflow until one of its names is asked for. INVARIANT: nothing here
-imports pyspark, boto3, pandas or the pipeline's code, because Airflow parses a DAG file every 30 seconds.
+Importing this package does not import Airflow until you use one of its names. INVARIANT: nothing here imports pyspark,
+boto3, pandas or the pipeline's code, because Airflow parses a DAG file every 30 seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The command line as values: what to run, and what came of it.
+"""A call of the command line and its outcome, as values. Checks arguments; starts no process, imports no Airflow.
 
-No process is started here and nothing of Airflow is known. INVARIANT: a command holds no secret: whatever is
-in it can be read by everybody on the machine.
+INVARIANT: a command contains no secret, because every user of the machine can read its arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Event = Mapping[str, Any]
 
 
 STORAGE_ENVIRONMENT = "TIDEMILL_STORAGE_OPTIONS"
-"""Where the command line takes storage options from, as JSON."""
+"""The environment variable from which the command line reads storage options, as JSON."""
 
 
 class Exit(IntEnum):
@@ -37,7 +36,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True)
 class Command:
-    """One call of `tidemill VERB PIPELINE --root ROOT …`. Options that are None are left out."""
+    """One call of `tidemill VERB PIPELINE --root ROOT …`. Options that are None or empty are omitted."""
 
     verb: str
     pipeline: str
@@ -46,7 +45,7 @@ class Command:
     conf: Mapping[str, object] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
-        """What follows the word `tidemill`; always with `--json`."""
+        """Return the arguments of `tidemill`, always with `--json`."""
         arguments = [self.verb, self.pipeline, "--root", self.root, "--json"]
         for name, value in self.options.items():
             if value is not None and value != "":
@@ -58,9 +57,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command: exit status (negative: the signal that ended it) and the events it wrote.
+    """The outcome of a command: its exit status (negative: the signal that killed it) and the events it wrote.
 
-    `ended` says why this side ended the command before it was done, and is None where it did not.
+    `ended` is the reason why this process stopped the command early, or None.
     """
 
     status: int
@@ -72,26 +71,29 @@ class Outcome:
 
     @property
     def not_installed(self) -> bool:
-        """Whether the interpreter ended at once, because it has no Tidemill: in its own words, and no others."""
+        """Whether the interpreter failed because Tidemill is not installed in it, by its own error message."""
         said = self.last_lines[-1:] if self.status == Exit.FAILED and self.error is None else ()
         return any(line.endswith(": No module named tidemill") for line in said)
 
 
 def check_pipeline(reference: str) -> str:
-    """`reference` if it has the form `module:name` or `path.py:name`, else `InvalidInput`."""
+    """Return `reference` if it has the form `module:name` or `path.py:name`, else raise `InvalidInput`."""
     place, colon, name = reference.rpartition(":") if isinstance(reference, str) else ("", "", "")
     if colon and place and name.isidentifier():
         return reference
     raise InvalidInput(
-        f"pipeline reference `{reference}` is not understood: expected text, `module:name` or `path.py:name`",
+        f"invalid pipeline reference `{reference}`: expected a string, `module:name` or `path.py:name`",
         hint="for example `pipelines/retail.py:p`",
     )
 
 
 def check_root(root: str | os.PathLike[str]) -> str:
-    """`root` if it is a URI or an absolute path, else `InvalidInput`: a worker's folder is nobody's choice."""
+    """Return `root` if it is a URI or an absolute path, else raise `InvalidInput`.
+
+    A relative path would depend on the working directory of the Airflow worker.
+    """
     if not isinstance(root, str | os.PathLike):
-        raise InvalidInput(f"root is {root!r}: expected a URI (`s3://bucket/prefix`) or an absolute path, as text")
+        raise InvalidInput(f"root is {root!r}: expected a string, a URI (`s3://bucket/prefix`) or an absolute path")
     root = os.fspath(root)
     if "://" in root or os.path.isabs(root):
         return root
@@ -101,14 +103,14 @@ def check_root(root: str | os.PathLike[str]) -> str:
 
 
 def check_engine(engine: str | None) -> str | None:
-    """`engine` if there is one of that name, or a template makes it one, or None, else `InvalidInput`."""
+    """Return `engine` if it is None, a template or the name of an engine, else raise `InvalidInput`."""
     if engine is None or is_template(engine) or engine in ENGINES:
         return engine
     raise unknown("engine", str(engine), ENGINES)
 
 
 def check_limit(what: str, limit: object, kind: type[int] | type[float], least: int) -> None:
-    """`InvalidInput` for a limit that is no such number, nor one as text, or too small; None is no limit."""
+    """Raise `InvalidInput` unless `limit` is a number of at least `least`, as a number or text. None means no limit."""
     if limit is None or is_template(limit):
         return
     try:
@@ -116,18 +118,18 @@ def check_limit(what: str, limit: object, kind: type[int] | type[float], least: 
     except ValueError:
         number = -1
     if not number >= least:
-        expected = f"a {'whole number' if kind is int else 'number of seconds'} from {least} on, or None for no limit"
-        raise InvalidInput(f"{what} is {limit!r}: expected {expected}")
+        number_kind = "whole number" if kind is int else "number of seconds"
+        raise InvalidInput(f"{what} is {limit!r}: expected a {number_kind} of at least {least}, or None for no limit")
 
 
 def check_mapping(what: str, value: object, example: str) -> None:
-    """`InvalidInput` for what is no mapping; None is an empty one. Values are not shown: some are secret."""
+    """Raise `InvalidInput` unless `value` is a mapping or None. The message shows no values; they may be secret."""
     if value is not None and not isinstance(value, Mapping):
         raise InvalidInput(f"{what} is a {type(value).__name__}: expected a mapping, such as `{example}`")
 
 
 def check_storage_options(value: object) -> None:
-    """`InvalidInput` for what is no mapping of sections, each of them a mapping."""
+    """Raise `InvalidInput` unless `value` maps section names to mappings, or is None."""
     example = '{"root": {"endpoint_url": "https://…"}, "source": {…}, "sink": {…}}'
     check_mapping("storage_options", value, example)
     for section, options in value.items() if isinstance(value, Mapping) else ():
@@ -139,19 +141,19 @@ def check_storage_options(value: object) -> None:
 
 
 def is_template(value: object) -> bool:
-    """Whether Airflow makes the value when the task runs, so that nothing is known of it before."""
+    """Whether the value is a template, which Airflow renders only when the task runs."""
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 def default_name(reference: str) -> str:
-    """What a pipeline is called by its reference: the file's stem or the last part of the module."""
+    """Return the default name of a pipeline: the stem of its file, or the last part of its module."""
     place = check_pipeline(reference).rpartition(":")[0]
     stem = os.path.basename(place).removesuffix(".py") if place.endswith(".py") else place.rpartition(".")[2]
     return check_name(stem.replace("_", "-").lower(), "pipeline")
 
 
 def locate(reference: str, folder: str) -> str:
-    """`reference` with a relative path made absolute below `folder`; a module stays as it is."""
+    """Resolve a relative path in `reference` against `folder`. A module stays as it is."""
     place, _, name = check_pipeline(reference).rpartition(":")
     if not place.endswith(".py") or os.path.isabs(place):
         return reference
@@ -159,8 +161,8 @@ def locate(reference: str, folder: str) -> str:
 
 
 def merged(*lists: Sequence[int]) -> tuple[int, ...]:
-    """All versions of `lists`, each once, ascending."""
-    return tuple(sorted({version for one in lists for version in one}))
+    """Return all versions of `lists`, without duplicates, in ascending order."""
+    return tuple(sorted({version for versions in lists for version in versions}))
 
 
 def _text(value: object) -> str:

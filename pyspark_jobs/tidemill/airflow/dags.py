@@ -1,8 +1,8 @@
-"""`tidemill_dags`: the DAGs that keep one pipeline going, from one call in a DAG file.
+"""`tidemill_dags`: one call in a DAG file makes the DAGs that run a pipeline. `operators` says what a task does.
 
-Cadence and sweep; what a task does is the operators'. INVARIANT: no run's input comes from its date: every run
-takes what waits by the pipeline's own log, so runs may be skipped, late or repeated. Hence no catch-up and no
-backfills, and one run at a time.
+INVARIANT: the input of a run never depends on its date. Every run reads the files that wait according to the
+pipeline's own log, so runs may be skipped, late or repeated. Therefore the DAGs have no catch-up and no backfills, and
+one run at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.dag import ScheduleArg
 
 DEFAULT_SWEEP = "7-59/15 * * * *"
-"""When due timeouts are looked for where nobody says: every quarter of an hour, off the usual minutes."""
+"""The default schedule of sweeps: every 15 minutes, 7 minutes after the quarter, when most DAGs do not start."""
 
 _DEFAULT_ARGS: Mapping[str, Any] = {
     "owner": "tidemill",
@@ -34,7 +34,7 @@ _DEFAULT_ARGS: Mapping[str, Any] = {
     "max_retry_delay": timedelta(minutes=15),
 }
 _RUN_TYPES: Any = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
-"""All but backfills: they would start several runs at once for dates that mean nothing to a pipeline."""
+"""All run types except backfills, which would start concurrent runs for dates that a pipeline ignores."""
 
 
 def tidemill_dags(
@@ -57,13 +57,24 @@ def tidemill_dags(
     default_args: Mapping[str, Any] | None = None,
     tags: str | Iterable[str] = (),
 ) -> dict[str, DAG]:
-    """The DAGs `NAME` (cadence) and `NAME__sweep`, registered with Airflow and returned by their ids.
+    """Create the DAGs `NAME` (cadence) and `NAME__sweep`, register them with Airflow and return them by id.
 
-    `NAME` is `name`, else the file stem or the last module part of `pipeline`. `schedule` is whatever Airflow
-    takes; `sweep` is True (every quarter of an hour), False (no such DAG) or a schedule.
+    - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
+    - `root`: a URI or an absolute path.
+    - `schedule`: any schedule that Airflow accepts.
+    - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
+    - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
+    - `tasks`: only "one" is supported: one task drains, publishes and fires due timeouts.
+    - `python`: the interpreter that has Tidemill installed. Default: Airflow's own.
+    - `conf`: `tidemill.…` and `spark.…` settings. They appear on the command line, so pass no secrets.
+    - `env`: extra environment variables of the command. `storage_options` reaches it through the environment, too.
+    - `max_batches`, `time_budget` (seconds): limits of one run. Default: none.
+    - `default_args`: overrides of the task defaults (3 retries after 1, 2 and 4 minutes).
+
+    Raises `InvalidInput` for invalid arguments; Airflow shows it as an import error of the DAG file.
     """
     if tasks != "one":
-        raise InvalidInput(f"tidemill_dags got tasks={tasks!r}: this version has only tasks='one', all in one task")
+        raise InvalidInput(f"tidemill_dags got tasks={tasks!r}: this version supports only tasks='one'")
     check_limit("max_batches", max_batches, int, 1)
     check_limit("time_budget", time_budget, float, 0)
     shared = _Shared(
@@ -83,12 +94,12 @@ def tidemill_dags(
         "env": env,
         "storage_options": storage_options,
     }
-    with shared.dag(shared.name, schedule, "drains what is waiting, publishes, fires what is due") as cadence:
+    with shared.dag(shared.name, schedule, "drain waiting files, publish, fire due timeouts") as cadence:
         TidemillRunOperator(task_id="run", max_batches=max_batches, time_budget=time_budget, **arguments)
     dags = [cadence]
     if sweep is not False:
         clock = DEFAULT_SWEEP if isinstance(sweep, bool) else sweep
-        with shared.dag(f"{shared.name}__sweep", clock, "fires what is due, without input") as sweeping:
+        with shared.dag(f"{shared.name}__sweep", clock, "fire due timeouts, without input") as sweeping:
             TidemillSweepOperator(task_id="sweep", **arguments)
         dags.append(sweeping)
     return {dag.dag_id: dag for dag in dags}
@@ -96,7 +107,7 @@ def tidemill_dags(
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all DAGs of one pipeline have in common."""
+    """The arguments that all DAGs of one pipeline share."""
 
     name: str
     fileloc: str
@@ -116,6 +127,6 @@ class _Shared:
             tags=list(self.tags),
             description=f"Tidemill pipeline {self.name}: {what}",
         )
-        # Airflow takes the file that called `DAG`; paths in `pipeline` are relative to the file that called us.
+        # Airflow records the file that calls `DAG`. Paths in `pipeline` are relative to the file that calls us.
         dag.fileloc = self.fileloc
         return dag

@@ -1,8 +1,8 @@
-"""Run as a script: ties the calling process to the life of its parent, then becomes the command given.
+"""A script that makes a command end with its parent: `python -I -S guard.py PARENT_PID COMMAND…`.
 
-`python -I -S guard.py PARENT_PID COMMAND…`; standard library only, because it runs in any interpreter.
-INVARIANT: when the process that started it ends, however it ends, the command is killed (Linux; elsewhere the
-command is started all the same, and ends when it is told to).
+It ties its own process to the parent and then executes the command in it. It uses only the standard library, because
+it runs in any interpreter. INVARIANT: when the parent ends, for whatever reason, Linux kills the command. On other
+systems the command runs without this guarantee.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _PARENT_IS_GONE = 125
 
 
 def die_with(parent_pid: int) -> None:
-    """Ask the kernel to kill this process when its parent ends; ends at once where the parent already has."""
+    """Ask the kernel to kill this process when its parent ends. Exit at once if the parent has already ended."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    # CRASH: a parent that ended before the call above sends no signal any more.
+    # CRASH: if the parent ended before the call above, the kernel sends no signal, so check for it here.
     if os.getppid() != parent_pid:
         sys.exit(_PARENT_IS_GONE)
 

@@ -1,8 +1,7 @@
-"""The operators: one verb of the command line as a task.
+"""The operators: each runs one verb of the command line as a task. `process` starts it, `report` words the log.
 
-What runs, ends and is logged stands here; processes are `process`'s, words are `report`'s.
-INVARIANT: a task never decides what is committed. It succeeds where the command says done or nothing to do,
-asks Airflow for a retry only where one can help, and leaves no process behind.
+INVARIANT: a task never decides what is committed. It succeeds if the command reports success or nothing to do. It
+asks Airflow for a retry only if a retry can help. It leaves no process behind.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _REMEMBERED = "tidemill_versions"
 
 
 class _VerbOperator(BaseOperator):
-    """One verb of the command line; the subclasses say which, and which options it takes."""
+    """Runs one verb of the command line. Subclasses name the verb and its options."""
 
     verb: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ("branch", "engine", "batch_time")
@@ -78,7 +77,7 @@ class _VerbOperator(BaseOperator):
         self._child: Child | None = None
 
     def execute(self, context: Context) -> Mapping[str, Any]:
-        """Run the command to its end; returns `status`, `versions`, `already_committed`, `published`, `head`."""
+        """Run the command to its end. Return `status`, `versions`, `already_committed`, `published` and `head`."""
         command = self._command(context)
         earlier = self._recall(context)
         child = self._child = Child(command, self._log_event, self.log.info, self.python, self._environment())
@@ -87,7 +86,7 @@ class _VerbOperator(BaseOperator):
         except TidemillError as error:
             raise AirflowFailException(str(error)) from error
         except BaseException:
-            self.log.warning("tidemill: ended from outside, after %s was committed", versions_of(child.versions))
+            self.log.warning("tidemill: interrupted after it had committed %s", versions_of(child.versions))
             raise
         finally:
             self._remember(context, merged(earlier, child.versions))
@@ -98,9 +97,9 @@ class _VerbOperator(BaseOperator):
         raise _exception(command, outcome)
 
     def on_kill(self) -> None:
-        """End the command and all that it started."""
+        """Stop the command and every process that it started."""
         if self._child is not None:
-            self._child.end("Airflow asked the task to end")
+            self._child.end("Airflow ended the task")
 
     def _command(self, context: Context) -> Command:
         folder = os.path.dirname(os.path.abspath(context["dag"].fileloc))
@@ -116,13 +115,13 @@ class _VerbOperator(BaseOperator):
             raise AirflowFailException(str(error)) from error
 
     def _environment(self) -> Mapping[str, str]:
-        """What the child has beside this process's environment. Storage options go here: no secret in a command."""
+        """Return the extra environment of the child. It carries storage options, which must not be arguments."""
         if not self.storage_options:
             return self.env
         return {**self.env, STORAGE_ENVIRONMENT: json.dumps(self.storage_options)}
 
     def _run(self, child: Child) -> Outcome:
-        """Run the command; its lines are one folded group, so that the summary is the first line one sees."""
+        """Run the command with its lines in a folded log group, so that the summary is the first visible line."""
         self.log.info("::group::tidemill %s: progress and driver log", self.verb)
         try:
             return child.run()
@@ -134,10 +133,10 @@ class _VerbOperator(BaseOperator):
             self.log.info(report.progress(event))
 
     def _recall(self, context: Context) -> tuple[int, ...]:
-        """Versions that earlier tries of this very task committed, where Airflow keeps such notes (from 3.3 on)."""
+        """Return the versions that earlier tries of this task committed, if Airflow keeps task state (from 3.3 on)."""
         notes: Any = context.get("task_state_store")
         found: object = None
-        # The note only makes a later log clearer: what was committed counts without it.
+        # The note only improves the log message. Commits do not depend on it, so errors are ignored.
         with contextlib.suppress(Exception):
             found = notes.get(_REMEMBERED) if notes is not None else None
         return tuple(version for version in found if isinstance(version, int)) if isinstance(found, list) else ()
@@ -150,10 +149,16 @@ class _VerbOperator(BaseOperator):
 
 
 class TidemillRunOperator(_VerbOperator):
-    """Drain what is waiting, publish, fire what is due: `tidemill run` as a task.
+    """Run `tidemill run` as a task: process waiting files, publish, fire due timeouts.
 
-    `pipeline`: `path.py:name` (relative to the DAG file's folder) or `module:name`. A retry goes on where the
-    last try committed; a try that dies leaves nothing that counts.
+    - `pipeline`: `path.py:name`, relative to the folder of the DAG file, or `module:name`.
+    - `root`: a URI or an absolute path.
+    - `max_batches`, `time_budget` (seconds): limits of the run. Default: none.
+    - `branch`, `engine`, `batch_time`, `python`, `conf`, `env`, `storage_options`: as for `tidemill_dags`.
+
+    All of them are templated. A retry resumes after the last commit, and the unfinished batch of a failed try is
+    discarded. The task fails without a retry on `InvalidInput`, `CorruptState` and `Fenced`. Returns (as XCom)
+    `status`, `versions`, `already_committed`, `published` and `head`.
     """
 
     verb = "run"
@@ -169,14 +174,17 @@ class TidemillRunOperator(_VerbOperator):
 
 
 class TidemillSweepOperator(_VerbOperator):
-    """Fire what is due, without input: `tidemill sweep` as a task. Nothing due is a success."""
+    """Run `tidemill sweep` as a task: fire due timeouts, without input. It succeeds if nothing is due.
+
+    Arguments, retries and result are those of `TidemillRunOperator`, without `max_batches` and `time_budget`.
+    """
 
     verb = "sweep"
 
 
 def _exception(command: Command, outcome: Outcome) -> AirflowException:
-    """What to raise for a command that failed: a retry where one can help, else a failure for good."""
+    """Return the exception for a failed command: one that Airflow retries, unless a retry cannot help."""
     kind = None if outcome.error is None else outcome.error.get("kind")
-    told = outcome.status in (Exit.USAGE, Exit.FENCED) or kind in _FINAL_KINDS or outcome.not_installed
-    final = told and outcome.ended is None
+    permanent = outcome.status in (Exit.USAGE, Exit.FENCED) or kind in _FINAL_KINDS or outcome.not_installed
+    final = permanent and outcome.ended is None
     return (AirflowFailException if final else AirflowException)(report.failure(command, outcome))

@@ -1,8 +1,7 @@
-"""The command line as a child process that never outlives the one who started it.
+"""The command line as a child process that never outlives its parent. Handles processes, pipes and lines only.
 
-Knows processes, pipes and lines; nothing of Airflow, and nothing of what the lines mean beyond `event`.
-INVARIANT: when `Child.run` returns or raises, by whatever exception, no process of the child's session is left;
-when this process is killed, the kernel kills the child (see `guard`), and Spark's JVM ends with it.
+INVARIANT: when `Child.run` returns or raises any exception, no process of the child's session is left. When this
+process is killed, the kernel kills the child (see `guard`), and Spark's JVM ends with it.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from .command import Command, Event, Outcome, merged
 
 _POLL_S = 0.2
 _GRACE_S = 3.0
-"""From SIGTERM to SIGKILL. Airflow itself kills a task 5 s after it asked it to end."""
+"""Seconds from SIGTERM to SIGKILL. Airflow itself kills a task 5 s after it has asked it to end."""
 _LINGER_S = 15.0
-"""How long what the command left behind (a JVM that shuts down) may stay after it ended by itself."""
+"""Seconds that processes of the command, such as a JVM, may take to shut down after the command has ended."""
 _LAST_LINES = 20
 
 
 class Child:
-    """One run of the command. `on_event` is given each JSON line, `on_line` every other line, as they come.
+    """One run of the command. Calls `on_event` for each JSON line and `on_line` for every other line, as they arrive.
 
-    `python` is the interpreter that has tidemill installed; `env` is laid over this process's environment.
+    `python` is the interpreter that has tidemill installed. `env` overrides this process's environment.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the command, which is also its session's; None before it was started."""
+        """The process id of the command, which is also its session id. None before the start."""
         return None if self._process is None else self._process.pid
 
     @property
@@ -69,9 +68,10 @@ class Child:
         return merged(self._versions)
 
     def run(self) -> Outcome:
-        """Start the command, pass its lines on until it ends, and return what came of it.
+        """Start the command, pass its lines on until it ends, and return its outcome.
 
-        Must be called on a thread that lives as long as the command may: the kernel ties the two together.
+        Call it on a thread that lives at least as long as the command, because the kernel kills the command when the
+        thread that started it ends.
         """
         supervisor = _supervisor()
         try:
@@ -80,7 +80,7 @@ class Child:
                 self.end(self._ended)
             for _ in self._lines(process):
                 if supervisor is not None and os.getppid() != supervisor:
-                    self.end("the process that supervised this task is gone")
+                    self.end("the Airflow supervisor of this task has ended")
                 if time.monotonic() > self._end_by:
                     break
         finally:
@@ -88,7 +88,7 @@ class Child:
         return self._outcome(status)
 
     def end(self, reason: str) -> None:
-        """Ask the command to end; `run` sees to it that it does. Safe in a signal handler and more than once."""
+        """Ask the command to end; `run` enforces it. Safe in a signal handler, and safe to call repeatedly."""
         if self._ended is None:
             self._ended = reason
             self._end_by = time.monotonic() + _GRACE_S
@@ -108,12 +108,12 @@ class Child:
             )
         except OSError as error:
             raise InvalidInput(
-                f"start `{self._python} -m tidemill`: {error.strerror}",
-                hint="`python` names the interpreter that has tidemill installed",
+                f"cannot start `{self._python} -m tidemill`: {error.strerror}",
+                hint="set `python=` to an interpreter that has Tidemill installed",
             ) from error
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """Hand on what the command writes; yields several times a second, until both pipes are closed."""
+        """Pass on the lines of the command. Yield several times a second until both pipes are closed."""
         assert process.stdout is not None
         assert process.stderr is not None
         with selectors.DefaultSelector() as selector:
@@ -144,7 +144,7 @@ class Child:
         self._on_line(line)
 
     def _finish(self) -> int:
-        """End all that is left of the command's session, reap it, and return its exit status."""
+        """End all remaining processes of the command's session, reap the command and return its exit status."""
         process = self._process
         if process is None:
             return 0
@@ -167,14 +167,14 @@ class Child:
 
 
 class _Lines:
-    """Cuts a stream of bytes into lines of text."""
+    """Splits bytes into lines of text."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take more bytes; none at all means the end, and what is left is a line."""
+        """Add bytes. Empty `data` means the end, and the rest counts as a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if not data and self._rest:
             lines, self._rest = [self._rest], b""
@@ -195,7 +195,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def _supervisor() -> int | None:
-    """The process that runs this task for Airflow, where there is one: then our stdin is its socket."""
+    """Return the pid of Airflow's supervisor, or None outside Airflow. Under a supervisor, stdin is its socket."""
     try:
         return os.getppid() if stat.S_ISSOCK(os.fstat(0).st_mode) else None
     except OSError:
@@ -203,7 +203,7 @@ def _supervisor() -> int | None:
 
 
 def _exited(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the command ended. It is not reaped, so that no other session can be given its number."""
+    """Whether the command has ended. It is not reaped, so that the system cannot reuse its pid for another session."""
     if process.returncode is not None:
         return True
     if not hasattr(os, "waitid"):
@@ -214,7 +214,7 @@ def _exited(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _end_session(process: subprocess.Popen[bytes], grace_s: float) -> None:
-    """SIGTERM where the command still runs, then SIGKILL to whatever is left of its session."""
+    """Send SIGTERM if the command still runs, then SIGKILL to all remaining processes of its session."""
     if not _exited(process):
         _signal_group(process.pid, signal.SIGTERM)
         _wait_until(lambda: _exited(process), grace_s)
@@ -239,7 +239,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def _members(session: int) -> list[int]:
-    """The living processes of a session, by `/proc`; none where the system has no `/proc`."""
+    """Return the living processes of a session, from `/proc`; an empty list on systems without `/proc`."""
     pids = []
     for entry in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if not entry.isdigit():

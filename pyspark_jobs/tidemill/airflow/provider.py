@@ -1,6 +1,6 @@
-"""What Airflow is told about this package: the entry point `apache_airflow_provider`.
+"""The description of this package for Airflow: the entry point `apache_airflow_provider`.
 
-Plain data; imports nothing, because every Airflow process calls it.
+It imports nothing, because every Airflow process calls it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Name, description and operators, in the shape of Airflow's provider schema."""
+    """Return name, description and operators, in the form of Airflow's provider schema."""
     return {
         "package-name": "tidemill",
         "name": "Tidemill",

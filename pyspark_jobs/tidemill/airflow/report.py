@@ -1,6 +1,6 @@
-"""What a task log says about a command: one line of progress a batch, one summary, one message of failure.
+"""The text of a task log: one line of progress per batch, one summary, one failure message.
 
-Text only. INVARIANT: the first line of a summary or a failure stands alone and names the versions committed.
+INVARIANT: the first line of a summary or a failure stands alone and names the committed versions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ..counts import count_of, versions_of
 from .command import Command, Event, Exit, Outcome
 
 RECOMPUTE = (
-    "hint: a commit is final, so clearing a task computes nothing again; "
-    "to recompute, `init` and `run` the pipeline under a new root"
+    "hint: commits are final, so clearing a task does not recompute them; "
+    "to recompute, run `init` and `run` with a new root and new sink folders"
 )
 
 
 def progress(event: Event) -> str:
-    """One batch in one line: version, rows, rows a second, then what was late or quarantined, if anything was."""
+    """Describe one batch in one line: version, rows, rows per second, and late or quarantined rows, if any."""
     parts = [f"version {event.get('version', '?')}"]
     parts.append("a sweep" if event.get("kind") == "sweep" else count_of(event.get("numInputRows", 0), "row"))
     rate = event.get("processedRowsPerSecond")
@@ -37,12 +37,12 @@ def progress(event: Event) -> str:
 
 
 def summary(result: Event, earlier: Sequence[int]) -> list[str]:
-    """The lines for a command that did what it should; `earlier`: versions of earlier tries of the same task."""
+    """Return the lines for a command that succeeded. `earlier`: versions that earlier tries of the task committed."""
     committed, head = result.get("versions"), result.get("head")
     if committed:
         first = f"tidemill: committed {versions_of(committed)}"
     else:
-        first = f"tidemill: nothing {'to do' if result.get('status') == 'nothing' else 'new to commit'}"
+        first = f"tidemill: {'nothing to do' if result.get('status') == 'nothing' else 'committed nothing new'}"
     if head is not None:
         first += " (no version yet)" if head < 0 else f" (head {head})"
     if earlier:
@@ -52,12 +52,12 @@ def summary(result: Event, earlier: Sequence[int]) -> list[str]:
     lines = [first]
     left = set(result.get("published") or []) - set(committed or [])
     if left:
-        lines.append(f"tidemill: published what was not in its folder: {versions_of(sorted(left))}")
+        lines.append(f"tidemill: published {versions_of(sorted(left))}, left unpublished by an earlier run")
     return [*lines, RECOMPUTE] if earlier else lines
 
 
 def failure(command: Command, outcome: Outcome) -> str:
-    """The message for a command that did not; its first line says how, and what was committed before."""
+    """Return the message for a failed command. Its first line gives the reason and the versions committed before."""
     first, rest = _reason(command, outcome)
     before = f" ({versions_of(outcome.versions)} committed before)" if outcome.versions else ""
     return "\n".join([first + before, *rest])
@@ -66,14 +66,14 @@ def failure(command: Command, outcome: Outcome) -> str:
 def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
     name = f"`tidemill {command.verb} {command.pipeline}`"
     if outcome.ended is not None:
-        return f"{name} was ended: {outcome.ended}", ["hint: what it had committed stays; a retry goes on from there"]
+        return f"{name} was stopped: {outcome.ended}", ["hint: its commits are kept; a retry resumes after them"]
     if outcome.error is not None:
         kind, message = outcome.error.get("kind", "error"), str(outcome.error.get("message", "no message"))
         first, *rest = message.split("\n")
         return f"{kind}: {first}", rest
     if outcome.not_installed:
-        hint = "hint: install Tidemill there (`<that python> -m pip install <its wheel>`), or give another `python=`"
-        return f"{name} was not started: {outcome.last_lines[-1]}", [hint]
+        hint = "hint: install the Tidemill wheel in that interpreter, or set `python=` to one that has it"
+        return f"{name} did not start: {outcome.last_lines[-1]}", [hint]
     if outcome.status < 0:
         return f"{name} was killed by {signal.Signals(-outcome.status).name}", _said(outcome)
     if outcome.status == Exit.USAGE and outcome.last_lines[-1:] and outcome.last_lines[-1].startswith("Error: "):
@@ -84,11 +84,11 @@ def _reason(command: Command, outcome: Outcome) -> tuple[str, list[str]]:
 
 
 def _said(outcome: Outcome) -> list[str]:
-    return ["its last lines:", *outcome.last_lines] if outcome.last_lines else ["it wrote nothing"]
+    return ["last lines of its output:", *outcome.last_lines] if outcome.last_lines else ["it wrote no output"]
 
 
 def xcom(result: Event) -> Mapping[str, Any]:
-    """What the task returns: always the same keys, plain JSON."""
+    """Return the task's XCom: plain JSON, always with the same keys."""
     return {
         "status": result.get("status", "done"),
         "versions": list(result.get("versions") or []),

@@ -41,7 +41,7 @@ class Ran:
 
 @click.command()
 @click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
-              type=click.Path(file_okay=False, path_type=Path), help="Folder for input, state and outputs.")  # fmt: skip
+              type=click.Path(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")
 @engine_option
 @click.option("--max-batches", type=click.IntRange(min=1), help="Stop after N batches. A batch is a week of flights.")

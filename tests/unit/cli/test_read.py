@@ -175,13 +175,13 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
     (tmp_path / "keys.py").write_text(
         "import tidemill as tm\n"
         "p = tm.Pipeline('keys', timeZone='Europe/Berlin')\n"
-        f"files = tm.Files({str(tmp_path / 'in')!r}, format='json', schema='at timestamp, id bigint, w decimal(9,2)')\n"
+        f"files = tm.Files({str(tmp_path / 'in')!r}, format='json', schema='ts timestamp, id bigint, w decimal(9,2)')\n"
         "rows = p.read(files)\n"
-        "rows.groupBy('at', 'id', 'w').agg(n=tm.count(), name='plain')\n"
-        "rows.sql('SELECT {a: at, b: id} AS s FROM rows').groupBy('s').agg(n=tm.count(), name='struct')\n"
+        "rows.groupBy('ts', 'id', 'w').agg(n=tm.count(), name='plain')\n"
+        "rows.sql('SELECT struct_pack(a := ts, b := id) AS s FROM rows').groupBy('s').agg(n=tm.count(), name='struct')\n"
     )
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"at": "2011-07-08T00:00:00.5Z", "id": 1234567, "w": 1234.5}\n')
+    (tmp_path / "in" / "a.json").write_text('{"ts": "2011-07-08T00:00:00.5Z", "id": 1234567, "w": 1234.5}\n')
     target = [f"{tmp_path / 'keys.py'}:p", "--root", str(tmp_path / "root")]
     assert main(["init", *target]) == Exit.DONE
     assert main(["run", *target, "--engine", "local"]) == Exit.DONE

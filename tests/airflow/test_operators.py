@@ -63,7 +63,7 @@ RunTask = Callable[..., Task]
 
 @pytest.fixture
 def run_task(parse: Callable[..., Any], fake_env: Env, capsys: pytest.CaptureFixture[str]) -> RunTask:
-    """Run a DAG with `dag.test()` whose child behaves as the test says. `python`: run this interpreter, not the fake."""
+    """Run a DAG with `dag.test()` whose child behaves as the test says. `python` replaces the fake interpreter."""
 
     def run(behaviour: str, dag_id: str = "retail", more: str = "", python: str | None = None) -> Task:
         env = fake_env(behaviour) if python is None else {"PYTHONPATH": ""}

@@ -35,7 +35,7 @@ COLUMNS = (
     "air_time",
     "distance",
 )
-"""`scheduled` is the scheduled departure in UTC. Delays and air time are in minutes, empty if the flight was cancelled."""
+"""`scheduled` is the scheduled departure in UTC. Delays and air time are in minutes, empty for a cancelled flight."""
 
 
 def missing_days(folder: Path, days: int) -> list[date]:

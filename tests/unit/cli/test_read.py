@@ -178,7 +178,8 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
         f"files = tm.Files({str(tmp_path / 'in')!r}, format='json', schema='ts timestamp, id bigint, w decimal(9,2)')\n"
         "rows = p.read(files)\n"
         "rows.groupBy('ts', 'id', 'w').agg(n=tm.count(), name='plain')\n"
-        "rows.sql('SELECT struct_pack(a := ts, b := id) AS s FROM rows').groupBy('s').agg(n=tm.count(), name='struct')\n"
+        "structs = rows.sql('SELECT struct_pack(a := ts, b := id) AS s FROM rows')\n"
+        "structs.groupBy('s').agg(n=tm.count(), name='struct')\n"
     )
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"ts": "2011-07-08T00:00:00.5Z", "id": 1234567, "w": 1234.5}\n')

@@ -1,5 +1,5 @@
-//! Reads any bytes as a segment, with corrected checksums. The segment must be refused, or read as a consistent run that
-//! is equal after it is written and read again.
+//! Reads any bytes as a segment, with corrected checksums. The segment must be refused, or read as a consistent run
+//! that is equal after it is written and read again.
 
 #![no_main]
 

@@ -1,9 +1,9 @@
-//! The program that `benchmarks/state_core.py` drives: one scenario for each process, one measurement for each input line.
+//! The program that `benchmarks/state_core.py` drives: one scenario a process, one measurement for each input line.
 //!
 //!     state SCENARIO KEYS ROWS [KIND]
 //!
 //! A line is a command and a number. The answer is a line of `name=value`. Times are nanoseconds of CPU time of this
-//! thread, so other processes disturb them little. The driver can take turns with other programs, and compares digests to
+//! thread, so other processes disturb them little. The driver can take turns with other programs. It compares digests to
 //! check that all programs have the same result.
 
 #![expect(clippy::print_stdout, reason = "the answers go to stdout")]

@@ -1,6 +1,6 @@
-//! A batch of updates as plain loops that already know the place of each key. Rows are sorted by hash, the places are read
-//! in the columns of the state, and the columns of the delta are written. Types are known, nothing is searched or compared,
-//! and there are no nulls.
+//! A batch of updates as plain loops that already know the place of each key. Rows are sorted by hash, the places are
+//! read in the columns of the state, and the columns of the delta are written. Types are known, nothing is searched or
+//! compared, and there are no nulls.
 //!
 //! This is the least that a batch costs on a machine in this layout: memory access and a sort.
 

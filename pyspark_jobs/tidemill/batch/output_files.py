@@ -14,6 +14,7 @@ from ..errors import InternalError
 from ..pipeline.flow import declared
 from ..pipeline.job import Output
 from ..protocol.records import OutputFile, digest
+from ..schema import int64_scalar
 from ..sinks.files import Parquet
 from ..store import Store
 from .batch import Batch
@@ -38,7 +39,7 @@ class OutputFiles:
         """Encode and store all rows, sink by sink: one file for each pass and partition folder."""
         for name, pass_number in sorted(self._rows):
             table = pa.Table.from_batches(self._rows.pop((name, pass_number)))
-            stamp = pa.repeat(pa.scalar(self._batch.plan.number, pa.int64()), table.num_rows)
+            stamp = pa.repeat(int64_scalar(self._batch.plan.number), table.num_rows)
             table = table.append_column(pa.field(names.BATCH_ID, pa.int64(), nullable=False), stamp)
             sink = self._batch.job.outputs[name].sink or KEPT
             for part, encoded in enumerate(sink.encode(table)):

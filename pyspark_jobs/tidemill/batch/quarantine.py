@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..pipeline.job import Placed
 from ..protocol.records import Split
-from ..schema import shown_cells
+from ..schema import records_batch, shown_cells
 from ..sources.contract import REJECT_SCHEMA, ROW
 
 
@@ -24,7 +24,7 @@ def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | 
     records = [
         _place(split) | {"reason": reason, "text": text} for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
-    return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
+    return records_batch(records, REJECT_SCHEMA)
 
 
 def late_rejects(placed: Placed, late: pa.RecordBatch, split: Split | None) -> pa.RecordBatch:
@@ -46,7 +46,7 @@ def late_rejects(placed: Placed, late: pa.RecordBatch, split: Split | None) -> p
         _place(split) | {"line": None if line is None else line + 1, "column": time, "reason": reason, "text": text}
         for line, text, reason in zip(lines, _texts(late.select(columns)), reasons, strict=True)
     ]
-    return pa.RecordBatch.from_pylist(records, schema=REJECT_SCHEMA)
+    return records_batch(records, REJECT_SCHEMA)
 
 
 def _place(split: Split | None) -> dict[str, str | int | None]:

@@ -18,6 +18,7 @@ from ..operators.contract import Handle
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Split
+from ..schema import int64_array
 from ..sources.contract import ROW
 from . import wire
 from .batch import Batch
@@ -158,7 +159,7 @@ class Outgoing:
             ids = late.column(ROW).to_pylist()
             fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
             self._quarantined_ids.update(ids)
-            late = late.take(pa.array(fresh, pa.int64()))
+            late = late.take(int64_array(fresh))
         if late.num_rows:
             self._to_quarantine(wire.LATE, placed.operator.name, late_rejects(placed, late, self.origin.split))
 

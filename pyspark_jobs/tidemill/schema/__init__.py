@@ -30,6 +30,7 @@ from .arrow import (
 from .cells import array_of, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duck import literal, quoted, to_duckdb
+from .plain import binary_array, empty_table, int64_array, int64_scalar, records_batch, string_array
 from .python import from_dataclass
 from .spark import from_spark, spark_json
 
@@ -37,18 +38,24 @@ __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "array_of",
+    "binary_array",
     "checked",
     "conform",
     "difference",
+    "empty_table",
     "has_within",
+    "int64_array",
+    "int64_scalar",
     "is_unnamed",
     "literal",
     "matching",
     "normalise",
     "one_batch",
     "quoted",
+    "records_batch",
     "shown_cells",
     "spark_json",
+    "string_array",
     "to_arrow",
     "to_ddl",
     "to_duckdb",

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
+from .plain import empty_batch, int64_array
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")
@@ -159,7 +160,7 @@ def one_batch(table: pa.Table, what: str) -> pa.RecordBatch:
 def _only(batches: list[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.RecordBatch:
     if len(batches) > 1:  # INVARIANT: Arrow cut what does not fit: no part is taken for the whole
         raise _too_much(sum(batch.num_rows for batch in batches), what)
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+    return batches[0] if batches else empty_batch(schema)
 
 
 def _too_much(rows: int, what: str) -> InvalidInput:
@@ -184,7 +185,7 @@ def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chu
         raise TypeError("list views nested in other types are not supported; cast them to lists first")
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int64()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    offsets = pa.concat_arrays([int64_array([0]), ends])
     values = _without_list_views(column.flatten())
     return pa.LargeListArray.from_arrays(offsets, values, mask=column.is_null())
 

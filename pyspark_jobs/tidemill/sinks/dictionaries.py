@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..schema import int64_array
+
 SMALL_ROWS = 10_000
 """Up to so many rows every column has a dictionary, as Arrow and Spark write them."""
 LOOKED_AT = 2048
@@ -25,7 +27,7 @@ def columns_with_dictionary(rows: pa.Table) -> bool | list[str]:
     """What `use_dictionary` of Arrow's writer takes: True, or the paths of the leaves."""
     if rows.num_rows <= SMALL_ROWS:
         return True
-    spread = pa.array([int(part * rows.num_rows) for part in _SPREAD], pa.int64())
+    spread = int64_array([int(part * rows.num_rows) for part in _SPREAD])
     chosen = [field for field, column in zip(rows.schema, rows.columns, strict=True) if _repeats(column, spread)]
     return True if len(chosen) == rows.num_columns else [path for field in chosen for path in _leaves(field)]
 

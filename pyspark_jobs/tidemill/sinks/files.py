@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..protocol.records import OutputFile
-from ..schema import conform, type_ddl
+from ..schema import conform, empty_table, type_ddl
 from ..spelling import unknown
 from ..store import Store, folder_store
 from . import json_text
@@ -68,7 +68,7 @@ class Parquet:
 
     def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
         """The rows of files (content, folder), in their order; partition columns come back from the folders' names."""
-        tables = [schema.empty_table()]
+        tables = [empty_table(schema)]
         for data, suffix in files:
             folders = folder_values(suffix)
             in_file = pa.schema([field for field in schema if field.name not in folders])

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from .. import names
 from ..errors import InvalidInput, kind_of
 from ..protocol.records import OutputFile
+from ..schema import empty_table
 from ..state.versions import fetch
 from ..store import Store
 from .contract import Options, Publication
@@ -54,7 +55,7 @@ class ForeachBatch(Parquet):
             return 0
         found = [pq.ParquetFile(pa.BufferReader(fetch(store, file.name, file.checksum))) for file in files]
         tables = [file.read(use_threads=False).drop_columns([names.BATCH_ID]) for file in found]
-        table = pa.concat_tables(tables) if tables else self.schema.empty_table()
+        table = pa.concat_tables(tables) if tables else empty_table(self.schema)
         try:
             self.function(table, whose.version)
         except Exception as error:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from ..errors import CorruptState, InvalidInput
-from ..schema import literal, quoted, type_ddl
+from ..schema import empty_table, literal, quoted, type_ddl
 from ..sources import duck
 from ..sources.json_lines import JsonOptions, read_json
 
@@ -46,7 +46,7 @@ def encode(rows: pa.Table) -> bytes:
 
 def decode(data: bytes, schema: pa.Schema) -> pa.Table:
     """The rows of lines that `encode` made, in the columns of `schema`."""
-    tables = [schema.empty_table()]
+    tables = [empty_table(schema)]
     for part in read_json(io.BytesIO(data), schema, JsonOptions(), "UTC", "read a JSON file"):
         if part.rejects or part.rows is None:
             raise CorruptState(f"read a JSON file that a commit names: {part.rejects[0].reason}")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidInput
-from ..schema import quoted
+from ..schema import quoted, string_array
 from ..sources import duck
 from ..sources.convert import Formats, text_value
 from ..sources.listing import NULL_PARTITION
@@ -65,7 +65,7 @@ def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         if field.name in values:
-            text = pa.table({"text": pa.array([values[field.name]], pa.string())})
+            text = pa.table({"text": string_array([values[field.name]])})
             made = duck.query(
                 duck.reader(), f"SELECT {text_value('text', field.type, Formats())} AS value FROM given", given=text
             )
@@ -91,8 +91,8 @@ def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
         if pa.types.is_floating(rows.schema.field(name).type):
             told = [None if text is None else _as_java(text) for text in told]
         names = [f"{escaped(name)}={escaped(text) if text else NULL_PARTITION}/" for text in told]
-        levels.append(pa.array(names, pa.string()).take(values.indices))
-    return pc.binary_join_element_wise(*levels, "")
+        levels.append(string_array(names).take(values.indices))
+    return pc.binary_join_element_wise(*levels, string_array([""])[0])
 
 
 _NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

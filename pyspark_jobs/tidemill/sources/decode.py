@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..schema import one_batch
+from ..schema import empty_table, one_batch
 from .contract import REJECT_SCHEMA, Block
 from .delimited import Decoded
 from .rejects import FAILFAST, Reject, error, tabled
@@ -34,7 +34,7 @@ class Reading:
 
 def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Iterator[Block]:
     """The rows in blocks. A reject is an error (FAILFAST), or comes with the block that ends after it."""
-    number, waiting = 0, reading.schema.empty_table()
+    number, waiting = 0, empty_table(reading.schema)
     rejects: list[Reject] = []
     for part in _guarded(decoded):
         if part.rejects and reading.mode == FAILFAST:

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import literal, quoted, to_ddl, type_ddl
+from ..schema import int64_array, int64_scalar, literal, quoted, to_ddl, type_ddl
 from ..schema.arrow import conform, listed
 from . import duck
 from .contract import ROW
@@ -204,7 +204,9 @@ class _Decoder:
             for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
                 rejects[number] = Reject(texts.line(number), column, reason, texts.text(number, text))
         good = pc.invert(bad)
-        rows = self._numbered(found.filter(good), pc.add(pa.array(records, pa.int64()), self.piece.row).filter(good))
+        rows = self._numbered(
+            found.filter(good), pc.add(int64_array(records), int64_scalar(self.piece.row)).filter(good)
+        )
         return Decoded(rows, [rejects[number] for number in sorted(rejects)])
 
     def _records_of_rows(self, found: pa.Table, broken: dict[int, _Broken]) -> list[int]:
@@ -253,7 +255,7 @@ def sequence(start: int, count: int) -> pa.Array:
     """`start`, `start + 1`, …"""
     if count > _NUMBERED:
         return _counted(start, count)
-    return pc.add(_first_numbers().slice(0, count), pa.scalar(start, pa.int64()))
+    return pc.add(_first_numbers().slice(0, count), int64_scalar(start))
 
 
 _NUMBERED = 131_072
@@ -267,7 +269,7 @@ def _first_numbers() -> pa.Array:
 
 
 def _counted(start: int, count: int) -> pa.Array:
-    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=start - 1)
+    return pc.cumulative_sum(pa.repeat(int64_scalar(1), count), start=int64_scalar(start - 1))
 
 
 def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:

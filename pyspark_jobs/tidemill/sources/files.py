@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..errors import InvalidInput, StoreUnavailable
 from ..names import BATCH_ID
 from ..protocol.records import Split
-from ..schema import to_arrow, to_ddl, type_ddl
+from ..schema import string_array, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
 from . import duck
@@ -268,7 +268,7 @@ class _Columns:
         """Reads the values of the folders; why one does not fit its column, None where all do."""
         for name, text in self._folders.items():
             field = self._schema.field(name)
-            table = pa.table({"text": pa.array([text], pa.string())})
+            table = pa.table({"text": string_array([text])})
             value = text_value("text", field.type, Formats())
             found = duck.query(duck.reader(time_zone), f"SELECT {value} AS value FROM folder", folder=table)
             self._constants[name] = found.column(0).cast(field.type)[0]

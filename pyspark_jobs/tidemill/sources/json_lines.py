@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from ..schema import quoted
+from ..schema import binary_array, quoted, string_array
 from ..schema.arrow import conform, has_within
 from . import duck
 from .contract import ROW
@@ -82,19 +82,19 @@ class _Piece:
     def _as_text(self) -> tuple[pa.Table, list[Reject]]:
         """The lines, numbered, as text; those that are not UTF-8 are empty there, and rejects."""
         rejects: list[Reject] = []
-        binary = pa.array(self.lines, pa.binary())
+        binary = binary_array(self.lines)
         try:
             text = binary.cast(pa.string())
         except pa.ArrowInvalid:
             rejects = [self._reject(n, None, "not UTF-8") for n, line in enumerate(self.lines) if not _is_utf8(line)]
-            text = pa.array([line if _is_utf8(line) else b"" for line in self.lines], pa.binary()).cast(pa.string())
+            text = binary_array([line if _is_utf8(line) else b"" for line in self.lines]).cast(pa.string())
         return pa.table({_NUMBER: sequence(self._row, len(self.lines)), _LINE: text}), rejects
 
     def _elements(self, data: bytes) -> list[bytes]:
         """The objects of a file that is one JSON value: its elements, if that is a list."""
         if not _is_utf8(data):
             raise Unreadable("not UTF-8")
-        text = pa.table({_LINE: pa.array([data.decode()], pa.string())})
+        text = pa.table({_LINE: string_array([data.decode()])})
         valid = duck.query(self._connection, f"SELECT json_valid({_LINE}) AS valid FROM file", file=text)
         if not valid.column(0)[0].as_py():
             raise Unreadable("not JSON")

@@ -14,6 +14,7 @@ from .._native import MapSchema, StateMap
 from ..errors import InvalidInput
 from ..protocol.progress import iso
 from ..protocol.records import Plan
+from ..schema import int64_array, string_array
 from .contract import SourceFile
 
 _KEY = pa.schema([pa.field("source", pa.string()), pa.field("path", pa.string())])
@@ -63,7 +64,7 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
     if not fresh or not len(ledger):
         return
     rows = ledger.scan()
-    paths = pa.array({path for path, _ in fresh}, pa.string())
+    paths = string_array(list({path for path, _ in fresh}))
     same = rows.filter(pc.is_in(rows.column("path"), value_set=paths)).select(["source", "path", "etag", "version"])
     for source, path, etag, version in zip(*(column.to_pylist() for column in same.columns), strict=True):
         file = fresh.get((path, etag))
@@ -78,16 +79,16 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
 def record(ledger: StateMap, plan: Plan) -> None:
     """Marks the files of a plan as taken by it."""
     files = list({(split.source, split.path): split for split in plan.splits}.values())
-    columns: Mapping[str, list[object]] = {
-        "etag": [split.etag for split in files],
-        "size": [split.size for split in files],
-        "modified_ms": [split.modified_ms for split in files],
-        "version": [plan.number for _ in files],
-    }
-    values = pa.RecordBatch.from_pydict(dict(columns), schema=_VALUE)
+    columns = [
+        string_array([split.etag for split in files]),
+        int64_array([split.size for split in files]),
+        int64_array([split.modified_ms for split in files]),
+        int64_array([plan.number for _ in files]),
+    ]
+    values = pa.RecordBatch.from_arrays(columns, schema=_VALUE)
     ledger.put_many(_keys([(split.source, split.path) for split in files]), values, plan.batch_time_ms)
 
 
 def _keys(pairs: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    columns = [pa.array([pair[i] for pair in pairs], pa.string()) for i in range(2)]
+    columns = [string_array([pair[i] for pair in pairs]) for i in range(2)]
     return pa.RecordBatch.from_arrays(columns, schema=_KEY)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..errors import InvalidInput
+from ..schema import records_batch
 from .contract import ABANDON_PLAN, REJECT_SCHEMA
 
 FAILFAST = "FAILFAST"
@@ -31,15 +32,11 @@ class Reject:
 
 def tabled(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Rejects as rows of `REJECT_SCHEMA`."""
-    columns = {
-        "source": [source] * len(rejects),
-        "file": [file] * len(rejects),
-        "line": [reject.line for reject in rejects],
-        "column": [reject.column for reject in rejects],
-        "reason": [reject.reason for reject in rejects],
-        "text": [reject.text for reject in rejects],
-    }
-    return pa.table(columns, schema=REJECT_SCHEMA)
+    records = [
+        {"source": source, "file": file, "line": one.line, "column": one.column, "reason": one.reason, "text": one.text}
+        for one in rejects
+    ]
+    return pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
 
 
 def error(reject: Reject, source: str, file: str) -> InvalidInput:

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import checked, conform, difference, normalise, one_batch, to_arrow
+from ..schema import checked, conform, difference, empty_table, normalise, one_batch, to_arrow
 from ..schema.arrow import check_names
 from ..spelling import unknown
 from . import duck, sql
@@ -123,7 +123,7 @@ class Sql(_Plain):
         hidden = [pa.field(ROW, pa.int64())]
         if self.needs_metadata:
             hidden.insert(0, pa.field(METADATA, METADATA_TYPE))
-        made = self._run(pa.schema([*schema, *hidden]).empty_table(), "UTC").schema
+        made = self._run(empty_table(pa.schema([*schema, *hidden])), "UTC").schema
         visible = [field for field in made if not field.name.startswith(sql.ALIAS)]
         for field in visible:
             if field.name in HIDDEN:

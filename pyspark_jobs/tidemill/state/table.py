@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from .._native import StateMap
 from ..protocol.records import HASH_END, Segment
-from ..schema import one_batch
+from ..schema import int64_scalar, one_batch
 from ..store import Store
 from .cache import RunCache
 from .columns import MapColumns
 from .versions import open_map
 
-_LATEST = pa.scalar(253_402_300_799_999, pa.timestamp("ms", "UTC"))
+_LATEST = int64_scalar(253_402_300_799_999).cast(pa.timestamp("ms", "UTC"))
 """The last time that Python, and DuckDB in a condition, can show: the end of the year 9999."""
 
 

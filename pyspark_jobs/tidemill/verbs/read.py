@@ -13,7 +13,7 @@ from ..errors import InvalidInput
 from ..names import BATCH_ID, map_name, variable_name
 from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
-from ..schema import to_arrow
+from ..schema import empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import duck
 from ..sources.contract import REJECT_SCHEMA
@@ -144,7 +144,7 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
     tables = [_rows(context, commit, name) for commit in commits]
     filled = [table for table in tables if table is not None]
     if not filled:
-        return _with_batch_id(schema).empty_table()
+        return empty_table(_with_batch_id(schema))
     try:
         return pa.concat_tables(filled, promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -186,9 +186,9 @@ def quarantine(context: Context, version: int | None) -> pa.Table:
     """Rows that could not be used: source, file, line, column, reason, text, and the version that put them aside."""
     context.initialised()
     if context.log.head() is None:
-        return _with_version(REJECT_SCHEMA.empty_table(), -1)
+        return _with_version(empty_table(REJECT_SCHEMA), -1)
     commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
-    tables = [_with_version(REJECT_SCHEMA.empty_table(), -1)]
+    tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
     for commit in commits:
         for file in commit.quarantine:
             found = reader(".parquet", file.name).decode(
@@ -199,4 +199,4 @@ def quarantine(context: Context, version: int | None) -> pa.Table:
 
 
 def _with_version(table: pa.Table, version: int) -> pa.Table:
-    return table.append_column("version", pa.array([version] * table.num_rows, pa.int64()))
+    return table.append_column("version", pa.repeat(int64_scalar(version), table.num_rows))

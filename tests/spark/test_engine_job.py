@@ -1,23 +1,26 @@
-"""What a Spark job of ours adds to its work: nothing is looked up twice, imports are not walked through each time."""
+"""A Spark job of Tidemill adds little to its work: no class is looked up twice, imports are collected once."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tidemill.batch.work import Item
+from tidemill.engines import worker
 from tidemill.engines.spark import SparkEngine
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Tells of the process that each range is applied in. This file is no module that workers can import."""
+    """Reports the process in which each range is applied. Workers cannot import this file as a module."""
 
     ranges: int = 1
     scatter_tasks: int = 1
@@ -32,29 +35,29 @@ class Probe:
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
         cycle: list[Any] = []
         cycle.append(cycle)
-        told = {"range": range_index, "process": os.getpid(), "spared": gc.get_freeze_count()}
-        yield Item(0, json.dumps(told).encode())
+        report = {"range": range_index, "process": os.getpid(), "frozen": gc.get_freeze_count()}
+        yield Item(0, json.dumps(report).encode())
 
 
-def told(engine: SparkEngine, probe: Probe) -> list[Any]:
+def reports(engine: SparkEngine, probe: Probe) -> list[Any]:
     return [json.loads(receipt) for receipt in engine.execute(probe)]
 
 
-def test_receipts_come_by_range(spark_session: Any) -> None:
+def test_receipts_are_ordered_by_range(spark_session: Any) -> None:
     engine = SparkEngine(spark_session.sparkContext)
-    assert [one["range"] for one in told(engine, Probe(ranges=7, scatter_tasks=2))] == list(range(7))
+    assert [one["range"] for one in reports(engine, Probe(ranges=7, scatter_tasks=2))] == list(range(7))
 
 
-def test_what_a_worker_imported_is_left_out_of_its_collections_once(spark_session: Any) -> None:
+def test_imports_of_a_worker_are_frozen_once(spark_session: Any) -> None:
     engine = SparkEngine(spark_session.sparkContext)
     by_process: dict[int, list[int]] = {}
-    spared: list[int] = []
-    while len(spared) < 3:  # which of its workers Spark gives a task to is its own choice
-        (one,) = told(engine, Probe())
-        spared = by_process.setdefault(one["process"], [])
-        spared.append(one["spared"])
-    assert spared[1] > 10_000
-    assert spared[1:] == sorted(spared[1:], reverse=True), "what later tasks make is collected as ever"
+    frozen: list[int] = []
+    while len(frozen) < 3:  # Spark chooses which of its workers gets a task
+        (one,) = reports(engine, Probe())
+        frozen = by_process.setdefault(one["process"], [])
+        frozen.append(one["frozen"])
+    assert frozen[1] > 10_000
+    assert frozen[1:] == sorted(frozen[1:], reverse=True), "objects of later tasks are collected as before"
 
 
 def test_a_job_looks_up_no_class_by_its_short_name(spark_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,16 +72,40 @@ def test_a_job_looks_up_no_class_by_its_short_name(spark_session: Any, monkeypat
         return send(client, command, *rest, **more)
 
     monkeypatch.setattr(JavaClient, "send_command", noted)
-    told(engine, Probe(ranges=2, scatter_tasks=2, levels=2))
+    reports(engine, Probe(ranges=2, scatter_tasks=2, levels=2))
     assert commands
     assert [command for command in commands if command.startswith("r\nu\n")] == []
 
 
-def test_a_job_says_whose_it_is(spark_session: Any) -> None:
+def test_a_job_is_named_after_tidemill(spark_session: Any) -> None:
     tracker = spark_session.sparkContext.statusTracker()
     engine = SparkEngine(spark_session.sparkContext)
     before = set(tracker.getJobIdsForGroup())
-    told(engine, Probe(ranges=2, scatter_tasks=2))
+    reports(engine, Probe(ranges=2, scatter_tasks=2))
     (job,) = set(tracker.getJobIdsForGroup()) - before
     stages = [tracker.getStageInfo(stage).name for stage in tracker.getJobInfo(job).stageIds]
     assert stages == ["a batch of Tidemill"] * 2
+
+
+def test_a_worker_prints_no_traceback_for_a_connection_that_spark_closed(capsys: pytest.CaptureFixture[str]) -> None:
+    daemon = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"), traceback=traceback)
+    worker._silence_closed_connections(daemon)
+    for error in (BrokenPipeError(32, "Broken pipe"), ConnectionResetError()):
+        try:
+            raise error
+        except OSError:
+            daemon.traceback.print_exc()
+    assert capsys.readouterr().err == ""
+    try:
+        raise FileNotFoundError("another error")
+    except OSError:
+        daemon.traceback.print_exc()
+    assert capsys.readouterr().err.endswith("FileNotFoundError: another error\n")
+    assert daemon.traceback.format_exc is traceback.format_exc
+
+
+def test_only_tracebacks_of_sparks_daemon_are_silenced() -> None:
+    other = SimpleNamespace(__spec__=SimpleNamespace(name="mine"), traceback=traceback)
+    worker._silence_closed_connections(other)
+    worker._silence_closed_connections(SimpleNamespace())
+    assert other.traceback is traceback

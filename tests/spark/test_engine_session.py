@@ -23,6 +23,7 @@ from tidemill.engines.tuning import (
     parsed_properties,
     properties_file,
     user_settings,
+    wants_vector,
 )
 from tidemill.errors import InvalidInput
 
@@ -184,6 +185,32 @@ def test_a_runtime_without_the_vector_module_is_wrapped(tmp_path: Path, monkeypa
     assert printed.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b:*]", "[]", "[Main]"]
 
 
+def test_a_local_start_drops_the_vector_module_and_its_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    whole = java.Java("x", runtime(tmp_path / "whole", "17"), 17, frozenset({"jdk.incubator.vector"}))
+    program = java.home_without_vector(whole) / "bin" / "java"
+    arguments = ["--add-modules=jdk.incubator.vector", "Main"]
+    assert subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout == "[Main]\n"
+    (tmp_path / "cache" / "tidemill" / "spark").chmod(0o777)
+    assert java.home_without_vector(whole) == whole.home
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "wanted"),
+    [
+        ({}, {}, False),
+        ({"spark.master": "local[4]"}, {}, False),
+        ({"spark.master": "yarn"}, {}, True),
+        ({"spark.driver.extraJavaOptions": "--add-modules=jdk.incubator.vector"}, {}, True),
+        ({}, {"JDK_JAVA_OPTIONS": "--add-modules=jdk.incubator.vector"}, True),
+    ],
+)
+def test_a_cluster_and_a_user_who_names_the_vector_module_keep_it(
+    settings: dict[str, str], environment: dict[str, str], wanted: bool
+) -> None:
+    assert wants_vector(settings, environment) == wanted
+
+
 def test_a_cache_folder_that_others_can_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = private_folder()
@@ -224,6 +251,7 @@ def probed(conf: dict[str, str], names: list[str], **environment: str) -> tuple[
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "incubator" not in done.stderr
     settings, same_python = map(json.loads, done.stdout.splitlines())
     return settings, same_python
 
@@ -311,14 +339,14 @@ def test_spark_that_does_not_start_is_one_clear_error() -> None:
         check=False,
     )
     assert done.stdout.startswith("start Spark: [JAVA_GATEWAY_EXITED]"), done.stderr
-    assert "hint: Spark's own messages stand above" in done.stdout
+    assert "hint: check the `spark.…` settings; Spark's own messages are above" in done.stdout
     assert "Master must" in done.stderr
 
 
 @pytest.mark.slow
 def test_a_class_data_archive_is_made_once_and_used_by_sessions(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
-    script = "from tidemill.engines import archive; print(archive.make())"
+    script = "from tidemill.engines import make_archive; print(make_archive.make())"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | {"PYTHONPATH": str(HERE)} | environment,

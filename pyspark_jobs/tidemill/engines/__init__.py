@@ -1,6 +1,6 @@
-"""Engines only move chunks: `local` in this process, `spark` by RDDs, `connect` by `mapInArrow`. The only pyspark.
+"""Engines move chunks between tasks: `local` in this process, `spark` by RDDs, `connect` by `mapInArrow`.
 
-`engine_for` picks one; nothing of pyspark is imported before an engine needs it.
+`engine_for` chooses one. This is the only package that imports pyspark, and it does so only when an engine needs it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ def engine_for(
     tasks: int | Literal["auto"] = "auto",
     conf: Mapping[str, str] | None = None,
 ) -> Engine:
-    """The engine that `name` (`local` or `spark`) means: on the session `spark`, else on one started with `conf`.
+    """Return the engine called `name`: `local` or `spark`.
 
-    A session of Spark Connect gives the Connect engine. `tasks="auto"` is as many as there are cores; a number fixes
-    it. `InvalidInput`: another name, `local` with a session, a session that has been stopped, no Java or no pyspark.
+    Spark runs on the session `spark`, or on a new session with the settings `conf`. A session of Spark Connect gives
+    the Connect engine. `tasks="auto"` runs as many tasks at once as there are cores. `InvalidInput` is raised for
+    another name, for `local` with a session, for a stopped session, and if Java or pyspark is missing.
     """
-    count = _task_count(tasks)
+    count = None if tasks == "auto" else tasks
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
     if name == "local":
         if spark is not None:
-            raise InvalidInput("engine `local` runs without Spark, but a Spark session was given: pass one of them")
+            raise InvalidInput(
+                "engine `local` runs without Spark, but a Spark session was given",
+                hint='pass the session with engine="spark", or omit it',
+            )
         from .local import LocalEngine
 
         return LocalEngine(count or min(_cores(), _MOST_LOCAL_TASKS))
@@ -53,14 +57,14 @@ def engine_for(
     context = spark.sparkContext
     if context._jsc is None:
         raise InvalidInput(
-            "run a batch on engine `spark`: the session that was given has been stopped",
-            hint="start one, or give none: then one is started",
+            "run a batch on engine `spark`: the given session has been stopped",
+            hint="pass a running session, or none: Tidemill then starts one",
         )
     return _on_spark(context, count)
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether `spark` is a session of Spark Connect; told by its class, without importing anything."""
+    """Whether `spark` is a session of Spark Connect, judged by its class without importing anything."""
     return any(kind.__module__.startswith(_CONNECT) for kind in type(spark).__mro__)
 
 
@@ -68,14 +72,6 @@ def _on_spark(context: Any, tasks: int | None) -> Engine:
     from .spark import SparkEngine
 
     return SparkEngine(context, tasks)
-
-
-def _task_count(tasks: int | str) -> int | None:
-    if tasks == "auto":
-        return None
-    if isinstance(tasks, int) and not isinstance(tasks, bool) and tasks >= 1:
-        return tasks
-    raise InvalidInput(f"tasks is {tasks!r}: expected `auto` or a number from 1")
 
 
 def _cores() -> int:

@@ -1,7 +1,7 @@
 """The engine on Spark Connect: `mapInArrow` over rows (place, target, data) for tasks, `repartition` for exchanges.
 
-There is no RDD here, so a partition does not know which range it is: a marker row tells it. INVARIANT: a range is
-applied where its marker is, hence exactly once, also where nothing was sent to it.
+Without RDDs a partition does not know which ranges it holds, so marker rows name them. INVARIANT: a range is applied by
+the partition that has its marker, hence exactly once, even if nothing was sent to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Task = Callable[[_Batches], Iterator[pa.RecordBatch]]
 
 
 class ConnectEngine:
-    """Runs a work on a session of Spark Connect; the client needs no Java."""
+    """Runs a work on a session of Spark Connect. The client needs no Java."""
 
     name = "connect"
 
@@ -47,13 +47,13 @@ class ConnectEngine:
 
     @property
     def parallelism(self) -> int:
-        """Tasks at once: what was asked for, else the cores that the server has (asked once, by a small job)."""
+        """How many tasks run at once: the given number, or the cores of the server, found once by a small job."""
         if self._tasks is None:
             self._tasks = _server_parallelism(self._spark)
         return self._tasks
 
     def execute(self, work: Work) -> list[bytes]:
-        """All receipts. An interrupt cancels the job before it is raised again."""
+        """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:
             return []
         with shipped(work) as shipment:
@@ -69,7 +69,7 @@ class ConnectEngine:
 
 
 def _planned(spark: SparkSession, work: Work, shipment: Shipment) -> DataFrame:
-    """The data frame of all receipts."""
+    """Return the data frame of all receipts."""
     if is_alone(work):
         return _numbers(spark, 1).mapInArrow(_whole(shipment), SCHEMA)
     received = _numbers(spark, work.ranges)
@@ -83,7 +83,7 @@ def _planned(spark: SparkSession, work: Work, shipment: Shipment) -> DataFrame:
 
 
 def _numbers(spark: SparkSession, count: int) -> DataFrame:
-    """The markers of `count` tasks, each in a partition of its own."""
+    """Return the markers of `count` tasks, each in a partition of its own."""
     numbers = spark.range(0, count, 1, count)
     return numbers.selectExpr("0 as place", "cast(id as int) as target", "cast(null as binary) as data")
 
@@ -103,7 +103,7 @@ def _cancelled_on_interrupt(spark: SparkSession) -> Iterator[None]:
 
 
 def _sizes_batches(spark: SparkSession) -> bool:
-    """Whether the server limits record batches by bytes, as newer ones do; else 10,000 chunks may come as one."""
+    """Whether the server limits record batches by bytes. Older servers may send 10,000 chunks as one batch."""
     from pyspark.errors import PySparkException
 
     try:
@@ -114,7 +114,7 @@ def _sizes_batches(spark: SparkSession) -> bool:
 
 @contextmanager
 def _few_rows(spark: SparkSession) -> Iterator[None]:
-    """Sets the limit by rows for one run: with 64 chunks of 16 MiB a column stays below Arrow's 2 GiB."""
+    """Set the limit by rows for one run: 64 chunks of 16 MiB keep a column below Arrow's 2 GiB."""
     with _one_at_a_time:
         before = spark.conf.get(_ROWS_SETTING)
         assert before is not None, "the setting has a default"
@@ -126,7 +126,7 @@ def _few_rows(spark: SparkSession) -> Iterator[None]:
 
 
 def _server_parallelism(spark: SparkSession) -> int:
-    """How many partitions the server cuts a range into by itself: as many as it has cores."""
+    """Return how many partitions the server cuts a range into by default: as many as it has cores."""
     numbers = spark.range(1 << 16).selectExpr("spark_partition_id() as number").distinct()
     return max(1, numbers.count())
 

@@ -1,7 +1,7 @@
-"""One clear error out of whatever a failed run left behind, the same for every engine.
+"""Turns the exception of a failed run into one clear error, the same on every engine.
 
-No engine shows Java's stack traces where a worker said what is wrong. INVARIANT: errors of the five kinds and
-interrupts pass through untouched.
+If a worker reported its error, Java's stack traces are dropped. INVARIANT: errors of the five kinds and interrupts pass
+through unchanged.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _REPORTED = re.compile(rf"{_BEGIN} (.*?)(?:\n(.*?))?(?:\n{_END}|\Z)", re.DOTALL)
 _DIED = ("Python worker exited unexpectedly", "Python worker faulthandler", "ExecutorLostFailure")
 _VERSIONS_DIFFER = "PYTHON_VERSION_MISMATCH"
 _INSTALL = "install it where the workers run, or ship an environment to them (`spark.archives`)"
-_KILLED = "it was killed, ran out of memory or crashed in native code, its own or a function's"
+_KILLED = "it was killed, ran out of memory, or crashed in native code of Tidemill or of your function"
 _DIED_HINT = (
-    "nothing of the batch counts, and the next run runs it again; the logs of the machine (out of memory?) and of "
-    "Spark say more"
+    "look for out of memory in the logs of the machine and of Spark; nothing was committed, the next run retries the "
+    "batch"
 )
 
 
 def failed(error: Exception, engine: str) -> TidemillError:
-    """The error to raise where a run failed by `error`: the first line stands alone, the worker's traceback follows."""
+    """Return the error to raise for a run that failed with `error`. A worker's traceback follows the first line."""
     if isinstance(error, TidemillError):
         return error
     text = str(error)
@@ -39,12 +39,12 @@ def failed(error: Exception, engine: str) -> TidemillError:
         hint = "set `PYSPARK_PYTHON` to a Python of the driver's version on the workers"
         return InvalidInput(f"run a batch on engine `{engine}`: {line.strip()}", hint=hint)
     if any(sign in text for sign in _DIED):
-        what = "a worker process ended in the middle of a task"
+        what = "a worker process ended during a task"
         return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
     return InternalError(f"run a batch on engine `{engine}`: {type(error).__name__}: {line}\n\n{text}")
 
 
 def task_failed(line: str, trace: str, engine: str) -> InternalError:
-    """The error for a task that raised: `line` is the exception as Python prints it, `trace` its traceback."""
+    """Return the error for a task that raised. `line` is the exception as Python prints it, `trace` its traceback."""
     return InternalError(f"run a batch on engine `{engine}`: a task raised {line}\n\n{trace.rstrip()}")

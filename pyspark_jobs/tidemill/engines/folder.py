@@ -1,6 +1,6 @@
-"""The user's private cache folder, for what starting Spark leaves on this machine; deletable at any time.
+"""The user's private cache folder, for files that starting Spark leaves on this machine. It can be deleted any time.
 
-INVARIANT: what is read from it was written by this user: the folder is theirs alone, or it is not used.
+INVARIANT: every file in it was written by this user. If others can write to the folder, it is not used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def private_folder() -> Path | None:
-    """`$XDG_CACHE_HOME/tidemill/spark` (`~/.cache/…`), made if need be; None where it cannot be had for us alone."""
+    """Return `$XDG_CACHE_HOME/tidemill/spark` (or `~/.cache/…`), created if needed; None if it is not private."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(root, "tidemill", "spark")
     try:
@@ -25,7 +25,7 @@ def private_folder() -> Path | None:
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """Writes `path` whole or not at all. CRASH: a temporary file beside it stays, which nothing reads."""
+    """Write `path` whole or not at all. CRASH: a temporary file stays beside it, and nothing reads it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

@@ -1,7 +1,7 @@
-"""Items as Arrow rows (place, target, data), for tasks that can only send tables; travels by value like `worker`.
+"""Items as Arrow rows (place, target, data), for tasks that can only send tables. Shipped by value like `worker`.
 
-A row without data is a marker: it tells the partition that gets it to apply that range. INVARIANT: exactly one task
-of a level sends the markers of the next, one a range, all in its first rows.
+A row without data is a marker: the partition that receives it applies that range. INVARIANT: exactly one task of a
+level sends the markers of the next level, one for each range, in its first rows. So each range is applied once.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Row = tuple[int, int, bytes | None]
 
 
 def addressed(pairs: Iterable[tuple[int, bytes]], places: Sequence[int], marks: bool) -> Iterator[Row]:
-    """The rows of what a task sends, after the markers of all ranges where it is the one that `marks` them."""
+    """Yield the rows of a task's items. The task that `marks` sends the markers of all ranges first."""
     if marks:
         yield from ((place, target, None) for target, place in enumerate(places))
     yield from ((places[target], target, data) for target, data in pairs)
 
 
 def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """Record batches of some MiB; a large item is in one by itself or with small ones."""
+    """Yield record batches of about 4 MiB. An item is never cut, so a large one makes a large batch."""
     waiting: list[Row] = []
     size = 0
     for row in rows:
@@ -40,7 +40,7 @@ def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
 
 
 def by_target(received: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
-    """What each range of this partition received; a range is there if its marker is."""
+    """Return the items of each range of this partition. A range is present if its marker arrived."""
     items: dict[int, list[bytes]] = {}
     marked: set[int] = set()
     for batch in received:
@@ -50,7 +50,7 @@ def by_target(received: Iterable[pa.RecordBatch]) -> dict[int, list[bytes]]:
             else:
                 items.setdefault(target, []).append(data)
     if not marked.issuperset(items):
-        raise RuntimeError(f"ranges {sorted(set(items) - marked)} have items and no marker")
+        raise RuntimeError(f"ranges {sorted(set(items) - marked)} have items but no marker")
     return {target: items.pop(target, []) for target in sorted(marked)}
 
 

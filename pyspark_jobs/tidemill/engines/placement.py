@@ -1,6 +1,6 @@
-"""Numbers that Spark's hash partitioning puts one into each partition: so ranges spread evenly over tasks.
+"""Numbers that Spark's hash partitioning spreads over the partitions, one number each, so that every task has a range.
 
-Only balance rests on this, no result: where Spark hashed otherwise, some partitions would hold several ranges.
+Only balance depends on this, no result. If Spark hashed differently, some partitions would hold several ranges.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=64)
 def places(partitions: int) -> tuple[int, ...]:
-    """For each partition of `repartition(partitions, column)` the least int of the column that goes there."""
+    """Return for each partition of `repartition(partitions, column)` the least int that goes to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:
@@ -23,7 +23,7 @@ def places(partitions: int) -> tuple[int, ...]:
 
 
 def partition_of(number: int, partitions: int) -> int:
-    """Where Spark puts a row by the int column `number`: its Murmur3 hash (seed 42), signed, modulo `partitions`."""
+    """Return the partition of a row by its int `number`: its Murmur3 hash (seed 42), signed, modulo `partitions`."""
     mixed = (number * 0xCC9E2D51) & _MASK
     mixed = (_rotated(mixed, 15) * 0x1B873593) & _MASK
     mixed = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _MASK

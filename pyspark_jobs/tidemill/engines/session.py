@@ -1,6 +1,6 @@
-"""Starting Spark where there is none yet: quick for local runs, and the user's settings before ours.
+"""Starts Spark if the process has none yet: tuned for short local runs, with the user's settings before ours.
 
-How settings are chosen is in `tuning`. INVARIANT: a session or context that is there already is used as it is.
+`tuning` chooses the settings. INVARIANT: an existing session or context is used as it is.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 _LOG_FILE = Path(__file__).with_name("log4j2.properties")
 _LONGEST_FOLDER = 40
-"""A socket's path has at most 107 bytes, some 60 of them below this folder."""
+"""A socket's path has at most 107 bytes, of which Spark needs about 60 below this folder."""
 _LOG_NAMES = tuple(f"log4j2.{ending}" for ending in ("properties", "xml", "yaml", "yml", "json", "jsn"))
 
 
 def start(conf: Mapping[str, str]) -> SparkSession:
-    """The Spark session of this process, else a new one: local with all cores unless `spark.master` says otherwise.
+    """Return the Spark session of this process, or start one: local with all cores unless `spark.master` differs.
 
-    `conf` holds the user's `spark.…` settings; they, `spark-defaults.conf` and the environment come before ours. With
-    `spark.remote` it is a session of Spark Connect. `InvalidInput`: no pyspark, no Java that fits, or Spark did not
-    start. Nobody stops the session; it ends with the process.
+    `conf` holds the user's `spark.…` settings. They, `spark-defaults.conf` and the environment take precedence over
+    Tidemill's. With `spark.remote` the session is one of Spark Connect. `InvalidInput` is raised without pyspark,
+    without a supported Java, or if Spark does not start. The session ends with the process.
     """
     own = _checked(conf)
     if not wants_connect(own):
@@ -48,7 +48,7 @@ def start(conf: Mapping[str, str]) -> SparkSession:
 
 
 def start_context(conf: Mapping[str, str]) -> SparkContext:
-    """As `start`, without Spark's SQL: a third of the time, and all that the RDD engine needs."""
+    """Like `start`, without Spark SQL. It takes a third of the time, and is all that the RDD engine needs."""
     own = _checked(conf)
     from pyspark import SparkConf, SparkContext
 
@@ -65,7 +65,8 @@ def start_context(conf: Mapping[str, str]) -> SparkContext:
     machine = tuning.Machine(runtime.version, _log_file(), archive.existing(runtime), _socket_folder())
     settings = own | tuning.added_settings(user, os.environ, machine)
     variables = tuning.added_environment(user, os.environ, sys.executable)
-    with _environment(variables | {"JAVA_HOME": str(java.home_for_spark(runtime))}), _clear_errors():
+    home = java.home_for_spark if tuning.wants_vector(user, os.environ) else java.home_without_vector
+    with _environment(variables | {"JAVA_HOME": str(home(runtime))}), _clear_errors():
         return _context(settings)
 
 
@@ -77,7 +78,7 @@ def wants_connect(conf: Mapping[str, str]) -> bool:
 
 
 def pyspark_version() -> str:
-    """The version of the installed pyspark."""
+    """Return the version of the installed pyspark."""
     from pyspark import __version__
 
     return str(__version__)
@@ -103,10 +104,10 @@ def _context(settings: Mapping[str, str]) -> SparkContext:
 
 @contextmanager
 def _started_whole() -> Iterator[None]:
-    """An interrupt is heeded when Spark has started, the second one at once.
+    """Delay an interrupt until Spark has started. A second interrupt takes effect at once.
 
-    pyspark ignores SIGINT for the JVM that it starts, and where it is interrupted itself before it knows the JVM's port
-    nobody ends that one: it stays, and keeps the terminal's output open.
+    PySpark makes the JVM ignore SIGINT. If PySpark is interrupted before it knows the JVM's port, nothing ends the
+    JVM: it would stay and keep the terminal's output open.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -124,7 +125,7 @@ def _started_whole() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is wait:  # pyspark has one of its own afterwards
+        if signal.getsignal(signal.SIGINT) is wait:  # PySpark installs a handler of its own afterwards
             signal.signal(signal.SIGINT, before)
         if asked:
             signal.raise_signal(signal.SIGINT)
@@ -149,13 +150,13 @@ def _conf_folder() -> Path:
 
 
 def _log_file() -> Path | None:
-    """Our logging, unless the user's configuration folder has its own."""
+    """Return Tidemill's logging configuration, unless the user's configuration folder has one."""
     folder = _conf_folder()
     return None if any((folder / name).exists() for name in _LOG_NAMES) else _LOG_FILE
 
 
 def _socket_folder() -> Path | None:
-    """A folder that goes with this process; None where a socket's path in it would be longer than systems allow."""
+    """Return a folder that is removed when this process ends, or None if a socket's path in it would be too long."""
     if len(tempfile.gettempdir()) > _LONGEST_FOLDER:
         return None
     folder = tempfile.mkdtemp(prefix="tidemill-")
@@ -165,7 +166,7 @@ def _socket_folder() -> Path | None:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """The variables, while Spark starts: its processes inherit them, others should not."""
+    """Set the variables while Spark starts, so that its processes inherit them and others do not."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -185,12 +186,12 @@ def _clear_errors() -> Iterator[None]:
     except Exception as error:
         raise InvalidInput(
             f"start Spark: {_reason(error)}",
-            hint="Spark's own messages stand above; check the settings `spark.…` that were given",
+            hint="check the `spark.…` settings; Spark's own messages are above",
         ) from error
 
 
 def _reason(error: Any) -> str:
-    """The first line of what Java, or pyspark, says."""
+    """Return the first line of the error of Java or pyspark."""
     java_error = getattr(error, "java_exception", None)
     text = str(java_error.toString() if java_error is not None else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -1,7 +1,7 @@
-"""Making a work travel: its pickle, the modules that go by value, and the paths that workers add.
+"""Packs a work for Spark's workers: its pickle, the modules that go by value, and the paths that workers add.
 
-Everything Spark's engines pickle goes through `shipped`. INVARIANT: what it registers with cloudpickle it takes back,
-and what somebody else registered stays.
+Everything that Spark's engines pickle goes through `shipped`. INVARIANT: `shipped` removes exactly the modules that it
+registered with cloudpickle, and leaves the registrations of others.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _registered: Counter[str] = Counter()
 
 @contextmanager
 def shipped(work: Work) -> Iterator[worker.Shipment]:
-    """The work as bytes. Inside, functions of `work.modules`, `worker` and `frames` are pickled by value."""
+    """Give the work as bytes. Inside, functions of `work.modules`, `worker` and `frames` are pickled by value."""
     with _by_value(*work.modules, worker.__name__, frames.__name__):
         try:
             pickle = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise InvalidInput(
                 f"ship the pipeline to Spark's workers: it cannot be pickled ({type(error).__name__}: {error})",
-                hint="functions must not hold open files, locks, connections or Spark sessions; open them inside",
+                hint="open files, locks, connections and Spark sessions inside the function, not outside",
             ) from error
-        # Where the worker runs on this machine it finds the same Tidemill, however the driver found it.
+        # A worker on this machine finds the driver's Tidemill, even if the driver found it by a relative path.
         own = str(Path(__file__).resolve().parents[2])
         yield worker.Shipment(pickle, (*work.paths, own))
 

@@ -1,57 +1,54 @@
-"""The engine on Spark's RDDs: `mapPartitions` with an exchange of bytes by range before each level.
+"""The engine on Spark's RDDs: `mapPartitions`, with an exchange of bytes by range before each level.
 
-Rows never pass the JVM as rows: a chunk goes through it as one record of bytes, by itself, so that memory is bounded
-by the largest chunk. INVARIANT: partition i of a level is its range i, also where it received nothing.
+A chunk goes through the JVM as one record of bytes, so the largest chunk bounds the memory. INVARIANT: partition i of a
+level is its range i, even if it received nothing, so every range is applied exactly once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 from ..batch.work import Work
 from .failure import failed
-from .job import collected, know_classes, run_job
 from .shipping import shipped
+from .spark_job import collected, look_up_classes, run_spark_job
 from .worker import Shipment, applied, is_alone, reported, scattered, sent, whole
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 _Task = Callable[[Iterable[bytes]], Iterator[bytes]]
-_EMPTY: WeakKeyDictionary[SparkContext, dict[int, Any]] = WeakKeyDictionary()
-"""Empty RDDs, as Java knows them, by their partitions: to make one takes two milliseconds."""
 
 
 class SparkEngine:
-    """Runs a work on a session of classic Spark, local or a cluster; several may run at once."""
+    """Runs a work on classic Spark, local or on a cluster. Several works may run at once."""
 
     name = "spark"
 
     def __init__(self, context: SparkContext, tasks: int | None = None) -> None:
         self._context = context
         self._tasks = tasks
-        know_classes(context)
+        look_up_classes(context)
 
     @property
     def parallelism(self) -> int:
-        """Tasks at once: what was asked for, else the cores that Spark has."""
+        """How many tasks run at once: the given number, or the cores that Spark has."""
         return self._tasks or max(1, self._context.defaultParallelism)
 
     def execute(self, work: Work) -> list[bytes]:
-        """All receipts. An interrupt cancels the job before it is raised again."""
+        """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:
             return []
         with shipped(work) as shipment:
             try:
-                return run_job(self._context, lambda: collected(_planned(self._context, work, shipment)))
+                return run_spark_job(self._context, lambda: collected(_planned(self._context, work, shipment)))
             except Exception as error:
                 raise failed(error, self.name) from error
 
 
 def _planned(context: SparkContext, work: Work, shipment: Shipment) -> RDD[bytes]:
-    """The RDD of all receipts."""
+    """Return the RDD of all receipts."""
     if is_alone(work):
         return _empty(context, 1).mapPartitions(_whole(shipment))
     if work.scatter_tasks:
@@ -65,21 +62,18 @@ def _planned(context: SparkContext, work: Work, shipment: Shipment) -> RDD[bytes
 
 
 def _empty(context: SparkContext, tasks: int) -> RDD[bytes]:
-    """One empty partition a task: a task is told by its index. Of each number of tasks there is one in a context."""
+    """Return an RDD with an empty partition for each task. A task knows its number from its partition's index."""
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
 
-    known = _EMPTY.setdefault(context, {})
-    if tasks not in known:
-        known[tasks] = context.parallelize([], tasks)._jrdd
-    return RDD(known[tasks], context, NoOpSerializer())
+    return RDD(context.parallelize([], tasks)._jrdd, context, NoOpSerializer())
 
 
 def _exchanged(sent: RDD[bytes], ranges: int) -> RDD[bytes]:
-    """Partition i holds the bytes that were sent to range i; `sent` yields a packed range and bytes in turn.
+    """Return an RDD whose partition i holds the bytes sent to range i. `sent` yields a packed range, then its bytes.
 
-    `RDD.partitionBy` does this with buckets: it collects up to 10 × ranges items of a task in memory and pickles
-    those of one range as one record, which chunks of a hot key take beyond 2 GiB. So this is it without the buckets.
+    This is `RDD.partitionBy` without its buckets. `partitionBy` collects up to 10 × ranges items of a task in memory
+    and pickles those of one range as one record, which chunks of a hot key would take beyond 2 GiB.
     """
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
@@ -92,11 +86,11 @@ def _exchanged(sent: RDD[bytes], ranges: int) -> RDD[bytes]:
     return RDD(jvm.PythonRDD.valueOfPair(by_range), sent.ctx, NoOpSerializer())
 
 
-# The tasks. Each reads its input to the end, or Spark would not use the worker process again (SPARK-26549).
+# The tasks. Each reads its input to the end, because Spark discards the worker process otherwise (SPARK-26549).
 
 
 def _partition() -> int:
-    """The number of the partition that this task works on."""
+    """Return the number of the partition that this task works on."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,6 +1,6 @@
-"""How a Spark session is set up where its user did not say: pure functions from what is set to what is added.
+"""Tuning a Spark session: pure functions from the user's settings to the settings that Tidemill adds.
 
-INVARIANT: a setting that the user made, wherever Spark would read it, is never changed.
+INVARIANT: a setting that the user made, anywhere that Spark would read it, is never changed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from .java import VECTOR_MODULE
+
 _ALWAYS = {
     "spark.app.name": "tidemill",
     "spark.sql.session.timeZone": "UTC",
-    # Half the cost of every Python stage, where Spark has it (from 4.1); elsewhere nobody reads it.
+    # Halves the cost of every Python stage from Spark 4.1 on. Earlier versions ignore it.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -35,19 +37,19 @@ _SMALL_HEAP = "-XX:+UseSerialGC"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the tuning of a local JVM depends on beside the user's settings."""
+    """The facts that the tuning of a local JVM depends on, beside the user's settings."""
 
     java_version: int
     log_file: Path | None = None
-    """The logging to use, where the user has none."""
+    """The logging configuration to use if the user has none."""
     class_archive: Path | None = None
-    """An archive that fits this Java and this Spark, if one was made."""
+    """The class-data archive for this Java and this Spark, if one was made."""
     socket_folder: Path | None = None
-    """Where Python workers are met; Spark leaves its sockets lying there. None: where Spark likes."""
+    """The folder for the sockets of Python workers, which Spark does not remove. None: Spark chooses."""
 
 
 def added_settings(user: Mapping[str, str], environment: Mapping[str, str], machine: Machine) -> dict[str, str]:
-    """The settings to add to the user's. A local master gets all of the tuning, a cluster only what is harmless."""
+    """Return the settings to add to the user's. A cluster gets only the harmless ones."""
     settings = dict(_ALWAYS)
     if is_local(user):
         settings |= _LOCAL | {_DEFAULT_OPTIONS: " ".join(_java_options(user, environment, machine))}
@@ -57,7 +59,7 @@ def added_settings(user: Mapping[str, str], environment: Mapping[str, str], mach
 
 
 def added_environment(user: Mapping[str, str], environment: Mapping[str, str], python: str) -> dict[str, str]:
-    """The variables to set while Spark starts: workers on this machine use this Python."""
+    """Return the variables to set while Spark starts, so that workers on this machine use this Python."""
     if not is_local(user):
         return {}
     variables = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LAUNCHER_OPTS": f"{_SHORT_RUNS} {_SMALL_HEAP}"}
@@ -71,10 +73,18 @@ def is_local(user: Mapping[str, str]) -> bool:
     return user.get("spark.master", "local").startswith("local")
 
 
+def wants_vector(user: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Whether Spark keeps its request for the incubator module `jdk.incubator.vector`.
+
+    A cluster does, and so does a user whose own Java options name the module, for vectorized linear algebra in MLlib.
+    """
+    return not is_local(user) or VECTOR_MODULE in _user_java_options(user, environment)
+
+
 def user_settings(
     conf: Mapping[str, str], environment: Mapping[str, str], defaults: str, submit_args: str
 ) -> dict[str, str]:
-    """The settings of a user by Spark's precedence: `conf`, arguments for spark-submit, the text of a defaults file."""
+    """Return the user's settings by Spark's precedence: `conf`, arguments of spark-submit, text of a defaults file."""
     found = parsed_properties(defaults) | _parsed_arguments(submit_args)
     if "MASTER" in environment:
         found.setdefault("spark.master", environment["MASTER"])
@@ -82,14 +92,14 @@ def user_settings(
 
 
 def parsed_properties(text: str) -> dict[str, str]:
-    """The settings of a `spark-defaults.conf`: keys and values with a space, `=` or `:` between, `#` for comments."""
+    """Parse a `spark-defaults.conf`: a space, `=` or `:` separates key and value, `#` starts a comment."""
     lines = text.replace("\\\n", "").splitlines()
     matches = (_PROPERTY.fullmatch(line.rstrip()) for line in lines)
     return {match[1]: match[2] for match in matches if match}
 
 
 def properties_file(submit_args: str) -> str | None:
-    """The file that arguments for spark-submit name in place of `spark-defaults.conf`."""
+    """Return the file that arguments of spark-submit name in place of `spark-defaults.conf`."""
     return dict(_options(submit_args)).get("--properties-file")
 
 
@@ -113,7 +123,7 @@ def _parsed_arguments(submit_args: str) -> dict[str, str]:
 
 
 def _options(submit_args: str) -> list[tuple[str, str]]:
-    """(option, value) of `--option value` and `--option=value`."""
+    """Return (option, value) of `--option value` and `--option=value`."""
     words = shlex.split(submit_args)
     found: list[tuple[str, str]] = []
     for word, following in pairwise([*words, ""]):
@@ -126,18 +136,22 @@ def _options(submit_args: str) -> list[tuple[str, str]]:
 
 
 def _java_options(user: Mapping[str, str], environment: Mapping[str, str], machine: Machine) -> list[str]:
-    """Flags for short local runs, each left out where the user's own flags decide the same."""
-    theirs = " ".join([user.get(_EXTRA_OPTIONS, ""), *(environment.get(name, "") for name in _JVM_VARIABLES)])
+    """Return JVM flags for short local runs. A flag is omitted if the user's own flags decide the same thing."""
+    theirs = _user_java_options(user, environment)
     options: list[str] = []
     if "Tiered" not in theirs:
         options.append(_SHORT_RUNS)
     if not re.search(r"-XX:\+Use\w*GC\b", theirs):
         options.append(_SMALL_HEAP)
     if machine.java_version >= 9:
-        # What the JVM itself has to say goes to stderr: stdout is the caller's.
+        # The JVM's own messages go to stderr, because stdout belongs to the caller.
         options += ["-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr"]
     if machine.log_file is not None and "log4j" not in theirs:
         options.append(f"-Dlog4j2.configurationFile={machine.log_file.as_uri()}")
     if machine.class_archive is not None and "SharedArchiveFile" not in theirs:
         options.append(f"-XX:SharedArchiveFile={shlex.quote(str(machine.class_archive))}")
     return options
+
+
+def _user_java_options(user: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    return " ".join([user.get(_EXTRA_OPTIONS, ""), *(environment.get(name, "") for name in _JVM_VARIABLES)])

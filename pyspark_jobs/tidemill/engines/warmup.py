@@ -1,4 +1,4 @@
-"""The smallest work there is, to start what a first batch would wait for: workers, and the JVM's classes."""
+"""The smallest possible work. Running it starts the workers and loads the JVM's classes before the first batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..batch.work import Item
 
 @dataclass(frozen=True)
 class Warmup:
-    """Each scatter task sends each range a byte; each range returns one receipt."""
+    """Each scatter task sends one byte to each range, and each range returns one receipt."""
 
     scatter_tasks: int
     ranges: int
@@ -19,9 +19,9 @@ class Warmup:
     paths: tuple[str, ...] = ()
 
     def scatter(self, task: int) -> Iterator[Item]:
-        """One byte for every range."""
+        """Send one byte to every range."""
         return (Item(target, b"%d" % task) for target in range(self.ranges))
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
-        """A receipt that names the level, the range and who sent to it."""
+        """Return a receipt that names the level, the range and its senders."""
         yield Item(0, b"%d/%d: %s" % (level, range_index, b" ".join(sorted(items))))

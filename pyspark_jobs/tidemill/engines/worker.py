@@ -1,8 +1,8 @@
-"""What a task does, the same on every engine: whole, scattered, applied; and, for Spark's, opening and reporting.
+"""The body of a task, the same on every engine; for Spark also opening the work and reporting errors.
 
-Spark's engines ship these functions by value, so that a worker can say what it lacks before it imports Tidemill: they
-import only the standard library and pyspark. INVARIANT: an item goes to a range that exists, and what a range does
-not read of its items is read for it, so that the tasks before it always run to their end.
+Spark's engines ship these functions by value, and they import only the standard library and pyspark. So a worker can
+report a missing module before it imports Tidemill. INVARIANT: an item goes to an existing range, and the items that a
+range leaves unread are read for it, so that upstream tasks always run to their end.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from ..batch.work import Item, Work
 
 T = TypeVar("T")
 
-# How a task's error is written inside the texts that Spark makes of it; `failure` reads it there.
+# These marks enclose a task's error inside the text of Spark's exception. `failure` reads it there.
 BEGIN_TASK_ERROR = "[tidemill:task]"
 BEGIN_IMPORT_ERROR = "[tidemill:import]"
 END_ERROR = "[tidemill:end]"
 
 
 class Shipment(NamedTuple):
-    """A work on its way: its pickle, and what must be on `sys.path` before that can be opened."""
+    """A work on its way to a worker: its pickle, and the `sys.path` entries needed to open it."""
 
     pickle: bytes
     paths: tuple[str, ...]
 
 
 def reported(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str, ...]) -> Iterator[T]:
-    """What `run` yields for the work; what goes wrong is raised as one error that carries its line and traceback."""
+    """Yield what `run` yields for the work. Any error is raised as one that carries its line and traceback as text."""
     try:
         yield from run(opened(pickle, paths))
-    except Exception as error:  # noqa: BLE001 - it goes on as one that survives the way
+    except Exception as error:  # noqa: BLE001 - it is raised again as text, which survives the way to the driver
         text = str(error)
         if not text.startswith(BEGIN_IMPORT_ERROR):
             line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
@@ -47,10 +47,11 @@ def reported(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str
 
 
 def opened(pickle: bytes, paths: tuple[str, ...]) -> Work:
-    """The work, fresh: no task sees what another did to it. Says what this worker cannot import."""
+    """Return a fresh copy of the work, so that no task sees another's changes. The error names a missing module."""
     from pyspark import cloudpickle
 
-    _spare_imports()
+    _freeze_imports()
+    _silence_closed_connections(sys.modules["__main__"])
     sys.path[:0] = [path for path in paths if path not in sys.path and os.path.exists(path)]
     try:
         work: Work = cloudpickle.loads(pickle)  # the driver's own bytes, of this run; nothing from storage
@@ -63,25 +64,47 @@ def opened(pickle: bytes, paths: tuple[str, ...]) -> Work:
     return work
 
 
-def _spare_imports() -> None:
-    """Leaves what this process has imported out of its garbage collections, from its second task on.
+def _freeze_imports() -> None:
+    """Exclude the imported objects of this process from garbage collection, from its second task on.
 
-    Spark collects all garbage after each task (40 ms with pandas and Arrow there), while the batch is committed and
-    the next task may wait. Done once: what tasks make later is collected as ever.
+    Spark collects all garbage after each task, which takes 40 ms with pandas and Arrow imported, while the next task
+    may wait. This happens once per process, so objects of later tasks are collected as before.
     """
     package = sys.modules.get(__package__.partition(".")[0])
-    if package is not None and not hasattr(package, "_imports_spared"):  # to ask gc how much is frozen takes 10 ms
+    if package is not None and not hasattr(package, "_imports_frozen"):  # asking gc how much is frozen takes 10 ms
         gc.freeze()
-        package._imports_spared = True  # type: ignore[attr-defined]
+        package._imports_frozen = True  # type: ignore[attr-defined]
+
+
+class _Tracebacks:
+    """Replaces the module `traceback` in Spark's daemon; prints nothing for a connection that Spark closed."""
+
+    def print_exc(self, *arguments: Any, **options: Any) -> None:
+        """Print the current exception, unless it is a closed connection."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError | ConnectionResetError):
+            traceback.print_exc(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)
+
+
+def _silence_closed_connections(main: Any) -> None:
+    """Keep this worker process from printing a traceback when Spark closes its connection, as after Ctrl-C.
+
+    The daemon prints only errors of its own connection, then ends the process. Errors of tasks go to the driver.
+    """
+    is_daemon = getattr(getattr(main, "__spec__", None), "name", None) == "pyspark.daemon"
+    if is_daemon and getattr(main, "traceback", None) is traceback:
+        main.traceback = _Tracebacks()
 
 
 def is_alone(work: Work) -> bool:
-    """Whether one task does all of it, without an exchange."""
+    """Whether one task does all of the work, without an exchange."""
     return work.scatter_tasks <= 1 and work.ranges == 1
 
 
 def whole(work: Work) -> Iterator[bytes]:
-    """All of a work that `is_alone`, in this task."""
+    """Run all of a work that `is_alone` in this task, and yield its receipts."""
     received: Iterator[bytes] = (data for task in range(work.scatter_tasks) for _, data in scattered(work, task))
     for level in range(work.levels):
         received = _data(applied(work, level, 0, received))
@@ -89,12 +112,12 @@ def whole(work: Work) -> Iterator[bytes]:
 
 
 def scattered(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
-    """(range, bytes) of what a scatter task sends."""
+    """Yield (range, bytes) of every item that a scatter task sends."""
     return _addressed(work.scatter(task), work.ranges, f"scatter task {task}")
 
 
 def applied(work: Work, level: int, range_index: int, received: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(range, bytes) of what a range of a level makes of what it received; of receipts the range is 0."""
+    """Apply what a range of a level received; yield (range, bytes) of its items. The range of a receipt is 0."""
     rest = iter(received)
     targets = work.ranges if level + 1 < work.levels else 1
     yield from _addressed(work.apply(level, range_index, rest), targets, f"range {range_index} of level {level}")
@@ -103,7 +126,7 @@ def applied(work: Work, level: int, range_index: int, received: Iterable[bytes])
 
 
 def sent(pairs: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Packed range and bytes in turn: how Spark's exchange of bytes wants them."""
+    """Yield the packed range, then the bytes, of each item, as Spark's exchange of bytes expects them."""
     for target, data in pairs:
         yield struct.pack("!q", target)
         yield data

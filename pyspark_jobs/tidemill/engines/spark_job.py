@@ -1,8 +1,8 @@
-"""Running a Spark job so that an interrupt ends it, and so that little is added to its work.
+"""Running one Spark job so that an interrupt ends it, and so that little time is added to its work.
 
-The call waits in another thread, its caller can be woken: pyspark's own waiting does not survive a signal. It leaves
-the connection to the JVM half-read and, in 3.5, turns the interrupt into another error. INVARIANT: when `run_job` has
-been interrupted, its job has been cancelled.
+The call runs in another thread, because PySpark's own waiting does not survive a signal: it leaves the connection to
+the JVM half-read and, in 3.5, turns the interrupt into another error. INVARIANT: when an interrupt ends
+`run_spark_job`, the job has been cancelled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ _CALL_SITE = "a batch of Tidemill"
 _CLASSES = ("PythonUtils", "SimplePythonFunction", "PythonRDD", "PairwiseRDD", "PythonPartitioner")
 
 
-def run_job(context: SparkContext, call: Callable[[], T]) -> T:
-    """What `call` returns or raises. It runs with the caller's local properties, under a job tag of its own."""
+def run_spark_job(context: SparkContext, call: Callable[[], T]) -> T:
+    """Return what `call` returns, or raise what it raises.
+
+    The call runs with the caller's local properties and under a job tag of its own.
+    """
     tag = f"tidemill-{uuid.uuid4().hex}"
     scala: Any = context._jsc.sc()
     properties = scala.getLocalProperties().clone()
@@ -36,7 +39,7 @@ def run_job(context: SparkContext, call: Callable[[], T]) -> T:
         context.setInterruptOnCancel(True)
         return call()
 
-    waiter = _Waiter.idle()
+    waiter = _Waiter.acquire()
     outcome = waiter.start_call(tagged)
     try:
         return outcome.result()
@@ -47,23 +50,23 @@ def run_job(context: SparkContext, call: Callable[[], T]) -> T:
         raise
     finally:
         if outcome.done():
-            waiter.is_idle()
+            waiter.release()
 
 
 def collected(rdd: RDD[bytes]) -> list[bytes]:
-    """All items of `rdd`, by partition: its `collect`, some milliseconds sooner (decision 0001).
+    """Return all items of `rdd` by partition, some milliseconds sooner than `rdd.collect()` (decision 0001).
 
-    Before a job of `collect` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext`, and of all of
-    `RDD`, for closures of its own; that of `collectAsync` belongs to a small class. Meant for few items, each of which
-    is a call to the JVM; no socket and no thread of another are needed for them.
+    Before a job of `collect` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext` and `RDD`.
+    `collectAsync` has its closure in a small class. Each item is one call to the JVM, so this is for few items. It
+    needs no socket and no further thread.
     """
     rdd._bypass_serializer = True  # type: ignore[attr-defined]
     found = rdd._jrdd.collectAsync().get()
     return [found.get(place) for place in range(found.size())]
 
 
-def know_classes(context: SparkContext) -> None:
-    """Looks up once, in all of Spark's jars, the classes that pyspark looks up for each job (0.4 to 0.8 ms each)."""
+def look_up_classes(context: SparkContext) -> None:
+    """Look up the classes that PySpark otherwise looks up for each job, in all of Spark's jars."""
     from py4j.java_gateway import JavaClass
 
     jvm = context._jvm
@@ -75,7 +78,7 @@ def know_classes(context: SparkContext) -> None:
 
 
 class _Waiter:
-    """A thread that is kept for the next job, because each has a connection to the JVM that takes 20 ms to make."""
+    """A thread that is kept for the next job. A new one would need a new connection to the JVM, which takes 20 ms."""
 
     _idle: list[_Waiter] = []  # noqa: RUF012 - the pool, shared by all on purpose
 
@@ -84,19 +87,19 @@ class _Waiter:
         threading.Thread(target=self._run, name="tidemill-job", daemon=True).start()
 
     @classmethod
-    def idle(cls) -> _Waiter:
-        """One that waits for nothing, else a new one."""
+    def acquire(cls) -> _Waiter:
+        """Return an idle waiter, or a new one."""
         try:
             return cls._idle.pop()
         except IndexError:
             return cls()
 
-    def is_idle(self) -> None:
-        """Gives it back; one whose call never ended is not given back."""
+    def release(self) -> None:
+        """Make this waiter idle again. A waiter whose call never ended must not be released."""
         self._idle.append(self)
 
     def start_call(self, call: Callable[[], T]) -> Future[T]:
-        """The outcome of `call`, to come."""
+        """Start a call and return its future."""
         outcome: Future[T] = Future()
         self._calls.put((call, outcome))
         return outcome
@@ -106,6 +109,6 @@ class _Waiter:
             call, outcome = self._calls.get()
             try:
                 outcome.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            except BaseException as error:  # noqa: BLE001 - it is raised by the caller who waits
                 outcome.set_exception(error)
             del call, outcome

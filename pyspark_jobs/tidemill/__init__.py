@@ -1,7 +1,7 @@
 """Tidemill: stateful stream processing as a series of ordinary batch runs.
 
-The public names. They are loaded when they are first used, so that `import tidemill` costs nothing and imports
-neither pyspark nor airflow nor pandas.
+This module lists the public names. INVARIANT: a name is loaded when it is first used, so `import tidemill` is fast and
+imports neither pyspark nor airflow nor pandas.
 """
 
 from __future__ import annotations

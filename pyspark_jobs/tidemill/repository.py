@@ -1,4 +1,7 @@
-"""`Repository`: a pipeline on a root, with one line a verb. What `tm.open` returns."""
+"""`Repository`, the object that `tm.open` returns: a pipeline on a root, with one method for each verb.
+
+INVARIANT: a method here only forwards to its verb in `verbs`, so the command line and Python do the same.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,34 @@ from .verbs.run import run, sweep
 
 
 class Repository:
-    """Everything a pipeline keeps under a root, and what can be done with it. Made by `tm.open`."""
+    """Everything that a pipeline keeps under a root, and the actions on it. `tm.open` returns it.
+
+    All methods raise only the five kinds of `TidemillError`. Versions are the numbers of commits: 0, 1, 2 and so on.
+    Version -1 is the state that `init` made, before the first batch.
+    """
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     def init(self, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
-        """Makes the repository: the explicit first step. Done again, it adds operators that are new.
+        """Create the repository. This is the explicit first step; run it again to add new operators.
 
-        `drop`: operators that the code no longer has and whose state ends; without it, one that is lacking is an error.
-        `initial_state`: operator → its state before its first batch, in place of what its code gives: an Arrow table
-        (key and state columns), a list of (key, state) pairs, or the path of a Parquet file or folder.
+        `drop`: operators that the code no longer has. Their state ends with the next commit. An operator that is
+        missing from the code and not listed here is an error, because it may have been renamed by mistake.
+        `initial_state`: maps an operator to its state before its first batch, and replaces the one in its code. It is
+        an Arrow table of key and state columns, a list of (key, state) pairs, or the path of a Parquet file or folder.
+
+        Returns the first record of the repository. Everything is checked first, so an error changes nothing. A crash
+        leaves no repository or a complete one; then run `init` again.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("first-words")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-init")
+        >>> r.init().pipeline
+        'first-words'
+        >>> r.head is None
+        True
         """
         return init(self.context, drop, initial_state)
 
@@ -46,17 +66,40 @@ class Repository:
         tasks: int | Literal["auto"] = "auto",
         on_progress: OnProgress | None = None,
     ) -> list[BatchProgress]:
-        """Publishes what an earlier run left, drains what waits, fires what is due; one BatchProgress a batch.
+        """Process all waiting files in batches, then fire due timeouts. Return one BatchProgress for each batch.
 
-        `engine`: "spark" (an active or given session, classic or Connect, else one is started) or "local" (no JVM).
-        `time_budget`: seconds after which no further batch begins. `batch_time`: ms or ISO time for these batches.
-        `tasks`: a number, or "auto". Errors are of the five kinds; whatever was committed stays committed.
+        The run first publishes outputs that an earlier run committed but did not publish. It resumes a batch that an
+        earlier run planned but did not commit.
+
+        `spark`: the session to use; default: the active session (classic or Connect), or a new one if there is none.
+        `engine`: "spark", or "local", which needs no JVM. `max_batches`: stop after so many batches. `time_budget`:
+        seconds after which no further batch begins. `batch_time`: processing time of these batches, in ms since the
+        epoch or as ISO text; default: by the pipeline's rule. It cannot move backwards. `tasks`: number of parallel
+        tasks, or "auto". `on_progress`: a function that is called with the progress of each batch once it is committed.
+
+        If the run fails, committed batches stay committed, and it is always safe to run again. `StoreUnavailable`
+        means retry. `Fenced` means that another run is committing to this pipeline.
+
+        >>> import tempfile, pathlib
+        >>> import tidemill as tm
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "1.csv").write_text("hello\\nworld\\nhello\\n")
+        >>> p = tm.Pipeline("words")
+        >>> words = p.read(tm.Files(str(folder), format="csv", schema="word string"))
+        >>> _ = words.groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-run")
+        >>> _ = r.init()
+        >>> [(batch.version, batch.numInputRows) for batch in r.run(engine="local")]
+        [(0, 3)]
         """
         limits = Limits(max_batches, time_budget, batch_time, tasks)
         return run(self.context, spark, engine, limits, on_progress).progress
 
     def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
-        """As `run`, with everything that was done: also versions published only, and ones committed by another run."""
+        """Do the same as `run`, and return everything that was done.
+
+        The result also names versions that were only published, and versions that another run committed.
+        """
         return run(self.context, spark, engine, limits, on_progress)
 
     def sweep(
@@ -66,31 +109,42 @@ class Repository:
         batch_time: int | str | None = None,
         tasks: int | Literal["auto"] = "auto",
     ) -> list[BatchProgress]:
-        """Fires what is due, without input; an empty list if nothing was. A batch that is planned is run first."""
+        """Fire due timeouts without reading input. Return an empty list if nothing was due.
+
+        A batch that was planned but not committed runs first. `batch_time` defaults to the current time, but a sweep
+        never passes the arrival of a waiting file. The other arguments are those of `run`.
+        """
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
     def replan(self, reason: str) -> Commit:
-        """Gives up a plan that cannot run (a planned file vanished or was changed) by a void commit; says why."""
+        """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.
+
+        A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files
+        again. The commit records `reason`. `InvalidInput` if no plan waits, or if `reason` is empty.
+        """
         return replan(self.context, reason)
 
     @property
     def head(self) -> Commit | None:
-        """The newest commit; None before the first batch (version −1)."""
+        """The newest commit, or None before the first batch (version -1)."""
         self.context.initialised()
         return self.context.log.head()
 
     def commits(self, since: int | None = None) -> list[Commit]:
-        """The commits from version `since` on, oldest first."""
+        """Return the commits from version `since` to the newest, oldest first; default: all."""
         self.context.initialised()
         return list(self.context.log.commits(since or 0))
 
     def commit(self, version: int) -> Commit:
-        """One commit."""
+        """Return the commit that made `version`. If there is none, `InvalidInput` names the versions that exist."""
         self.context.initialised()
         return self.context.log.commit(version)
 
     def version_at(self, time: Any) -> int:
-        """The newest version whose batch time is not after `time` (ms, datetime or ISO); −1 if there is none."""
+        """Return the newest version whose batch time is at or before `time`, or -1 if there is none.
+
+        `time` is ms since the epoch, a datetime or ISO text. Without a UTC offset it is in the pipeline's time zone.
+        """
         return read.version_at(self.context, time_ms(time, self.context.job.time_zone))
 
     def state(
@@ -103,21 +157,33 @@ class Repository:
         columns: Sequence[str] | None = None,
         variable: str | None = None,
     ) -> pa.Table:
-        """An operator's state at a version (default: the newest): key and state columns, `updated_at`, `deadline`.
+        """Return the state of an operator as a table: key and state columns, `updated_at` and `deadline`.
 
-        `as_of`: the newest version at that batch time. `keys`: only these (scalars, or tuples for several columns).
-        `where`: a DuckDB condition over the columns; times are in UTC, as the table shows them, whatever the pipeline's
-        time zone. `variable`: of an operator with several, which one (default: the first; a processor's timers are
-        `timers`). A column whose name another has is called `key.…`, `value.…` or `sub_key.…`.
+        `operator`: may be omitted if the pipeline has only one. `version`: default is the newest. `as_of`: the newest
+        version whose batch time is at or before this time; give `version` or `as_of`, not both. `keys`: return only
+        these keys, which are scalars, or tuples if the key has several columns. `where`: a DuckDB condition over the
+        columns; times in it are in UTC, like those of the table, whatever the pipeline's time zone is. `columns`: the
+        columns to return, in this order. `variable`: for a processor with several state variables, the one to return;
+        default is the first, and `timers` are the processor's timers.
+
+        If two columns have the same name, the later one is called `key.…`, `sub_key.…` or `value.…`. The call writes
+        nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one.
         """
         return read.state(self.context, operator, version, as_of, keys, where, columns, variable)
 
     def outputs(self, version: int | None = None, sink: str | None = None) -> pa.Table:
-        """What was committed for a sink, in canonical order; of one version, or of all."""
+        """Return the rows that were committed for a sink, in canonical order, with the column `_batch_id`.
+
+        `version`: rows of this version only; default: of all versions. `sink`: may be omitted if the pipeline has only
+        one. An operator whose output nothing consumes keeps it here under the operator's name.
+        """
         return read.outputs(self.context, version, sink)
 
     def quarantine(self, version: int | None = None) -> pa.Table:
-        """Rows that could not be used: source, file, line, column, reason, text, version."""
+        """Return quarantined rows: source, file, line, column, reason, text and the version that quarantined them.
+
+        `version`: rows of this version only; default: of all versions.
+        """
         return read.quarantine(self.context, version)
 
     def __repr__(self) -> str:
@@ -131,9 +197,14 @@ def open(
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Repository:
-    """The repository of a pipeline under `root` (`s3://bucket/prefix`, `file:///dir` or a folder). Writes nothing.
+    """Open the repository of a pipeline under `root`. The call checks its arguments; it neither reads nor writes.
 
-    `conf`: `tidemill.…` and `spark.…` settings. `storage_options`: `{"root": {…}, "source": {…}, "sink": {…}}`.
+    `pipeline`: a `tm.Pipeline`, or the result of `tm.load`. `root`: `s3://bucket/prefix`, `file:///dir` or a folder,
+    which may hold the repositories of several pipelines. `branch`: only "main" exists so far. `conf`: settings whose
+    keys begin with `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
+    `storage_options`: options for the stores, as `{"root": {…}, "source": {…}, "sink": {…}}`.
+
+    `InvalidInput` for a wrong argument, such as an unknown setting, credentials in a URI, or an unusable sink folder.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("counts")

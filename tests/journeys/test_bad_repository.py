@@ -146,7 +146,7 @@ def test_a_plan_is_given_up_only_on_a_store_that_creates_conditionally(folder, t
 def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
-    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "no branch `mian`", "`main`")
+    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "unknown branch `mian`", "`main`")
 
 
 def test_state_of_one_window_is_not_read_by_another(tmp_path):
@@ -252,7 +252,7 @@ def test_a_plan_that_cannot_run_is_given_up_and_its_files_are_planned_anew(folde
     grouped.agg(n=tm.count(), name="n")
     r = tm.open(p, root=str(tmp_path / "root"))
     r.init()
-    refused(lambda: r.replan("too early"), "no plan waits")
+    refused(lambda: r.replan("too early"), "has no plan")
     refused(lambda: r.run(engine="local"), "many")
     (folder / "b.json").write_text('{"k": "x", "v": 3}\n')
     refused(lambda: r.run(engine="local"), "b.json", "replan")
@@ -292,5 +292,5 @@ def test_outputs_of_two_schemas_are_read_version_by_version(folder, tmp_path):
     (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
     r = repository("string", "one")
     r.run(engine="local")
-    refused(r.outputs, "`op`", "version by version")
+    refused(r.outputs, "`op`", "one version at a time")
     assert r.outputs(1).to_pylist() == [{"value": "one", "_batch_id": 1}]

@@ -167,7 +167,7 @@ def test_an_operator_that_was_dropped_does_not_come_back_with_its_old_state(tmp_
     opened("a", "b").init()
     batch(1, "a", "b")
     opened("b").init(drop=["a"])
-    with pytest.raises(InvalidInput, match="`a` was dropped, and no batch has run since"):
+    with pytest.raises(InvalidInput, match="`a` was dropped, but no batch has run since"):
         opened("a", "b").init()
     batch(2, "b")
     opened("a", "b").init()

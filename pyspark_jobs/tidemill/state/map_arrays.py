@@ -1,6 +1,6 @@
-"""Whole arrays that users give to a `tm.StateMap`: from pyarrow, or from whatever exports Arrow data.
+"""Arrays that users pass to a `tm.StateMap`, from pyarrow or any other library that exports Arrow data.
 
-INVARIANT: nothing of it reaches the engine unchecked, because the engine believes buffers.
+INVARIANT: all of them are checked before they reach the engine, because the engine trusts buffers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from ..schema import checked, conform, normalise, one_batch
 
 
 def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """What a user gives as `what` (keys, states), in the columns of `schema`; not copied where it has these types.
+    """Return the user's `columns` as a batch with the columns of `schema`. Data that has these types is not copied.
 
-    `InvalidInput` for what is no Arrow data, has other columns, or is broken.
+    `what` names the argument in messages (`keys`). `InvalidInput` if it is not Arrow data, has different columns, or is
+    invalid.
     """
     columns = _from_others(columns, what)
     if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
@@ -40,35 +41,35 @@ def rows_in(columns: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
 
 
 _DEEPEST = 50
-"""More than any type that a state map takes."""
+"""More levels of nesting than any type of a state map can have."""
 _TIMES_IN_MS = (pa.timestamp("ms"), pa.timestamp("ms", "UTC"))
 
 
 def deadlines_in(deadlines: Any) -> pa.Array:
-    """Deadlines as int64: an array, or anything that is one row by row; `InvalidInput` for what is no whole ms."""
+    """Return deadlines as an int64 array, from an array or an iterable. `InvalidInput` unless all are whole ms."""
     try:
         deadlines = _deadlines(deadlines)
         kind = deadlines.type
         inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
         if inexact or (pa.types.is_temporal(kind) and kind not in _TIMES_IN_MS):
-            raise InvalidInput(f"StateMap.put_many: deadlines_ms are {kind}, expected whole ms since the epoch")
+            raise InvalidInput(f"StateMap.put_many: deadlines_ms must be whole ms since the epoch, found {kind}")
         return checked(pa.array(deadlines, pa.int64()), "StateMap.put_many: deadlines_ms")
     except InvalidInput:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"StateMap.put_many: deadlines_ms are no whole ms since the epoch: {error}") from error
+        raise InvalidInput(f"StateMap.put_many: deadlines_ms must be whole ms since the epoch: {error}") from error
 
 
 def _deadlines(given: Any) -> pa.Array:
-    # INVARIANT: pyarrow sees no object but numbers: it follows a list into itself, and code of the user's that it calls
-    # may take a list away under it. Either ends the process.
+    # INVARIANT: pyarrow gets only numbers, never other Python objects. It would follow a list that contains itself
+    # forever, and the user's code that it calls may change a list while pyarrow reads it. Either crashes the process.
     if str(getattr(given, "dtype", None)) != "object":
         given = _from_others(given, "deadlines_ms")
         if isinstance(given, pa.ChunkedArray):
             given = given.combine_chunks()
         if isinstance(given, pa.Array):
             return given
-        if hasattr(given, "dtype"):  # numbers of NumPy and its like
+        if hasattr(given, "dtype"):  # an array of NumPy or a similar library
             return pa.array(given)
     return pa.array([_deadline(number, cell) for number, cell in enumerate(given)], pa.int64())
 
@@ -80,21 +81,24 @@ def _deadline(number: int, cell: Any) -> int | None:
         with suppress(TypeError):
             return index(cell)
     raise InvalidInput(
-        f"StateMap.put_many: deadlines_ms are no whole ms: number {number} is {repr_of(cell)}, expected whole ms since "
-        "the epoch or None"
+        f"StateMap.put_many: deadlines_ms must be whole ms since the epoch or None, found {repr_of(cell)} at index "
+        f"{number}"
     )
 
 
 def listed(schema: pa.Schema) -> str:
-    """Names and types of columns, for a message."""
+    """Return the names and types of columns, for a message."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _check_objects(columns: Any, what: str) -> None:
-    """`InvalidInput` where objects of pandas lie too deep within each other: pyarrow follows a list into itself."""
+    """Raise `InvalidInput` for pandas objects that are nested too deeply.
+
+    pyarrow would follow a list that contains itself until the process crashes.
+    """
     for _, column in columns.items() if hasattr(columns, "columns") else [("", columns)]:
         if str(getattr(column, "dtype", None)) == "object" and any(_is_deeper(cell, _DEEPEST) for cell in column):
-            raise InvalidInput(f"StateMap: {what} have a cell with more than {_DEEPEST} lists or dicts in each other")
+            raise InvalidInput(f"StateMap: {what} have a cell with more than {_DEEPEST} nested lists or dicts")
 
 
 def _is_deeper(cell: Any, levels: int) -> bool:
@@ -105,7 +109,7 @@ def _is_deeper(cell: Any, levels: int) -> bool:
 
 
 def _from_others(columns: Any, what: str) -> Any:
-    """A pyarrow object for what others export by the PyCapsule interface."""
+    """Return a pyarrow object for data that another library exports by the PyCapsule interface."""
     if isinstance(columns, pa.Table | pa.RecordBatch | pa.Array | pa.ChunkedArray):
         return columns
     if type(columns).__module__.partition(".")[0] == "pandas":
@@ -116,10 +120,10 @@ def _from_others(columns: Any, what: str) -> Any:
     elif hasattr(columns, "__arrow_c_array__"):
         ways = (pa.record_batch, pa.array)
     refused: Exception | None = None
-    for way in ways:  # what is no table is an array
+    for way in ways:  # a producer that cannot be a table may be an array
         try:
             return way(columns)
-        except Exception as error:  # noqa: BLE001 - whatever the producer raises
+        except Exception as error:  # noqa: BLE001 - a producer may raise anything
             refused = error
     if refused is not None:
         why = str(refused).partition(". Detail: Python exception")[0]

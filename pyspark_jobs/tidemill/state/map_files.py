@@ -1,4 +1,7 @@
-"""Files of a `tm.StateMap`: segments by path, what columns they have, and the errors of what is none."""
+"""Files of a `tm.StateMap`: reading and writing segments by path, and the columns that a segment has.
+
+INVARIANT: a file appears under its name only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from ..store.local import sync_folder
 from .columns import SYSTEM_COLUMNS
 
 KEY, STATE = "key", "state"
-"""What an unnamed key or state column is called."""
+"""The names that unnamed key and state columns have in files."""
 
 
 def columns_of(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[pa.Schema, bool]]:
-    """Key and state columns of a segment, and whether each is one unnamed column."""
+    """Return the key columns and the state columns of a segment, each with whether it is one unnamed column."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         schema, metadata = file.schema_arrow, file.metadata.metadata or {}
@@ -34,30 +37,33 @@ def columns_of(path: Path, data: bytes) -> tuple[tuple[pa.Schema, bool], tuple[p
 
 
 def path_of(path: Any) -> Path:
-    """A path as a user gives it; `InvalidInput` for what is none."""
+    """Return the path that a user gave; `InvalidInput` if it is not a path."""
     try:
         found = os.fspath(path)
     except TypeError:
         found = None
     if not isinstance(found, str) or "\0" in found:
-        raise InvalidInput(f"StateMap: {repr_of(path)} is no path, expected text or a pathlib.Path")
+        raise InvalidInput(f"StateMap: {repr_of(path)} is not a valid path, expected a str or a pathlib.Path")
     return Path(found)
 
 
 def read_file(path: Path) -> bytes:
-    """The content; `CorruptState` where there is no such file, `StoreUnavailable` where it cannot be read."""
+    """Return the content of a file. `CorruptState` if it is missing, `StoreUnavailable` if it cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise CorruptState(f"read a state map: {path} is not there", hint="restore the file") from error
+        raise CorruptState(f"read a state map: `{path}` is missing", hint="restore the file") from error
     except IsADirectoryError as error:
-        raise CorruptState(f"read a state map: {path} is a folder, expected a file", hint="restore the file") from error
+        raise CorruptState(f"read a state map: `{path}` is a folder, not a file", hint="restore the file") from error
     except OSError as error:
-        raise StoreUnavailable(f"read a state map: {path}: {error}") from error
+        raise StoreUnavailable(f"read a state map: `{path}`: {error}") from error
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Under another name first: a reader sees all of a file or none of it."""
+    """Write a file under a hidden name and rename it.
+
+    CRASH: a crash leaves the hidden file or the whole file. A reader never sees a part of a file.
+    """
     hidden = path.with_name(f".{uuid.uuid4().hex}")
     try:
         with hidden.open("wb") as file:
@@ -69,14 +75,14 @@ def write_file(path: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             hidden.unlink()
-        raise StoreUnavailable(f"write a state map: {path}: {error}") from error
+        raise StoreUnavailable(f"write a state map: `{path}`: {error}") from error
 
 
 def no_segment(path: Path, error: Exception) -> CorruptState:
-    """The error for a file that is none of ours."""
-    return CorruptState(f"read a state map: {path} is no segment: {error}", hint="restore the file")
+    """Return the error for a file that is not a segment."""
+    return CorruptState(f"read a state map: `{path}` is not a segment: {error}", hint="restore the file")
 
 
 def _is_bare(columns: pa.Schema, name: str) -> bool:
-    """Whether it is one column without a name of the user's. A struct by itself is its columns, so it had a name."""
+    """Whether `columns` is one unnamed column. An unnamed struct becomes its fields, so a struct column has a name."""
     return columns.names == [name] and not pa.types.is_struct(columns.field(0).type)

@@ -1,7 +1,7 @@
-"""`tm.StateMap`: the engine's versioned map by itself, with single keys as Python objects and whole arrays as Arrow.
+"""`tm.StateMap`: the engine's versioned map for direct use, with single keys as Python objects or arrays as Arrow.
 
 Semantics are those of Spark Streaming's `StateMap` (`org.apache.spark.streaming.util.OpenHashMapBasedStateMap`).
-Nothing is decided here about a row: keys, times and versions are the Rust engine's.
+INVARIANT: this module decides nothing about a row. The Rust engine compares keys and times and keeps the versions.
 """
 
 from __future__ import annotations
@@ -27,17 +27,22 @@ _BEYOND = 2**63
 
 
 class StateMap:
-    """A map from key to state whose versions are cheap: `copy()` makes a new one over an unchanged old one.
+    """A map from key to state with cheap versions: `copy()` makes a new version and leaves the old one unchanged.
 
-    `key` and `state` are DDL strings, `pyarrow.Schema`, `StructType` or dataclasses; one bare type (`"string"`) means
-    scalars, else keys and states are rows (`tm.Row`, tuples, dicts). Times are ms since the epoch. Equal keys are
-    Spark's: −0.0 is 0.0, one NaN, null is a key. What it hands out are values: to change one changes nothing here.
+    `key` and `state` are DDL strings, `pyarrow.Schema`, `StructType` or dataclasses. With a bare type (`"string"`),
+    keys or states are scalars. Otherwise they are rows: `tm.Row`, tuples or dicts. Times are ms since the epoch. Keys
+    are equal as in Spark: -0.0 equals 0.0, NaN equals NaN, and null is a key. Returned objects are copies: changing one
+    does not change the map.
 
-    A version is a chain: a base and, for every `copy()` after changes, a delta; after `delta_chain_threshold` of them
-    `should_compact` says so. A single-key call costs one to five microseconds for plain types; for many keys at once
-    use `get_many` and its kin, which cost a fraction of that a key. Threads may share a map: changes wait for one
-    another, `get` and `in` for nobody; other reads first seal what single-key puts left, which is a change. A process
-    that is forked while another thread is in a call on the map goes on with the map as it was before that call.
+    A version is a chain: a base, and a delta for every `copy()` after changes. `should_compact` becomes true when the
+    chain has `delta_chain_threshold` deltas.
+
+    A call for a single key takes one to five microseconds for plain types. For many keys at once, `get_many`,
+    `put_many` and `remove_many` take a fraction of that time per key.
+
+    Threads may share a map. Changes wait for each other; `get` and `in` never wait. Other reads first seal the changes
+    of single-key puts, which counts as a change. If a process forks while another thread is in a call on the map, the
+    child continues with the map as it was before that call.
 
     >>> import tidemill as tm
     >>> clicks = tm.StateMap("string", "bigint")
@@ -69,67 +74,69 @@ class StateMap:
 
     @classmethod
     def empty(cls, key: Any, state: Any) -> StateMap:
-        """The empty map: `put` raises `InvalidInput`, `remove` does nothing, and `copy()` gives the same map.
+        """Return an empty map that accepts no states: `put` raises `InvalidInput`, and `copy()` returns the same map.
 
-        Spark: `EmptyStateMap`. A file holds rows and not whose they are: read back, it is a map that takes states.
+        `remove` does nothing. Spark: `EmptyStateMap`. Files do not record this property: a map that is read from a file
+        accepts states.
 
         >>> nothing = StateMap.empty("string", "bigint")
         >>> nothing.get("ann") is None, nothing.copy() is nothing
         (True, True)
         """
         made = cls(key, state)
-        made._refuses = "the empty state map takes no states: make a map that does with StateMap(key, state)"
+        made._refuses = "the empty state map accepts no states"
         return made
 
     # Single keys.
 
     def get(self, key: Any) -> Any:
-        """The state of `key`, None if it has none."""
+        """Return the state of `key`, or None if the key has no state."""
         return self._single.get(key)
 
     def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
-        """Sets the state of `key`. Without a deadline the key has none from now on.
+        """Set the state of `key`. `updated_ms` and `deadline_ms` are ms since the epoch.
 
-        None as a state is refused; a row is a state even where all its columns are None, as in Spark.
+        Without `deadline_ms`, the key has no deadline from now on. None is not a valid state and raises `InvalidInput`.
+        As in Spark, a row is a valid state even if all its columns are None.
         """
         self._check_writable()
         deadline = None if deadline_ms is None else _ms(deadline_ms, "deadline_ms")
         self._single.put(key, state, _ms(updated_ms, "updated_ms"), deadline)
 
     def remove(self, key: Any) -> None:
-        """Takes the key out of this version. An unknown key is no error."""
+        """Remove the key from this version. An unknown key is not an error."""
         if self._refuses is None:
             self._single.remove(key)
 
     def __contains__(self, key: Any) -> bool:
-        """Whether the key has a state."""
+        """Whether `key` has a state."""
         return self._single.contains(key)
 
     def __len__(self) -> int:
-        """Keys with a state, counted: the cost grows with the map where it has changes."""
+        """The number of keys with a state. In a map with deltas they are counted, so the cost grows with its size."""
         return len(self._map)
 
     def get_by_time(self, threshold_ms: int) -> Iterator[tuple[Any, Any, int]]:
-        """(key, state, updated_ms) of every key updated strictly before `threshold_ms`. Looks at all keys.
+        """Yield (key, state, updated_ms) for every key that was updated strictly before `threshold_ms`.
 
-        Iterated as `get_all` is: part by part, and of the version as it is now.
+        The call reads all keys. Like `get_all`, it iterates part by part over the map as it is at the time of the call.
         """
         threshold_ms = _ms(threshold_ms, "threshold_ms")
         return _without_deadline(rows_in_parts(self._codec, self._map, lambda part: part.updated_before(threshold_ms)))
 
     def get_all(self) -> Iterator[tuple[Any, Any, int]]:
-        """(key, state, updated_ms) of every key, in the order of the keys' hashes.
+        """Yield (key, state, updated_ms) for every key, in the order of the hashes of the keys.
 
-        Objects are made for some thousand keys at a time, when they are asked for, and other threads run in between.
-        What is changed after this call does not show, however long the iterator is used.
+        The iterator makes Python objects for about two thousand keys at a time, as you consume it, and other threads
+        run in between. Changes after this call do not show, however long you use the iterator.
         """
         return _without_deadline(rows_in_parts(self._codec, self._map, EngineMap.scan))
 
     def get_due(self, now_ms: int) -> Iterator[tuple[Any, Any, int, int]]:
-        """(key, state, updated_ms, deadline_ms) of every key with a deadline at or before `now_ms`.
+        """Yield (key, state, updated_ms, deadline_ms) for every key with a deadline at or before `now_ms`.
 
-        What it costs follows what is due, not what there is. The rows are found by this call, as Arrow columns, so
-        later changes do not show; objects are made of them as `get_all` does it.
+        The cost grows with the number of due keys, not with the size of the map. The call itself finds the rows, as
+        Arrow columns, so later changes do not show. The iterator makes the Python objects as `get_all` does.
         """
         due = sliced(self._codec, self._map.get_due(_ms(now_ms, "now_ms")))
         return ((key, state, updated, deadline) for key, state, updated, deadline in due if deadline is not None)
@@ -137,33 +144,38 @@ class StateMap:
     # Whole arrays.
 
     def get_many(self, keys: Any) -> pa.Table:
-        """A row for each of `keys`, in their order: state columns, `updated_at`, `deadline`; null where there is none.
+        """Return one row for each of `keys`, in the same order: the state columns, `updated_at` and `deadline`.
 
-        A key without a state is one whose `updated_at` is null: a row of nulls is a state too.
+        A key has no state if its `updated_at` is null. The state columns alone do not show that, because a row of nulls
+        is a valid state.
 
-        `keys`: the key columns as a table, or an array where the key is one column: of pyarrow, or of anything else
-        that speaks the Arrow PyCapsule interface (Polars, DuckDB, nanoarrow …). What has the canonical types
-        (docs/format.md) is not copied. Broken data (offsets beyond their buffer, text that is not UTF-8) is refused as
-        `InvalidInput`; but the interface tells no lengths of buffers, so a producer that lies about type or rows is
-        believed, and may end the process. The same holds for all whole-array forms.
+        `keys` has the key columns as a table, or is an array if the key is one column. It may come from pyarrow or from
+        any library that implements the Arrow PyCapsule interface, such as Polars, DuckDB or nanoarrow. Data with the
+        canonical types (docs/format.md) is not copied. Invalid data, such as offsets beyond their buffer or text that
+        is not UTF-8, raises `InvalidInput`. The interface does not transmit the lengths of buffers, so a producer that
+        reports a wrong type or row count can crash the process. All of this holds for `put_many` and `remove_many` too.
         """
         _, rows = self._map.get_many(rows_in(keys, self._key, "keys"))
         return pa.Table.from_batches([rows])
 
     def put_many(self, keys: Any, states: Any, updated_ms: int, deadlines_ms: Any = None) -> None:
-        """Sets the states of all `keys`; of equal keys the last one holds. `deadlines_ms`: int64, may have nulls.
+        """Set the states of all `keys`. If a key occurs more than once, its last state counts.
 
-        What is a state is what `put` says: a null is refused where states are scalars, a row of nulls is taken.
+        `updated_ms` applies to all keys. `deadlines_ms` are int64, in ms since the epoch; a null means no deadline. As
+        in `put`, a null is not a valid scalar state, and a row of nulls is a valid row state.
         """
         self._check_writable()
         states = rows_in(states, self._state, "states")
         if self._unnamed[1] and states.column(0).null_count:
-            raise InvalidInput("StateMap.put_many: a state is null, which is none", hint="remove those keys instead")
+            raise InvalidInput(
+                "StateMap.put_many: `states` contains a null, which is not a valid state",
+                hint="remove those keys with remove_many",
+            )
         deadlines = None if deadlines_ms is None else deadlines_in(deadlines_ms)
         self._map.put_many(rows_in(keys, self._key, "keys"), states, _ms(updated_ms, "updated_ms"), deadlines)
 
     def remove_many(self, keys: Any) -> None:
-        """Takes all `keys` out of this version; unknown ones are no error."""
+        """Remove all `keys` from this version. Unknown keys are not an error."""
         batch = rows_in(keys, self._key, "keys")
         if self._refuses is None:
             self._map.remove_many(batch)
@@ -171,10 +183,10 @@ class StateMap:
     # Versions.
 
     def copy(self) -> StateMap:
-        """A new version over this one, which stays as it is.
+        """Return a new version on top of this one. Changes to one of the two do not show in the other.
 
-        What was changed is sealed as one sorted run; where there would be more than eight, the newest are merged, so
-        that a long chain stays as fast as a short one.
+        The changes of this version are sealed as one sorted run. If that would make more than eight runs, the newest
+        ones are merged, so that a long chain stays as fast as a short one.
         """
         if self._refuses is not None:
             return self
@@ -189,33 +201,35 @@ class StateMap:
         return self.copy()
 
     def __reduce__(self) -> Any:
-        raise InvalidInput("a StateMap cannot be pickled", hint="write_base(path), and StateMap.read there")
+        raise InvalidInput(
+            "a StateMap cannot be pickled", hint="write it with write_base(path) and read it with StateMap.read(path)"
+        )
 
     @property
     def delta_chain_length(self) -> int:
-        """How many deltas lie over the base. A version without changes adds none."""
+        """The number of deltas on top of the base. A version without changes adds no delta."""
         return self._map.deltas()
 
     @property
     def should_compact(self) -> bool:
-        """Whether the chain is as long as `delta_chain_threshold`."""
+        """Whether the chain has at least `delta_chain_threshold` deltas."""
         return self.delta_chain_length >= self._threshold
 
     @property
     def approx_size(self) -> int:
-        """Bytes that keys, states and times take in memory, about; versions share what they have in common."""
+        """The approximate memory of keys, states and times, in bytes. Versions share the parts they have in common."""
         return sum(run.nbytes for run in self._map.runs())
 
     def compact(self) -> None:
-        """Makes one base of the chain. What the map holds does not change, and no other version does.
+        """Merge the chain into one base. The content of the map does not change, and other versions are not affected.
 
-        What was changed since this version was made is kept beside it until the next `copy()`: `write_delta` still
-        writes all of that. `InvalidInput` where one base does not hold it (2 GiB of text in a column).
+        The changes since this version was made are also kept until the next `copy()`, so `write_delta` still writes all
+        of them. `InvalidInput` if one base cannot hold the map, because a column has more than 2 GiB of text.
         """
         self._map.compact()
 
     def to_debug_string(self) -> str:
-        """The map in words: its size, then its sorted runs, newest first, with rows, removals and bytes."""
+        """Return a text with the size of the map and its sorted runs, newest first, with rows, removals and bytes."""
         lines = [f"StateMap with {len(self)} keys, {self.delta_chain_length} over the base"]
         for run in reversed(self._map.runs()):
             removed = pc.sum(run.rows().column("deleted")).as_py() or 0
@@ -225,16 +239,20 @@ class StateMap:
     # Files.
 
     def write_delta(self, path: str | os.PathLike[str]) -> None:
-        """Writes what changed since this version was made (by `copy()`, `read`), with removals: a Parquet segment.
+        """Write the changes since this version was made by `copy()` or `read`, with removals, as a Parquet segment.
 
-        Changes that went into a base by `compact()` are among them.
+        Changes that `compact()` merged into a base are included. The file appears under its name only when it is
+        complete. `StoreUnavailable` if it cannot be written.
         """
         delta = self._map.delta()
         changed = EngineMap.open(self._schema, [], *_HASHES).base() if delta is None else delta
         write_file(path_of(path), changed.write())
 
     def write_base(self, path: str | os.PathLike[str]) -> None:
-        """Writes all of this version as a Parquet segment that needs no other."""
+        """Write all of this version as a Parquet segment that can be read by itself.
+
+        The file appears under its name only when it is complete. `StoreUnavailable` if it cannot be written.
+        """
         write_file(path_of(path), self._map.base().write())
 
     @classmethod
@@ -245,16 +263,16 @@ class StateMap:
         state: Any = None,
         delta_chain_threshold: int = 20,
     ) -> StateMap:
-        """The map of these segments: a base first, then deltas from the oldest to the newest.
+        """Read a map from segments: first a base, then its deltas from the oldest to the newest.
 
-        A segment does not say which one it follows: of deltas in another order, or with one left out, the map is
-        another one, and nobody sees it. `tm.StateStore` keeps such a list itself.
+        A segment does not record which segment it follows. If the deltas are in the wrong order or one is missing, the
+        map is wrong, and Tidemill cannot detect it. Use `tm.StateStore` if you want the list to be kept for you.
 
-        Without `key` and `state` the schemas are those of the files, where a single column called `key` (or `state`) is
-        taken for one without a name. A file does not keep `delta_chain_threshold`.
+        Without `key` and `state`, the schemas are those of the files. There, a single column called `key` (or `state`)
+        becomes an unnamed column, whose values are scalars. Files do not record `delta_chain_threshold`.
 
-        `CorruptState` for a file that is missing, damaged or no segment, `InvalidInput` for segments of two schemas,
-        and where there is no memory for what they hold.
+        `CorruptState` for a file that is missing, damaged or not a segment. `InvalidInput` for segments with different
+        schemas, and if their content does not fit into memory.
         """
         if isinstance(paths, str | bytes | os.PathLike) or not isinstance(paths, Iterable):
             paths = [paths]
@@ -272,15 +290,15 @@ class StateMap:
         for path, data in read:
             if columns_of(path, data) != in_file:
                 raise InvalidInput(
-                    f"StateMap.read: {path} has other columns than {first}", hint="name files of one map"
+                    f"StateMap.read: `{path}` has different columns from `{first}`", hint="name files of one map"
                 )
             runs.append(Run.read(own._schema, data, str(path)))
         asked_key, asked_state = found[0] if key is None else key, found[1] if state is None else state
         made = cls(asked_key, asked_state, delta_chain_threshold)
         for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
             if expected.names != schema.names or expected.types != schema.types:
-                wanted = f"asked for as ({listed(expected)})"
-                raise InvalidInput(f"StateMap.read: {first} has ({listed(schema)}), {wanted}")
+                wanted = f"expected ({listed(expected)})"
+                raise InvalidInput(f"StateMap.read: `{first}` has the columns ({listed(schema)}), {wanted}")
         made._hold(EngineMap.open(made._schema, [run for run in runs if len(run)], *_HASHES))
         return made
 
@@ -289,12 +307,12 @@ class StateMap:
 
     @property
     def _map(self) -> EngineMap:
-        """The engine's map, with what single-key calls have put."""
+        """The engine's map, after the changes of single-key calls were sealed into it."""
         return self._single.sealed()
 
     def _check_writable(self) -> None:
         if self._refuses is not None:
-            raise InvalidInput(f"StateMap: {self._refuses}")
+            raise InvalidInput(f"StateMap: {self._refuses}", hint="make a map with StateMap(key, state)")
 
     def __repr__(self) -> str:
         return f"StateMap(({listed(self._key)}) -> ({listed(self._state)}), {len(self)} keys)"

@@ -1,1 +1,4 @@
-"""One verb, one file: what a repository can be asked to do. Each is a function of a `driver.context.Context`."""
+"""The verbs of a repository, one file for each. A verb is a function of a `driver.context.Context`.
+
+`Repository` and the command line call them; a verb never prints.
+"""

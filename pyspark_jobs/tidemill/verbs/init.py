@@ -1,9 +1,8 @@
-"""`init`: the explicit first step. Makes the repository's first record; what is there already is left as it is.
+"""`init`: create the repository, or add and drop operators of one that exists.
 
-Done again it adds operators that are new: they begin empty, because somebody said so, or with the initial state that
-the code or the call gives. One that the code lacks ends only where it is named.
-
-CRASH: one conditional create decides; before it there is no repository, after it there is a whole one.
+A new operator begins empty, or with the initial state that the code or the call gives. An operator that the code no
+longer has ends only if the caller names it. CRASH: one conditional create makes the repository. Before it there is no
+repository, after it there is a complete one.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ from .initial import check_seeds, initial_runs, store_initial_state
 
 
 def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
-    """The repository's first record: made now, or there already. `drop`: operators whose state ends here.
+    """Create the repository if there is none, add and drop operators, and return the repository's first record.
 
-    `initial_state`: operator → its state before the first batch, in place of what the code gives for it.
+    `drop`: operators whose state ends. `initial_state`: maps an operator to its state before its first batch, and
+    replaces the one in its code.
     """
     if isinstance(drop, str):
-        raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"drop=[{drop!r}]")
+        raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"write drop=[{drop!r}]")
     check_places(context.pipeline, context.storage_options)
     context.refuse_repository_as_root()
     probe(context.store)
@@ -53,9 +53,10 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
 
 
 def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
-    """Tells the repository which operators there are from now on; before the first batch also of ones that changed.
+    """Record the operators of this code that are new, and those that are dropped.
 
-    Everything is checked first: an `init` that is refused changes nothing.
+    Before the first batch, operators that changed are recorded too. INVARIANT: everything is checked before anything is
+    written, so an `init` that fails changes nothing.
     """
     head, declared = context.log.head(), context.declared()
     _check_drop(context, drop, [*declared, *ours.schemas], ours)
@@ -70,9 +71,9 @@ def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: M
     new = [name for name in fresh if name not in declared]
     if kept and (new or head is not None):
         raise InvalidInput(
-            f"init: this code lacks the operator `{kept[0]}`, which has state here"
-            + (f", and has the new operator `{new[0]}`: was it renamed?" if new else ""),
-            hint="names identify state: give it its name back; if its state is to end, say so: "
+            f"init: this code lacks the operator `{kept[0]}`, which has state in the repository"
+            + (f"; it has the new operator `{new[0]}`: was `{kept[0]}` renamed?" if new else ""),
+            hint=f"restore the name `{kept[0]}`, because names identify state; or discard its state with "
             f"r.init(drop=[{kept[0]!r}]) or tidemill init --drop {kept[0]}",
         )
     _check_added_again(context, fresh)
@@ -91,21 +92,26 @@ def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: M
 
 
 def _check_added_again(context: Context, fresh: Collection[str]) -> None:
-    """`InvalidInput` for an operator that was dropped after the head, whose state ends with the next commit only."""
+    """Raise `InvalidInput` if an operator was dropped after the head and is added again.
+
+    Its state ends only with the next commit, so it would resume with its old state.
+    """
     head, removed = context.log.head(), {name for entry in context.log.added() for name in entry.removed}
     for name in fresh:
         if head is not None and name in head.state and name in removed:
             raise InvalidInput(
-                f"init: operator `{name}` was dropped, and no batch has run since: it would go on with its old state",
+                f"init: operator `{name}` was dropped, but no batch has run since, so it would keep its old state",
                 hint=f"run a batch without `{name}` first, or give it a new name",
             )
 
 
 def _check_drop(context: Context, drop: Sequence[str], now: Sequence[str], ours: Init) -> None:
-    """`InvalidInput` for a name that this code still has, or that no operator here ever had."""
+    """Raise `InvalidInput` for a name in `drop` that this code still has, or that the repository never had."""
     known = [*now, *(name for entry in context.log.added() for name in entry.schemas), *context.initialised().schemas]
     for name in drop:
         if name in ours.schemas:
-            raise InvalidInput(f"init: operator `{name}` is to be dropped, and this code still has it")
+            raise InvalidInput(
+                f"init: cannot drop operator `{name}`: this code still has it", hint="remove the operator from the code"
+            )
         if name not in known:
             raise unknown("operator to drop", str(name), sorted(set(known) - set(ours.schemas)))

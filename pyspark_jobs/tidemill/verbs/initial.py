@@ -1,6 +1,6 @@
-"""The initial state of operators, for `init`: what the code or the call gives, read, checked and stored.
+"""The initial state of operators, for `init`: read from the code or the call, checked and stored.
 
-INVARIANT: an operator that has had a batch never gets another initial state.
+INVARIANT: an operator that has run in a batch never gets another initial state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from ..store import ObjectMissing, folder_store
 
 
 def initial_runs(context: Context, head: Commit | None, given: Mapping[str, Any]) -> dict[str, Runs]:
-    """The initial state, by operator: of `given`, else, where it has had no batch yet, of its code."""
+    """Return the initial state by operator, from `given` or from the operator's code.
+
+    The state in the code counts only for an operator that has not run in a batch yet.
+    """
     for name in given:
         if name not in context.job.operators:
             raise unknown("operator to give an initial state", name, context.job.operators)
@@ -34,7 +37,7 @@ def initial_runs(context: Context, head: Commit | None, given: Mapping[str, Any]
         if initial is None:
             if name in given:
                 raise InvalidInput(
-                    f"init: operator `{name}` is a `{placed.operator.kind}`, which takes no initial state"
+                    f"init: operator `{name}` is a `{placed.operator.kind}`, which cannot have an initial state"
                 )
             continue
         begun = head is not None and name in head.state
@@ -46,24 +49,28 @@ def initial_runs(context: Context, head: Commit | None, given: Mapping[str, Any]
 
 
 def check_seeds(head: Commit | None, seeded: Collection[str], described_again: Iterable[str]) -> None:
-    """`InvalidInput` for an initial state that comes too late, or that is lost because its operator has changed."""
+    """Raise `InvalidInput` for an initial state that comes too late, or that no longer fits its changed operator."""
     for name in seeded:
         if head is not None and name in head.state:
             raise InvalidInput(
-                f"init: operator `{name}` has had a batch (version {head.version} has state of it), "
-                "so it takes no other initial state",
-                hint="give the operator a new name, or leave the initial state out",
+                f"init: operator `{name}` already has state in version {head.version}, so its initial state cannot "
+                "change",
+                hint="give the operator a new name, or omit the initial state",
             )
     for name in described_again:
         if name not in seeded:
             raise InvalidInput(
-                f"init: operator `{name}` has changed, and its initial state was written for what it was",
-                hint=f"give it again: r.init(initial_state={{{name!r}: …}}) or tidemill init --initial-state {name}=…",
+                f"init: operator `{name}` has changed since its initial state was written",
+                hint="give the initial state again with "
+                f"r.init(initial_state={{{name!r}: …}}) or tidemill init --initial-state {name}=…",
             )
 
 
 def store_initial_state(context: Context, runs: Mapping[str, Runs]) -> dict[str, dict[str, list[Segment]]]:
-    """The runs as segments, by operator and map. CRASH: segments that no entry names are garbage."""
+    """Store the runs as segments, and return them by operator and map.
+
+    CRASH: a segment that no entry of `refs/` names is garbage. Nothing reads it.
+    """
     stem = names.seed_stem(uuid.uuid4().hex)
     return {
         name: store_seeds(context.store, context.cache, name, of_operator, context.branch, stem)
@@ -72,7 +79,7 @@ def store_initial_state(context: Context, runs: Mapping[str, Runs]) -> dict[str,
 
 
 def _read(context: Context, data: Any, operator: str) -> Any:
-    """`data`; where it is the path of a Parquet file, or of a folder of them, their rows."""
+    """Return `data`. If it is the path of a Parquet file or of a folder with Parquet files, return their rows."""
     if not isinstance(data, str | PathLike):
         return data
     path = fspath(data)
@@ -85,8 +92,10 @@ def _read(context: Context, data: Any, operator: str) -> Any:
         entries = [one.name for one in store.list() if one.name.endswith(".parquet") and one.name[0] not in "._"]
         files = [store.get(one) for one in entries]
     if not files:
-        raise InvalidInput(f"the initial state of operator `{operator}`: there is no Parquet file at {path}")
+        raise InvalidInput(f"read the initial state of operator `{operator}`: found no Parquet file at `{path}`")
     try:
         return pa.concat_tables([pq.read_table(io.BytesIO(file), use_threads=False) for file in files])
     except pa.ArrowInvalid as error:
-        raise InvalidInput(f"the initial state of operator `{operator}`: {path} is not Parquet: {error}") from error
+        raise InvalidInput(
+            f"read the initial state of operator `{operator}`: `{path}` is not a Parquet file: {error}"
+        ) from error

@@ -1,4 +1,7 @@
-"""`open`: a pipeline on a root, checked, nothing written. Nothing is read from the store yet either."""
+"""`open`: check the arguments of `tm.open` and make the context that all verbs use.
+
+INVARIANT: opening neither reads from nor writes to the store.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def open_context(
     conf: Mapping[str, Any] | None,
     storage_options: Mapping[str, Mapping[str, Any]] | None,
 ) -> Context:
-    """The context of a pipeline on a root; `InvalidInput` for what is wrong with the call."""
+    """Return the context of a pipeline on a root; `InvalidInput` for a wrong argument."""
     loaded = pipeline if isinstance(pipeline, Loaded) else Loaded(pipeline, "", (), search_paths())
     if not isinstance(loaded.pipeline, Pipeline):
         raise InvalidInput(f"open: expected a tidemill.Pipeline, found {loaded.pipeline!r}")
@@ -40,8 +43,8 @@ def open_context(
             raise unknown("section of storage_options", section, _SECTIONS)
     if check_name(branch, "branch") != MAIN:
         raise InvalidInput(
-            f"open: there is no branch `{branch}`, only `{MAIN}`",
-            hint="branches are not there yet; a name that nobody made would start empty by accident",
+            f"open: unknown branch `{branch}`, the only branch is `{MAIN}`",
+            hint=f"use branch {MAIN!r}: this version of Tidemill cannot create branches",
         )
     settings, spark_conf = resolve(conf or {})
     job = compile_job(loaded.pipeline)
@@ -67,7 +70,7 @@ def open_context(
 
 
 def _check_sinks(context: Context) -> None:
-    """`InvalidInput` for a sink whose folder cannot be one, before anything is committed for it."""
+    """Raise `InvalidInput` for a sink whose folder cannot be used, before any batch commits output for it."""
     for output in context.job.outputs.values():
         if output.sink is not None:
             _without_secrets(output.sink.path, f"sink `{output.name}`")
@@ -75,9 +78,9 @@ def _check_sinks(context: Context) -> None:
 
 
 def _without_secrets(uri: str, what: str) -> None:
-    """A URI is written into commits and messages, so it may carry no credentials."""
+    """Raise `InvalidInput` for a URI with credentials, because commits and messages contain the URI."""
     if "@" in uri.partition("://")[2].partition("/")[0]:
         raise InvalidInput(
-            f"{what}: its URI carries credentials before an `@`",
-            hint="leave them out: they come from the usual AWS chain, or from storage_options",
+            f"{what}: the URI contains credentials before an `@`",
+            hint="remove them; use the usual AWS credential chain or storage_options",
         )

@@ -1,4 +1,7 @@
-"""`state`, `outputs`, `quarantine`: what is committed, as Arrow tables. Reading writes nothing and probes nothing."""
+"""`state`, `outputs`, `quarantine`: committed data as Arrow tables.
+
+INVARIANT: reading writes nothing, not even a probe of the store, so it works with read-only credentials.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ from ..units import time_ms
 
 
 def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
-    """The commit of a version, of the newest one, or of the newest at a time. None is version −1."""
+    """Return the commit of `version`, of the newest version at the time `as_of`, or of the newest. None: version -1."""
     context.initialised()
     if version is not None and as_of is not None:
-        raise InvalidInput("give version or as_of, not both")
+        raise InvalidInput("found both version and as_of, expected at most one of them")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise InvalidInput(f"version={version!r}, expected a whole number; −1 is before the first batch")
+        raise InvalidInput(f"version={version!r}, expected a whole number; -1 is before the first batch")
     if as_of is not None:
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         return None if found < 0 else context.log.commit(found)
@@ -40,7 +43,7 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
 
 
 def version_at(context: Context, at_ms: int) -> int:
-    """The newest version whose batch time is not after `at_ms`; −1 if there is none. Batch times never fall."""
+    """Return the newest version whose batch time is at or before `at_ms`, or -1. INVARIANT: batch times never fall."""
     head = context.log.head()
     low, high = -1, -1 if head is None else head.version
     while low < high:
@@ -62,7 +65,7 @@ def state(
     columns: Sequence[str] | None,
     variable: str | None = None,
 ) -> pa.Table:
-    """An operator's state at a version: key columns, state columns, `updated_at`, `deadline`."""
+    """Return the state of an operator at a version: key columns, state columns, `updated_at`, `deadline`."""
     commit = resolve_version(context, version, as_of)
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
@@ -84,7 +87,7 @@ def state(
 
 
 def _map(maps: dict[str, dict[str, str]], variable: str | None) -> tuple[str, dict[str, str]]:
-    """The map of a variable by the variable's name or its own, else the first."""
+    """Return the state map of a variable, by the name of the variable or of the map; default: the first map."""
     if variable is None:
         return next(iter(maps.items()))
     for name in (map_name(variable), variable):
@@ -103,29 +106,37 @@ def _operator(operator: str | None, recorded: dict[str, Any]) -> str:
     if operator is None:
         if len(recorded) == 1:
             return next(iter(recorded))
-        raise InvalidInput(f"state: name one of the operators {', '.join(f'`{n}`' for n in sorted(recorded))}")
+        raise InvalidInput(
+            f"state: the pipeline has {len(recorded)} operators, expected one of them by name",
+            hint=f"name one of the operators {', '.join(f'`{n}`' for n in sorted(recorded))}",
+        )
     if operator not in recorded:
         raise unknown("operator", operator, recorded)
     return operator
 
 
 def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
-    """Which rows have one of `keys`: scalars for one key column, tuples for several; a struct is a tuple or a dict."""
+    """Return which rows have one of `keys`.
+
+    A key is a scalar for one key column and a tuple for several. A struct within it is a tuple or a dict.
+    """
     rows = [cells(value, key) for value in keys]
     for row in rows:
         if len(row) != len(key):
-            raise InvalidInput(f"state: a key has {len(key)} columns ({', '.join(key.names)}), found {row!r}")
+            raise InvalidInput(f"state: expected keys of {len(key)} columns ({', '.join(key.names)}), found {row!r}")
     asked = [_column_of([row[place] for row in rows], field) for place, field in enumerate(key)]
     return has_key_of(table.select(key.names), pa.record_batch(asked, schema=key))
 
 
 def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
     cells = [pa.array([], field.type)]
-    for value in values:  # one by one: tuples and dicts may stand for structs side by side
+    for value in values:  # each by itself, because some structs may be tuples and others dicts
         try:
             cells.append(pa.array([value], field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(f"state: the key column `{field.name}` is {field.type}, found {value!r}") from error
+            raise InvalidInput(
+                f"state: expected {field.type} for the key column `{field.name}`, found {value!r}"
+            ) from error
     return pa.concat_arrays(cells)
 
 
@@ -133,11 +144,13 @@ def _where(table: pa.Table, where: str) -> pa.Table:
     try:
         return duck.closed().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
     except duckdb.Error as error:
-        raise InvalidInput(f"state: where={where!r} is not a condition over the state's columns: {error}") from error
+        raise InvalidInput(
+            f"state: where={where!r} is not a valid condition over the columns of the state: {error}"
+        ) from error
 
 
 def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:
-    """What was committed for a sink, in canonical order, with `_batch_id`; of one version, or of all up to the head."""
+    """Return the rows committed for a sink, in canonical order, with `_batch_id`; of one version, or of all."""
     context.initialised()
     commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
     name, schema = _sink(context, commits, sink)
@@ -149,18 +162,24 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
         return pa.concat_tables(filled, promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(
-            f"outputs of `{name}` have another schema in some versions than in others: {error}",
-            hint="read them version by version: outputs(version=…)",
+            f"read the outputs of `{name}`: versions have different schemas: {error}",
+            hint="read one version at a time with outputs(version=…)",
         ) from error
 
 
 def _sink(context: Context, commits: Sequence[Commit], sink: str | None) -> tuple[str, pa.Schema]:
-    """The name and schema of a sink: of this code, or, for one that it no longer has, of the newest commit with it."""
+    """Return the name and schema of a sink.
+
+    If this code no longer has the sink, the schema is that of the newest commit with the sink.
+    """
     ours = {name: output.schema for name, output in context.job.outputs.items()}
     if sink is None:
         if len(ours) == 1:
             return next(iter(ours.items()))
-        raise InvalidInput(f"outputs: name one of the sinks {', '.join(f'`{n}`' for n in sorted(ours))}")
+        raise InvalidInput(
+            f"outputs: the pipeline has {len(ours)} sinks, expected one of them by name",
+            hint=f"name one of the sinks {', '.join(f'`{n}`' for n in sorted(ours))}",
+        )
     if sink in ours:
         return sink, ours[sink]
     recorded = {name: sink["schema"] for commit in commits for name, sink in commit.sinks.items()}
@@ -183,7 +202,7 @@ def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
 
 
 def quarantine(context: Context, version: int | None) -> pa.Table:
-    """Rows that could not be used: source, file, line, column, reason, text, and the version that put them aside."""
+    """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them."""
     context.initialised()
     if context.log.head() is None:
         return _with_version(empty_table(REJECT_SCHEMA), -1)

@@ -1,7 +1,7 @@
-"""`replan`: gives up a plan that cannot run (a file vanished, was changed, cannot be read) by a void commit.
+"""`replan`: abandon a plan that cannot run, because a file is missing, changed or unreadable.
 
-A void commit takes the plan's number, consumes nothing and changes nothing; the files that are there then are planned
-anew. CRASH: one conditional create decides, between it and a batch of that plan too.
+A void commit takes the number of the plan. It reads no files and changes no state; the next run plans the files that
+are there then. CRASH: one conditional create decides whether the void commit or a batch of that plan is committed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..store.probe import probe
 
 
 def replan(context: Context, reason: str) -> Commit:
-    """The void commit that gives up the plan above the head; `InvalidInput` where there is none, or no reason."""
+    """Abandon the plan above the head by a void commit, and return it. `InvalidInput` without a plan or a reason."""
     if not reason.strip():
-        raise InvalidInput("replan: say why the plan is given up; the commit records it")
+        raise InvalidInput("replan: the reason is empty", hint="say why the plan is abandoned; the commit records it")
     check_places(context.pipeline, context.storage_options)
     context.initialised()
     head = context.log.head()
     number = 0 if head is None else head.version + 1
     plan = context.log.plan(number)
     if plan is None:
-        raise InvalidInput(f"replan: no plan waits; the next number of branch `{context.branch}` is {number}")
+        raise InvalidInput(f"replan: branch `{context.branch}` has no plan {number}, so there is nothing to abandon")
     probe(context.store)
     repair(context, head)
     void = _void(context, head, plan, reason)

@@ -1,4 +1,7 @@
-"""`run` and `sweep`: drain what waits, fire what is due. The engine is started only when there is work for it."""
+"""`run` and `sweep`: process waiting files, and fire due timeouts.
+
+INVARIANT: the engine starts only when there is work for it, so an idle run starts no Spark session.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,17 @@ from ..spelling import unknown
 
 
 def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
-    """Publishes what an earlier run left, drains, fires what is due."""
-    return Drain(context, _lazily(context, spark, engine, limits), limits, on_progress).run()
+    """Publish the outputs that an earlier run left, process waiting files, then fire due timeouts."""
+    return Drain(context, _engine_on_demand(context, spark, engine, limits), limits, on_progress).run()
 
 
 def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
-    """Fires what is due, without input."""
-    return Drain(context, _lazily(context, spark, engine, limits), limits, on_progress).sweep()
+    """Fire due timeouts without reading input."""
+    return Drain(context, _engine_on_demand(context, spark, engine, limits), limits, on_progress).sweep()
 
 
-def _lazily(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
+def _engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
+    """Return a function that starts the engine when it is first called, and returns the same engine afterwards."""
     if engine not in ENGINES:
         raise unknown("engine", str(engine), ENGINES)
 

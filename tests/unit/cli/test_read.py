@@ -296,7 +296,7 @@ def test_a_table_says_when_it_does_not_show_all(call):
             "`Bonn` does not fit the key columns (shop string, item int",
         ),
         (["--operator", "by-item", "--key", '["Bonn", "x"]'], "does not fit the key columns"),
-        (["--operator", "by-item", "--where", "nonsense = 1"], "where='nonsense = 1' is not a condition"),
+        (["--operator", "by-item", "--where", "nonsense = 1"], "where='nonsense = 1' is not a valid condition"),
         (["--operator", "by-item", "--version", "7"], "7"),
         (["--operator", "by-item", "--columns", "shp"], "`shp`"),
         (["--operator", "by-item", "--as-of", "soon"], "soon"),

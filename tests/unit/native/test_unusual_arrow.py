@@ -111,7 +111,7 @@ POINTING: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: numbers().put_many(
             pa.array([1]), pa.array([1]), 1, pa.DictionaryArray.from_arrays(pa.array([3]), pa.array([1]), safe=False)
         ),
-        "deadlines_ms are no whole ms since the epoch: Index 3 out of bounds",
+        "deadlines_ms must be whole ms since the epoch: Index 3 out of bounds",
     ),
     "rows": (lambda: tm.Rows("k string").table(pa.table({"k": pointing(5)})), f"rows given to the tester: {BROKEN}"),
     "conform": (

@@ -19,9 +19,9 @@ from tidemill.errors import InvalidInput
 
 def test_empty_state_map() -> None:
     states = tm.StateMap.empty("int", "int")
-    with pytest.raises(InvalidInput, match=r"takes no states: make a map that does with StateMap\(key, state\)"):
+    with pytest.raises(InvalidInput, match=r"accepts no states\nhint: make a map with StateMap\(key, state\)"):
         states.put(1, 1, 1)
-    with pytest.raises(InvalidInput, match="takes no states"):
+    with pytest.raises(InvalidInput, match="accepts no states"):
         states.put_many(pa.array([1], pa.int32()), pa.array([1], pa.int32()), 1)
     assert states.get(1) is None
     assert list(states.get_by_time(10_000)) == []

@@ -73,7 +73,9 @@ def test_a_damaged_delta_is_told_of_by_its_name(tmp_path: Path) -> None:
 def test_columns_that_are_asked_for_and_are_not_in_the_file(tmp_path: Path) -> None:
     path, states = written(tmp_path)
     assert shown(tm.StateMap.read(path, key="string", state="n bigint, s double")) == shown(states)
-    with pytest.raises(InvalidInput, match=r"base\.parquet has \(n int64, s double\), asked for as \(state int64\)"):
+    with pytest.raises(
+        InvalidInput, match=r"base\.parquet` has the columns \(n int64, s double\), expected \(state int64\)"
+    ):
         tm.StateMap.read(path, state="bigint")
 
 

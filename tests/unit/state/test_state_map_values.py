@@ -130,14 +130,14 @@ def test_sizes_and_words() -> None:
         (lambda s: s.get_many(pa.array(["a"])), r"expected keys of \(key int32\), found \(key string\)"),
         (
             lambda s: s.put_many(pa.array([1], pa.int32()), pa.array([None], pa.int32()), 0),
-            "a state is null, which is none",
+            "`states` contains a null, which is not a valid state",
         ),
         (lambda s: tm.StateMap("int", "int", 0), "delta_chain_threshold is 0, expected at least 1"),
         (lambda s: tm.StateMap("int", "int", True), "delta_chain_threshold is True"),
         (lambda s: tm.StateMap.read([]), "found no paths"),
     ],
 )
-def test_what_is_wrong_is_said_and_changes_nothing(call: Any, message: str) -> None:
+def test_an_invalid_call_names_the_problem_and_changes_nothing(call: Any, message: str) -> None:
     states = numbers()
     states.put(7, 7, 7)
     with pytest.raises(InvalidInput, match=message):
@@ -145,16 +145,16 @@ def test_what_is_wrong_is_said_and_changes_nothing(call: Any, message: str) -> N
     assert whole(states) == {(7, 7, 7)}
 
 
-def test_files_that_are_no_segments(tmp_path: Path) -> None:
-    with pytest.raises(CorruptState, match=r"gone\.parquet is not there"):
+def test_missing_and_damaged_files_are_corrupt_state(tmp_path: Path) -> None:
+    with pytest.raises(CorruptState, match=r"gone\.parquet` is missing"):
         tm.StateMap.read(tmp_path / "gone.parquet")
     other = tmp_path / "other.parquet"
     other.write_bytes(b"PAR1 not really PAR1")
-    with pytest.raises(CorruptState, match=r"other\.parquet is no segment"):
+    with pytest.raises(CorruptState, match=r"other\.parquet` is not a segment"):
         tm.StateMap.read(other)
     numbers().write_base(tmp_path / "a.parquet")
     tm.StateMap("string", "int").write_base(tmp_path / "b.parquet")
-    with pytest.raises(InvalidInput, match=r"b\.parquet has other columns than .*a\.parquet"):
+    with pytest.raises(InvalidInput, match=r"b\.parquet` has different columns from `.*a\.parquet`"):
         tm.StateMap.read([tmp_path / "a.parquet", tmp_path / "b.parquet"])
     full = numbers()
     full.put(1, 2, 3)
@@ -172,9 +172,9 @@ def test_files_that_are_no_segments(tmp_path: Path) -> None:
     "deadlines",
     [[1.5], [1.0], [Decimal("1.5")], pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("us", "UTC"))],
 )
-def test_a_deadline_that_is_no_whole_ms_is_refused(deadlines: Any) -> None:
+def test_a_deadline_must_be_whole_ms(deadlines: Any) -> None:
     states = tm.StateMap("bigint", "bigint")
-    with pytest.raises(InvalidInput, match="deadlines_ms are .*, expected whole ms since the epoch"):
+    with pytest.raises(InvalidInput, match="deadlines_ms must be whole ms since the epoch.*, found"):
         states.put_many(pa.array([1]), pa.array([1]), 0, deadlines)
     states.put_many(pa.array([1]), pa.array([1]), 0, pa.array([5], pa.timestamp("ms")))
     assert [due[0] for due in states.get_due(5)] == [1]

@@ -165,7 +165,7 @@ def test_copies_by_pythons_module_are_versions_and_pickles_are_refused() -> None
     for copied in (copy.copy(states), copy.deepcopy(states)):
         copied.put("a", 9, 9)
         assert (states.get("a"), copied.get("a")) == (1, 9)
-    with pytest.raises(InvalidInput, match=r"cannot be pickled\nhint: write_base"):
+    with pytest.raises(InvalidInput, match=r"cannot be pickled\nhint: write it with write_base"):
         pickle.dumps(states)
 
 

@@ -153,7 +153,7 @@ def test_the_call_to_init_gives_a_state_in_place_of_the_code_and_may_be_done_aga
     assert states(r) == {"y": 3}
     r.init()  # what the code gives is not looked at again
     r.init(initial_state={"count": [("y", 2)]})  # the same as was written
-    with pytest.raises(tm.InvalidInput, match="`count` has had a batch"):
+    with pytest.raises(tm.InvalidInput, match="`count` already has state in version"):
         r.init(initial_state={"count": [("y", 3)]})
     assert states(r) == {"y": 3}
 
@@ -188,8 +188,8 @@ def test_the_command_line_takes_a_file_and_a_folder_of_parquet(tmp_path, capsys)
     assert states(files(tmp_path)) == {"a": 5, "b": 10}
     for wrong, status, said in (
         ("count", Exit.USAGE, "expected OPERATOR=PATH"),
-        (f"count={tmp_path}/none.parquet", Exit.FAILED, "there is no Parquet file at"),
-        (f"count={tmp_path}/words.py", Exit.FAILED, "is not Parquet"),
+        (f"count={tmp_path}/none.parquet", Exit.FAILED, "found no Parquet file at"),
+        (f"count={tmp_path}/words.py", Exit.FAILED, "is not a Parquet file"),
     ):
         capsys.readouterr()
         assert main([*common, "--initial-state", wrong]) == status
@@ -199,7 +199,7 @@ def test_the_command_line_takes_a_file_and_a_folder_of_parquet(tmp_path, capsys)
 def test_an_operator_that_changes_before_its_first_batch_needs_its_initial_state_again(tmp_path):
     files(tmp_path).init(initial_state={"count": PAIRS})
     changed = files(tmp_path, state="double")
-    with pytest.raises(tm.InvalidInput, match="its initial state was written for what it was"):
+    with pytest.raises(tm.InvalidInput, match="has changed since its initial state was written"):
         changed.init()
     changed.init(initial_state={"count": [("a", 0.5)]})
     assert states(changed) == {"a": 0.5}
@@ -245,7 +245,7 @@ def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
         ([("a", None)], "a key has the state null: leave the key out"),
         ([("a", "x")], "column `state` is bigint"),
         ([("a",)], "pair 0 is ('a',), expected (key, state)"),
-        ("nowhere.parquet", "there is no Parquet file at nowhere.parquet"),
+        ("nowhere.parquet", "found no Parquet file at `nowhere.parquet`"),
     ],
 )
 def test_what_does_not_fit_is_told_and_nothing_is_written(tmp_path, data, said):
@@ -290,7 +290,7 @@ def test_an_operator_that_takes_none_and_one_that_is_not_there():
     p = tm.Pipeline("counts")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="count")
     r = tm.open(p, root="memory://takes-none")
-    with pytest.raises(tm.InvalidInput, match="`count` is a `aggregate`, which takes no initial state"):
+    with pytest.raises(tm.InvalidInput, match="`count` is a `aggregate`, which cannot have an initial state"):
         r.init(initial_state={"count": [("a", 1)]})
     with pytest.raises(tm.InvalidInput, match="did you mean `count`"):
         r.init(initial_state={"cuont": [("a", 1)]})

@@ -49,7 +49,7 @@ def test_a_file_of_a_form_that_is_not_known_is_refused(renamed: tm.Repository) -
     commit = renamed.commit(0)
     (file,) = commit.outputs["before"]
     newer = dataclasses.replace(commit, outputs={"before": [dataclasses.replace(file, extension=".orc")]})
-    with pytest.raises(tm.CorruptState, match=r"a file of the form `\.orc`, expected one of \.parquet, \.json"):
+    with pytest.raises(tm.CorruptState, match=r"unknown file extension `\.orc`, expected one of \.parquet, \.json"):
         read._rows(renamed.context, newer, "before")
 
 

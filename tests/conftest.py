@@ -1,22 +1,55 @@
-"""Fixtures that all tests share: the S3 server, started once a session when first asked for."""
+"""What all tests share: the S3 server, and which tests only `make check` runs (`later`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests import later
 from tests.servers.s3 import S3Server
+
+_workers: list[dict[str, int]] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    later.mark(items)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    if items:
+        later.count(items[0].config, items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = later.counted(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _workers.append(dict(getattr(node, "workeroutput", {}).get("left_out", {})))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    lines = later.summary(config, [counts for counts in _workers if counts])
+    if lines:
+        terminalreporter.section("tests left out by -m; `make check` runs all of them")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """A real S3 server on 127.0.0.1; it fails, and does not skip, where it is not installed."""
+    """A real S3 server on 127.0.0.1. Without its environment it fails and does not skip."""
     with S3Server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def s3_root(s3_server: S3Server) -> str:
-    """A URI on the server below which there was nothing; `s3_server.new_root()` makes more of them."""
+    """A URI on the server with nothing below it; `s3_server.new_root()` makes more."""
     return s3_server.new_root()

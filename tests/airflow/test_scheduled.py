@@ -21,8 +21,6 @@ import pytest
 from tests.airflow.holding import PIPELINE as HOLDING
 from tests.processes import in_session, parent, session_of
 
-pytestmark = pytest.mark.slow
-
 Pids = Callable[[], list[int]]
 Alive = Callable[[list[int]], list[int]]
 WaitFor = Callable[..., None]

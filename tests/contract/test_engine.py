@@ -30,7 +30,12 @@ def connect_session() -> Iterator[Any]:
         spark.stop()
 
 
-@pytest.fixture(params=["local-1", "local-2", "spark", "connect"])
+ON_SPARK = pytest.mark.slow("start Spark")
+
+
+@pytest.fixture(
+    params=["local-1", "local-2", pytest.param("spark", marks=ON_SPARK), pytest.param("connect", marks=ON_SPARK)]
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     kind = request.param
     if kind.startswith("local"):

@@ -15,8 +15,6 @@ import tidemill as tm
 from tests.docs.pages import ROOT
 from tidemill.cli.main import tidemill as command_line
 
-pytestmark = pytest.mark.slow
-
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """As `make docs` does, with no network to reach: proxies lead nowhere."""

@@ -11,7 +11,13 @@ import pytest
 import tidemill as tm
 from tests.model import retail
 
-ENGINES = ["local", "spark"]
+# The made-up days on Spark are the one journey through Spark of `make test`.
+DAYS_AND_ENGINES = [
+    ("made-up", "local"),
+    ("made-up", "spark"),
+    ("real", "local"),
+    pytest.param("real", "spark", marks=pytest.mark.slow("start Spark")),
+]
 QUERY = """
 SELECT {key} AS key, count(*) AS lines, CAST(sum({units}) AS {units_type}) AS units,
        CAST(sum(CAST(Quantity * UnitPrice AS DECIMAL(20,3))) AS DECIMAL(20,3)) AS money
@@ -57,7 +63,7 @@ def every_fifth_day(folder: Path, into: Path) -> Path:
     return into
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("folder", "engine"), DAYS_AND_ENGINES, indirect=["folder"])
 def test_every_line_is_accounted_for_and_states_equal_duckdb(folder, tmp_path, engine):
     if engine == "spark" and folder == retail.REAL:
         folder = every_fifth_day(folder, tmp_path / "days")
@@ -75,9 +81,15 @@ def test_every_line_is_accounted_for_and_states_equal_duckdb(folder, tmp_path, e
     assert repository.run(engine=engine) == []
 
 
-# Real days on Spark are in the test above.
+# Real days run on Spark in the test above.
 @pytest.mark.parametrize(
-    ("folder", "engine"), [("made-up", "local"), ("made-up", "spark"), ("real", "local")], indirect=["folder"]
+    ("folder", "engine"),
+    [
+        ("made-up", "local"),
+        pytest.param("made-up", "spark", marks=pytest.mark.slow("start Spark")),
+        pytest.param("real", "local", marks=pytest.mark.slow("a year of real data")),
+    ],
+    indirect=["folder"],
 )
 def test_a_thirty_day_event_timeout_equals_a_plain_loop(folder, tmp_path, engine):
     repository = tm.open(retail.pipeline(folder, timeout=True), root=str(tmp_path / "root"))

@@ -47,7 +47,7 @@ def beginning(case: Case, count: int) -> Case:
     return dataclasses.replace(case, batches=case.batches[:count], times_ms=case.batch_times_ms[:count])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("record outputs of Structured Streaming again")
 @pytest.mark.parametrize("name", AGAIN)
 def test_recorded_outputs_are_what_spark_gives(session: Any, name: str) -> None:
     """A part is written in Java: without a compiler these fail, and say what to install."""

@@ -20,8 +20,6 @@ import pytest
 
 from tests.packaging.conftest import ROOT, Environment, run_checked
 
-pytestmark = pytest.mark.slow
-
 SMOKE = Path(__file__).with_name("smoke.py")
 EXPECTED = {
     "batches": 3,

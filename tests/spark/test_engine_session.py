@@ -343,7 +343,7 @@ def test_spark_that_does_not_start_is_one_clear_error() -> None:
     assert "Master must" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow("start Spark")
 def test_a_class_data_archive_is_made_once_and_used_by_sessions(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     script = "from tidemill.engines import make_archive; print(make_archive.make())"

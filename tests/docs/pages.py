@@ -186,3 +186,12 @@ def agrees(shown: str, printed: str) -> bool:
     """Whether a page shows what was printed; `…` stands for anything."""
     pattern = re.escape(comparable(shown)).replace("\n…\n", r"\n(?:.*\n)*?").replace("…", r"(?:.|\n)*?")
     return re.fullmatch(pattern, comparable(printed)) is not None
+
+
+def rewrite(page: Path, block: Block, printed: str) -> None:
+    """Put what was printed into the block of the page; lines that say the same stay as they are."""
+    text = page.read_text("utf-8")
+    assert text.count(block.text) == 1, f"{page.name}, line {block.line}: its text is there twice"
+    known = {comparable(line): line for line in block.text.splitlines()}
+    lines = [known.get(comparable(line), line.rstrip()) for line in printed.splitlines()]
+    page.write_text(text.replace(block.text, "\n".join(lines).rstrip() + "\n"), "utf-8")

@@ -1,9 +1,13 @@
-"""The code in the pages runs, page by page, and prints what the pages show. How to write blocks: `pages.py`."""
+"""The code in the pages runs, page by page, and prints what the pages show. How to write blocks: `pages.py`.
+
+`WRITE_PAGES=1 python -m pytest tests/docs/test_pages.py` puts what is printed into the pages; look at what it changed.
+"""
 
 from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -14,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.docs.pages import ROOT, RUN, SHOWN, Block, Runner, agrees, blocks_of, comparable, name_of, pages
+from tests.docs.pages import ROOT, RUN, SHOWN, Block, Runner, agrees, blocks_of, comparable, name_of, pages, rewrite
 
 PAGES = {name_of(page): page for page in pages()}
 BLOCKS = [(name, block) for name, page in PAGES.items() for block in blocks_of(page)]
@@ -54,6 +58,9 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
     printed: str | None = None
     for block in blocks_of(PAGES[name]):
         if block.language == "text" and block.follows and printed is not None:
+            if os.environ.get("WRITE_PAGES") and not agrees(block.text, printed):
+                rewrite(PAGES[name], block, printed.replace(str(tmp_path), "/srv/shop"))
+                continue
             place = f"{name}, line {block.line}: the page shows\n{comparable(block.text)}\n\nprinted was\n"
             assert agrees(block.text, printed), place + comparable(printed)
         runs = block.language in RUN and block.not_run is None

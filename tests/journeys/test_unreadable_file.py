@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tidemill as tm
-from tidemill.sources import stream
+from tidemill.sources import file_bytes
 
 
 def test_it_is_named_and_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +22,7 @@ def test_it_is_named_and_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refused(*_: Any, **__: Any) -> Any:  # as root, who runs tests in containers, may read everything
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(stream, "open", refused, raising=False)
+    monkeypatch.setattr(file_bytes, "open", refused, raising=False)
     with pytest.raises(tm.StoreUnavailable, match=r"read `.*1\.csv` in .*: Permission denied") as caught:
         r.run(engine="local")
     assert caught.value.hint == "give this user access to the file"

@@ -16,7 +16,7 @@ from .. import names
 from ..counts import count_of
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit
-from ..sources import duck
+from ..sources import connections
 from . import data
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _query(sql: str, rows: pa.Table) -> pa.Table:
     codes = sorted(set(rows["carrier"].to_pylist()))
     names_of = pa.table({"carrier": codes, "name": [known.get(code, code) for code in codes]},
                         schema=pa.schema({"carrier": pa.string(), "name": pa.string()}))  # fmt: skip
-    return duck.query(duck.closed(), sql, rows=rows, airlines=names_of)
+    return connections.query(connections.for_user_sql(), sql, rows=rows, airlines=names_of)
 
 
 def state_sql(folder: Path, head: Commit) -> str | None:

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import to_ddl
-from ..schema.arrow import check_names
+from ..schema import check_names, to_ddl
 from ..state.columns import MapColumns
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
 from .functions import Aggregate, shapes, told

@@ -14,31 +14,21 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .arrow import (
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
-    check_depth,
-    check_names,
-    checked,
-    conform,
-    difference,
-    has_within,
-    matching,
-    normalise,
-    one_batch,
-)
+from .casts import checked, conform, difference, matching, one_batch
 from .cells import array_of, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
-from .duck import literal, quoted, to_duckdb
+from .duckdb_types import literal, quoted, to_duckdb
 from .plain import binary_array, empty_table, int64_array, int64_scalar, records_batch, string_array
 from .python import from_dataclass
 from .spark import from_spark, spark_json
+from .types import TIMESTAMP, TIMESTAMP_NTZ, check_depth, check_names, has_within, listed, normalise
 
 __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
     "array_of",
     "binary_array",
+    "check_names",
     "checked",
     "conform",
     "difference",
@@ -47,6 +37,7 @@ __all__ = [
     "int64_array",
     "int64_scalar",
     "is_unnamed",
+    "listed",
     "literal",
     "matching",
     "normalise",

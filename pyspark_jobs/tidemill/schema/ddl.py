@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from ..spelling import nearest
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ, check_names
+from .types import TIMESTAMP, TIMESTAMP_NTZ, check_names
 
 _NAMED: dict[str, pa.DataType] = {
     "boolean": pa.bool_(), "bool": pa.bool_(),

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from .arrow import TIMESTAMP
 from .ddl import parse_ddl
+from .types import TIMESTAMP
 
 _TYPES: dict[type, pa.DataType] = {
     bool: pa.bool_(),

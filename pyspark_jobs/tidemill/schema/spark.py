@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from ..errors import InvalidInput
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ
 from .ddl import parse_ddl
+from .types import TIMESTAMP, TIMESTAMP_NTZ
 
 _NAMES = {
     pa.bool_(): "boolean", pa.int8(): "byte", pa.int16(): "short", pa.int32(): "integer", pa.int64(): "long",

@@ -16,10 +16,10 @@ from ..schema import int64_array
 
 SMALL_ROWS = 10_000
 """Up to so many rows every column has a dictionary, as Arrow and Spark write them."""
-LOOKED_AT = 2048
+SAMPLE_ROWS = 2048
 """Values that are looked at side by side, and as many spread over all rows."""
-_CHANCE = random.Random(2048)
-_SPREAD = [(number + _CHANCE.random()) / LOOKED_AT for number in range(LOOKED_AT)]
+_RANDOM = random.Random(2048)
+_POSITIONS = [(number + _RANDOM.random()) / SAMPLE_ROWS for number in range(SAMPLE_ROWS)]
 """Where those lie, in parts of all: one in each stretch, at no fixed distance, so that what comes in turn shows."""
 
 
@@ -27,7 +27,7 @@ def columns_with_dictionary(rows: pa.Table) -> bool | list[str]:
     """What `use_dictionary` of Arrow's writer takes: True, or the paths of the leaves."""
     if rows.num_rows <= SMALL_ROWS:
         return True
-    spread = int64_array([int(part * rows.num_rows) for part in _SPREAD])
+    spread = int64_array([int(part * rows.num_rows) for part in _POSITIONS])
     chosen = [field for field, column in zip(rows.schema, rows.columns, strict=True) if _repeats(column, spread)]
     return True if len(chosen) == rows.num_columns else [path for field in chosen for path in _leaves(field)]
 
@@ -41,13 +41,13 @@ def _repeats(column: pa.ChunkedArray, spread: pa.Array) -> bool:
     """
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return True
-    if _different(column[:LOOKED_AT]) * 2 <= LOOKED_AT:
+    if _distinct_count(column[:SAMPLE_ROWS]) * 2 <= SAMPLE_ROWS:
         return True
-    again = len(spread) - _different(column.take(spread))
+    again = len(spread) - _distinct_count(column.take(spread))
     return again * 2 * len(column) >= len(spread) ** 2
 
 
-def _different(values: pa.ChunkedArray) -> int:
+def _distinct_count(values: pa.ChunkedArray) -> int:
     return len(pc.unique(values))
 
 

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from ..errors import CorruptState, InvalidInput
 from ..schema import empty_table, literal, quoted, type_ddl
-from ..sources import duck
+from ..sources import connections
 from ..sources.json_lines import JsonOptions, read_json
 
 _LINE_END = "chr(10)"
@@ -40,7 +40,7 @@ def encode(rows: pa.Table) -> bytes:
     if rows.num_rows == 0:
         return b""
     line = f"{_object([(field.name, quoted(field.name), field.type) for field in rows.schema], 0)} || {_LINE_END}"
-    made = duck.query(duck.reader(), f"SELECT {line} AS line FROM given", given=rows).column(0)
+    made = connections.query(connections.for_files(), f"SELECT {line} AS line FROM given", given=rows).column(0)
     return b"".join(_characters(chunk) for chunk in made.chunks)
 
 
@@ -68,7 +68,7 @@ def _object(fields: list[tuple[str, str, pa.DataType]], depth: int) -> str:
 
 
 def _name(name: str) -> str:
-    text: str = duck.reader().execute("SELECT CAST(to_json(?::VARCHAR) AS VARCHAR)", [name]).fetchall()[0][0]
+    text: str = connections.for_files().execute("SELECT CAST(to_json(?::VARCHAR) AS VARCHAR)", [name]).fetchall()[0][0]
     return text
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ..errors import InvalidInput
 from ..schema import quoted, string_array
-from ..sources import duck
+from ..sources import connections
 from ..sources.convert import Formats, text_value
 from ..sources.listing import NULL_PARTITION
 
@@ -66,8 +66,10 @@ def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
     for field in schema:
         if field.name in values:
             text = pa.table({"text": string_array([values[field.name]])})
-            made = duck.query(
-                duck.reader(), f"SELECT {text_value('text', field.type, Formats())} AS value FROM given", given=text
+            made = connections.query(
+                connections.for_files(),
+                f"SELECT {text_value('text', field.type, Formats())} AS value FROM given",
+                given=text,
             )
             columns.append(pa.repeat(made.column(0).cast(field.type)[0], rows.num_rows))
         else:
@@ -83,7 +85,7 @@ def escaped(text: str) -> str:
 def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
     """The folder of each row."""
     texts = ", ".join(f"{_text(rows.schema.field(name))} AS {quoted(name)}" for name in columns)
-    table = duck.query(duck.reader(), f"SELECT {texts} FROM given", given=rows.select(list(columns)))
+    table = connections.query(connections.for_files(), f"SELECT {texts} FROM given", given=rows.select(list(columns)))
     levels = []
     for name in columns:
         values = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")

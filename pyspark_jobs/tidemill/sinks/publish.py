@@ -18,7 +18,7 @@ from .contract import Publication
 def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Publication) -> int:
     """Copies those of a version's files that are not there yet; how many were copied. `files` in canonical order."""
     copied = 0
-    with _told(whose):
+    with _errors_name_sink(whose):
         for part, file in enumerate(files):
             target = public_name(whose, part, file)
             if folder.stat(target) is None:
@@ -28,7 +28,7 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
 
 
 @contextlib.contextmanager
-def _told(whose: Publication) -> Iterator[None]:
+def _errors_name_sink(whose: Publication) -> Iterator[None]:
     """Errors say which sink it is, and that the version itself is committed."""
     try:
         yield

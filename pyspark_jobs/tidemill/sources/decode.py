@@ -13,8 +13,8 @@ import pyarrow as pa
 from ..schema import empty_table, one_batch
 from .contract import REJECT_SCHEMA, Block
 from .delimited import Decoded
-from .rejects import FAILFAST, Reject, error, tabled
-from .stream import Unreadable
+from .file_bytes import Unreadable
+from .rejects import FAILFAST, Reject, reject_error, rejects_table
 
 __all__ = ["REJECT_SCHEMA", "Reading", "blocks"]
 
@@ -38,16 +38,16 @@ def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Ite
     rejects: list[Reject] = []
     for part in _guarded(decoded):
         if part.rejects and reading.mode == FAILFAST:
-            raise error(part.rejects[0], reading.source, reading.path)
+            raise reject_error(part.rejects[0], reading.source, reading.path)
         rejects.extend(part.rejects)
         if part.rows is None:
             continue
         waiting = pa.concat_tables([waiting, reading.finish(part.rows)])
         while waiting.num_rows >= block_rows:
-            yield Block(number, _batch(waiting.slice(0, block_rows), reading), _taken(rejects, reading))
+            yield Block(number, _batch(waiting.slice(0, block_rows), reading), _take_rejects(rejects, reading))
             number, waiting = number + 1, waiting.slice(block_rows)
     if waiting.num_rows or rejects:
-        yield Block(number, _batch(waiting, reading), _taken(rejects, reading))
+        yield Block(number, _batch(waiting, reading), _take_rejects(rejects, reading))
 
 
 def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
@@ -58,8 +58,8 @@ def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
         yield Decoded(None, [Reject(end.line, None, end.reason, None, end.hint)])
 
 
-def _taken(rejects: list[Reject], reading: Reading) -> pa.Table | None:
-    table = tabled(rejects, reading.source, reading.path) if rejects else None
+def _take_rejects(rejects: list[Reject], reading: Reading) -> pa.Table | None:
+    table = rejects_table(rejects, reading.source, reading.path) if rejects else None
     rejects.clear()
     return table
 

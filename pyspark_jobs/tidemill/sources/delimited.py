@@ -21,13 +21,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import int64_array, int64_scalar, literal, quoted, to_ddl, type_ddl
-from ..schema.arrow import conform, listed
-from . import duck
+from ..schema import conform, int64_array, int64_scalar, listed, literal, quoted, to_ddl, type_ddl
+from . import connections
 from .contract import ROW
 from .convert import Column, Conversion, Formats, text_columns
+from .file_bytes import PIECE_BYTES, Quoting, Unreadable, pieces
 from .rejects import Reject
-from .stream import PIECE_BYTES, Quoting, Unreadable, pieces
 
 _REJECTS = "store_rejects = true, rejects_limit = 0"
 _NO_REJECTS = "ignore_errors = false"
@@ -74,7 +73,7 @@ def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str
             data = data[head:]
         if data:
             decoder = _Decoder(_Piece(data, quoting, row, line), schema, options, time_zone, what)
-            yield decoder.decoded()
+            yield decoder.decode()
             row, line = row + decoder.records, line + data.count(b"\n")
 
 
@@ -154,21 +153,21 @@ class _Decoder:
     what: str
     records: int = 0
 
-    def decoded(self) -> Decoded:
+    def decode(self) -> Decoded:
         """Rows and rejects of the piece."""
         given = self.piece.for_duckdb()
         with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
             path = os.path.join(folder, "piece.csv")
             with open(path, "wb") as file:
                 file.write(given.data)
-            good = None if given.broken or self.piece.may_have_empty_lines else self._all_good(path, given)
-            return good if good is not None else self._with_rejects(path, given)
+            good = None if given.broken or self.piece.may_have_empty_lines else self._decode_if_all_good(path, given)
+            return good if good is not None else self._decode_with_rejects(path, given)
 
-    def _all_good(self, path: str, given: _Given) -> Decoded | None:
+    def _decode_if_all_good(self, path: str, given: _Given) -> Decoded | None:
         """The rows, if every record is one; None otherwise. Cheaper than asking for rejects, and the common case."""
         cells = _cells(path, given, self.schema, self.options, _NO_REJECTS)
         try:
-            found = duck.query(duck.reader(self.time_zone), self._conversion(f"({cells})").select())
+            found = connections.query(connections.for_files(self.time_zone), self._conversion(f"({cells})").select())
         except duckdb.Error:
             return None
         if pc.any(found.column(0)).as_py():
@@ -176,20 +175,20 @@ class _Decoder:
         self.records = found.num_rows
         return Decoded(self._numbered(found, sequence(self.piece.row, found.num_rows)))
 
-    def _with_rejects(self, path: str, given: _Given) -> Decoded:
-        connection = duck.reader(self.time_zone)
+    def _decode_with_rejects(self, path: str, given: _Given) -> Decoded:
+        connection = connections.for_files(self.time_zone)
         cells = _cells(path, given, self.schema, self.options, _REJECTS)
         try:
-            found = duck.query(connection, self._conversion(f"({cells})").select())
-            broken = given.broken | _broken(connection)
-            raw = duck.query(connection, cells) if pc.any(found.column(0)).as_py() else None
+            found = connections.query(connection, self._conversion(f"({cells})").select())
+            broken = given.broken | _read_broken(connection)
+            raw = connections.query(connection, cells) if pc.any(found.column(0)).as_py() else None
         except duckdb.Error as error:
             raise Unreadable(f"not CSV: {str(error).strip().splitlines()[0]}", self.piece.line) from error
         finally:
             _forget_rejects(connection)
-        return self._sorted_out(found, raw, broken)
+        return self._separate(found, raw, broken)
 
-    def _sorted_out(self, found: pa.Table, raw: pa.Table | None, broken: dict[int, _Broken]) -> Decoded:
+    def _separate(self, found: pa.Table, raw: pa.Table | None, broken: dict[int, _Broken]) -> Decoded:
         """Rows and rejects of a piece in which not everything is a good row."""
         records = self._records_of_rows(found, broken)
         self.records = max([len(self.piece.spans), *(number + 1 for number in (*records[-1:], *broken))])
@@ -201,7 +200,7 @@ class _Decoder:
         bad = found.column(0)
         if raw is not None:
             numbers = [number for number, is_bad in zip(records, bad.to_pylist(), strict=True) if is_bad]
-            for number, (column, reason, text) in zip(numbers, self._explained(raw.filter(bad)), strict=True):
+            for number, (column, reason, text) in zip(numbers, self._explain(raw.filter(bad)), strict=True):
                 rejects[number] = Reject(texts.line(number), column, reason, texts.text(number, text))
         good = pc.invert(bad)
         rows = self._numbered(
@@ -226,10 +225,12 @@ class _Decoder:
         columns = [Column(field, quoted(field.name)) for field in self.schema]
         return text_columns(columns, source, self.options.formats)
 
-    def _explained(self, raw: pa.Table) -> list[tuple[str, str, str]]:
+    def _explain(self, raw: pa.Table) -> list[tuple[str, str, str]]:
         """For each bad row the first column that does not fit, why, and the row's cells."""
         explained = []
-        for row in duck.query(duck.reader(self.time_zone), self._conversion("raw").explain(), raw=raw).to_pylist():
+        for row in connections.query(
+            connections.for_files(self.time_zone), self._conversion("raw").explain(), raw=raw
+        ).to_pylist():
             number = next(i for i in range(len(self.schema)) if row[f"f{i}"])
             field = self.schema.field(number)
             cells = self.options.separator.join(row[f"r{i}"] or "" for i in range(len(self.schema)))
@@ -339,7 +340,7 @@ def misfit_reason(value: str | None, field: pa.Field) -> str:
     return f"found `{shown}`, expected {type_ddl(field.type)}"
 
 
-def _broken(connection: Any) -> dict[int, _Broken]:
+def _read_broken(connection: Any) -> dict[int, _Broken]:
     """The records that DuckDB could not split, by number from 0 on; of several reasons the first."""
     rows = connection.execute("SELECT line, error_type, column_name, csv_line FROM reject_errors ORDER BY line")
     found: dict[int, _Broken] = {}

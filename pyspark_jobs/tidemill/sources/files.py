@@ -18,7 +18,7 @@ from ..protocol.records import Split
 from ..schema import string_array, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
 from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
-from . import duck
+from . import connections
 from .contract import (
     ABANDON_PLAN,
     HIDDEN,
@@ -34,11 +34,11 @@ from .contract import (
 from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
+from .file_bytes import Content, Unreadable
 from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
-from .stream import Content, Unreadable
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -167,7 +167,7 @@ class Files:
             self._check_unchanged(store, split)
             yield from self._blocks(store, split, content, block_rows, context)
         except ObjectMissing as error:
-            raise _vanished(split, store) from error
+            raise _missing_file(split, store) from error
         if not content.at_once:
             self._check_unchanged(store, split)
 
@@ -178,9 +178,9 @@ class Files:
         asked = context.columns if self.format == "parquet" else None
         columns = _Columns(self._schema, folders, _metadata(store, split) if context.metadata else None, asked)
         reading = Reading(split.source, split.path, self.mode, columns.schema, columns.finish)
-        yield from blocks(self._decoded(split, content, columns, context.time_zone), block_rows, reading)
+        yield from blocks(self._decode(split, content, columns, context.time_zone), block_rows, reading)
 
-    def _decoded(self, split: Split, content: Content, columns: _Columns, time_zone: str) -> Iterator[Decoded]:
+    def _decode(self, split: Split, content: Content, columns: _Columns, time_zone: str) -> Iterator[Decoded]:
         what = f"read file `{split.path}` of source `{split.source}`"
         misfit = columns.resolve(time_zone)
         if self.format == "parquet":
@@ -230,7 +230,7 @@ class Files:
     def _check_unchanged(self, store: Store, split: Split) -> None:
         entry = store.stat(split.path)
         if entry is None:
-            raise _vanished(split, store)
+            raise _missing_file(split, store)
         if (entry.etag, entry.size) != (split.etag, split.size):
             raise InvalidInput(
                 f"read file `{split.path}` of source `{split.source}`: the file changed after it was planned: found "
@@ -270,7 +270,9 @@ class _Columns:
             field = self._schema.field(name)
             table = pa.table({"text": string_array([text])})
             value = text_value("text", field.type, Formats())
-            found = duck.query(duck.reader(time_zone), f"SELECT {value} AS value FROM folder", folder=table)
+            found = connections.query(
+                connections.for_files(time_zone), f"SELECT {value} AS value FROM folder", folder=table
+            )
             self._constants[name] = found.column(0).cast(field.type)[0]
             if text is not None and not self._constants[name].is_valid:
                 return f"folder `{name}={text}`: {misfit_reason(text, field)}"
@@ -328,7 +330,7 @@ def _metadata(store: Store, split: Split) -> pa.Scalar:
     )
 
 
-def _vanished(split: Split, store: Store) -> InvalidInput:
+def _missing_file(split: Split, store: Store) -> InvalidInput:
     return InvalidInput(
         f"read file `{split.path}` of source `{split.source}`: the file is missing from `{store.uri}`",
         hint=f"restore the file, or {ABANDON_PLAN}",

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from ..schema import binary_array, quoted, string_array
-from ..schema.arrow import conform, has_within
-from . import duck
+from ..schema import binary_array, conform, has_within, quoted, string_array
+from . import connections
 from .contract import ROW
 from .convert import MARK, Column, Conversion, Formats, json_columns, json_structure
 from .delimited import Decoded, misfit_reason, sequence
+from .file_bytes import LINES, Unreadable, pieces
 from .rejects import Reject
-from .stream import LINES, Unreadable, pieces
 
 _NUMBER, _LINE, _OBJECT = "_number", "_line", "_object"
 _BOM = b"\xef\xbb\xbf"
@@ -48,7 +47,7 @@ def read_json(stream: Any, schema: pa.Schema, options: JsonOptions, time_zone: s
         if options.multi_line:
             text += b"".join(found)
         piece = _Piece(text, row, schema, options, time_zone, what)
-        yield piece.decoded()
+        yield piece.decode()
         row += len(piece.lines)
 
 
@@ -62,18 +61,18 @@ class _Piece:
         self._data, self._row, self._schema, self._what = data, row, schema, what
         self._formats = replace(options.formats, marked=marked)
         self._multi_line = options.multi_line
-        self._connection = duck.reader(time_zone)
-        given = _exact(data) if marked else data
+        self._connection = connections.for_files(time_zone)
+        given = _mark_long_numbers(data) if marked else data
         self.lines = self._elements(given) if options.multi_line else _split(given)
 
-    def decoded(self) -> Decoded:
+    def decode(self) -> Decoded:
         """Rows and rejects of these lines."""
         table, rejects = self._as_text()
-        found = duck.query(self._connection, self._conversion().select(), lines=table)
+        found = connections.query(self._connection, self._conversion().select(), lines=table)
         bad = found.column(0)
         if pc.any(bad).as_py():
             numbers = found.filter(bad).column(1).combine_chunks()
-            rejects += self._explained(table.filter(pc.is_in(table.column(_NUMBER), numbers)))
+            rejects += self._explain(table.filter(pc.is_in(table.column(_NUMBER), numbers)))
             found = found.filter(pc.invert(bad))
         values = found.select(list(range(2, 2 + len(self._schema))))
         rows = conform(values, self._schema, self._what).append_column(pa.field(ROW, pa.int64()), found.column(1))
@@ -95,13 +94,15 @@ class _Piece:
         if not _is_utf8(data):
             raise Unreadable("not UTF-8")
         text = pa.table({_LINE: string_array([data.decode()])})
-        valid = duck.query(self._connection, f"SELECT json_valid({_LINE}) AS valid FROM file", file=text)
+        valid = connections.query(self._connection, f"SELECT json_valid({_LINE}) AS valid FROM file", file=text)
         if not valid.column(0)[0].as_py():
             raise Unreadable("not JSON")
         if not data.lstrip().startswith(b"["):
             return [data]
         elements = f"SELECT unnest(from_json({_LINE}, '[\"JSON\"]')) AS value FROM file"
-        found = duck.query(self._connection, f"SELECT CAST(value AS VARCHAR) AS value FROM ({elements})", file=text)
+        found = connections.query(
+            self._connection, f"SELECT CAST(value AS VARCHAR) AS value FROM ({elements})", file=text
+        )
         return [b"null" if value is None else value.encode() for value in found.column(0).to_pylist()]
 
     def _conversion(self) -> Conversion:
@@ -115,11 +116,11 @@ class _Piece:
         columns = [Column(field, f"_fields.{quoted(field.name)}") for field in self._schema]
         return json_columns([*columns, object_], given, self._formats, also=[_NUMBER])
 
-    def _explained(self, broken: pa.Table) -> list[Reject]:
+    def _explain(self, broken: pa.Table) -> list[Reject]:
         """For each line that does not fit the first column, and why."""
         rejects = []
         columns = len(self._schema)
-        for row in duck.query(self._connection, self._conversion().explain(), lines=broken).to_pylist():
+        for row in connections.query(self._connection, self._conversion().explain(), lines=broken).to_pylist():
             number = row[_NUMBER] - self._row
             if row[f"f{columns}"]:
                 if self.lines[number].strip() and _is_utf8(self.lines[number]):
@@ -153,7 +154,7 @@ def _is_long_decimal(kind: pa.DataType) -> bool:
     return bool(pt.is_decimal(kind) and kind.precision > 15)
 
 
-def _exact(data: bytes) -> bytes:
+def _mark_long_numbers(data: bytes) -> bytes:
     """`data` with long numbers as marked strings, because DuckDB reads numbers in JSON as doubles."""
     mark = b'"' + _WRITTEN_MARK.encode()
     return _TOKEN.sub(lambda match: mark + match[1] + b'"' if match[1] else match[0], data)

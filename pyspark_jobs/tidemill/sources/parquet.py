@@ -16,13 +16,12 @@ import pyarrow.types as pt
 
 from ..errors import InvalidInput
 from ..protocol.records import Split
-from ..schema import normalise, type_ddl
-from ..schema.arrow import conform, has_within, listed
-from .ahead import ahead
+from ..schema import conform, has_within, listed, normalise, type_ddl
 from .contract import ROW
 from .delimited import Decoded, sequence
+from .file_bytes import Unreadable, is_damage
+from .read_ahead import read_ahead
 from .rejects import FAILFAST
-from .stream import Unreadable, is_damage
 
 KEPT_BYTES = 128 * 1024**2
 """With PERMISSIVE, rows of up to this size wait in memory until all are decoded; a larger split is read twice."""
@@ -43,19 +42,19 @@ def read_parquet(
     The file must have the columns `schema`; read are those of `asked`, where that is given. A file that does not fit,
     by its columns or otherwise (`misfit`), is told of by its first split alone; with PERMISSIVE others give nothing.
     """
-    parquet = _opened(file)
+    parquet = _open(file)
     misfit = misfit or _misfit(schema, parquet.schema_arrow)
     if misfit is not None:
         if mode != FAILFAST and split.row_groups is not None and split.row_groups[0] > 0:
             return
-        raise Unreadable(f"{misfit}; {_unused(parquet.metadata, None)}")
+        raise Unreadable(f"{misfit}; {_lost_rows(parquet.metadata, None)}")
     columns = schema if asked is None else asked
     if mode == FAILFAST:
-        yield from _decoded(parquet, columns, split)
+        yield from _decode(parquet, columns, split)
         return
-    kept = _sound(_decoded(parquet, columns, split))
+    kept = _decode_fully(_decode(parquet, columns, split))
     try:
-        yield from _decoded(parquet, columns, split) if kept is None else kept
+        yield from _decode(parquet, columns, split) if kept is None else kept
     except Unreadable as end:
         # INVARIANT: rows are out already, so this is no reject: the batch fails and is run again.
         raise InvalidInput(
@@ -65,16 +64,16 @@ def read_parquet(
         ) from end
 
 
-def _opened(file: IO[bytes]) -> pq.ParquetFile:
+def _open(file: IO[bytes]) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
         if not is_damage(error):
             raise
-        raise Unreadable(f"{_unsound(error)}; its number of rows is unknown") from error
+        raise Unreadable(f"{_invalid_file(error)}; its number of rows is unknown") from error
 
 
-def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterator[Decoded]:
+def _decode(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterator[Decoded]:
     """The rows of a split in batches as they are decoded; `Unreadable` where one cannot be."""
     what = f"read file `{split.path}` of source `{split.source}`"
     groups = _groups(parquet.metadata, split.row_groups)
@@ -82,7 +81,7 @@ def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterat
     decimals = [field.name for field in schema if has_within(field.type, pt.is_decimal)]
     try:
         decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
-        for batch in ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:
+        for batch in read_ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:
             rows = conform(pa.Table.from_batches([batch]), schema, what)
             for name in decimals:  # a file may hold more digits than it says: kept, they would be another number
                 rows.column(name).validate(full=True)
@@ -91,12 +90,12 @@ def _decoded(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterat
     except (pa.ArrowException, OSError) as error:
         if not is_damage(error):
             raise
-        raise Unreadable(f"{_unsound(error)}; {_unused(parquet.metadata, split.row_groups)}") from error
+        raise Unreadable(f"{_invalid_file(error)}; {_lost_rows(parquet.metadata, split.row_groups)}") from error
     except InvalidInput as error:  # a value that its column's type cannot hold, such as a timestamp[ns] beyond 1 µs
-        raise Unreadable(f"{error.message}; {_unused(parquet.metadata, split.row_groups)}") from error
+        raise Unreadable(f"{error.message}; {_lost_rows(parquet.metadata, split.row_groups)}") from error
 
 
-def _sound(parts: Iterator[Decoded]) -> list[Decoded] | None:
+def _decode_fully(parts: Iterator[Decoded]) -> list[Decoded] | None:
     """All of `parts`; None, once they have been decoded to their end, where they are more than is kept."""
     kept: list[Decoded] = []
     size = 0
@@ -117,7 +116,7 @@ def _rows(footer: pq.FileMetaData, groups: list[int]) -> int:
     return sum(footer.row_group(group).num_rows for group in groups)
 
 
-def _unused(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
+def _lost_rows(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
     """What is lost with a split, or with the whole file: the footer counts it."""
     count = _rows(footer, _groups(footer, row_groups))
     if row_groups is None:
@@ -125,7 +124,7 @@ def _unused(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
     return f"none of the {count:,} rows of row groups {row_groups[0]} to {row_groups[1]} could be read"
 
 
-def _unsound(error: Exception) -> str:
+def _invalid_file(error: Exception) -> str:
     return f"not a valid Parquet file: {str(error).rstrip('.')}"
 
 

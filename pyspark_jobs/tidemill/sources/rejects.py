@@ -30,7 +30,7 @@ class Reject:
     hint: str | None = None
 
 
-def tabled(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
+def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Rejects as rows of `REJECT_SCHEMA`."""
     records = [
         {"source": source, "file": file, "line": one.line, "column": one.column, "reason": one.reason, "text": one.text}
@@ -39,7 +39,7 @@ def tabled(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     return pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
 
 
-def error(reject: Reject, source: str, file: str) -> InvalidInput:
+def reject_error(reject: Reject, source: str, file: str) -> InvalidInput:
     """The error for a reject: file, line, column, reason; then the text."""
     where = f"file `{file}` of source `{source}`"
     where += f", line {reject.line}" if reject.line is not None else ""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidInput
-from . import duck
+from . import connections
 
 TABLE = "rows"
 ALIAS = "_tidemill"
@@ -45,7 +45,7 @@ _TABLES = {
 }
 _PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "regexp_full_match"}
 """What `* LIKE …` and its kin are when parsed."""
-_KEYED = "use a keyed operator: .groupBy(…).agg(…) or .dropDuplicates(…)"
+_USE_KEYED = "use a keyed operator: .groupBy(…).agg(…) or .dropDuplicates(…)"
 
 
 def check_row_wise(text: str, columns: Sequence[str]) -> None:
@@ -127,11 +127,13 @@ def with_hidden(text: str, hidden: tuple[str, ...]) -> str:
     for name in hidden:
         column = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": f"{ALIAS}{name}", "column_names": [name]}
         node["select_list"].append(column)
-    made: str = duck.closed().execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0]
+    made: str = (
+        connections.for_user_sql().execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0]
+    )
     return made
 
 
-def refused(text: str, what: str, hint: str | None = None) -> InvalidInput:
+def sql_error(text: str, what: str, hint: str | None = None) -> InvalidInput:
     """The error for a statement; its first line holds no line ends of the statement."""
     shown = " ".join(text.split())
     return InvalidInput(f"sql `{shown if len(shown) <= 200 else shown[:200] + '…'}`: {what}", hint=hint)
@@ -145,39 +147,41 @@ def _parsed(text: str) -> dict[str, Any]:
         message = str(tree.get("error_message"))
         if message.startswith("Only SELECT"):
             message = "this is not a SELECT, expected `SELECT … FROM rows`"
-        raise refused(text, message)
+        raise sql_error(text, message)
     statements = tree["statements"]
     if len(statements) != 1:
-        raise refused(text, f"found {len(statements)} statements, expected one SELECT")
+        raise sql_error(text, f"found {len(statements)} statements, expected one SELECT")
     node: dict[str, Any] = statements[0]["node"]
     if node["type"] == "CTE_NODE":
         raise _with(text)
     if node["type"] != "SELECT_NODE":
         kind = str(node.get("setop_type") or node["type"]).lower().replace("_", " ")
-        raise refused(text, f"found a {kind}, expected one SELECT over `rows`", "combine streams with .unionByName")
+        raise sql_error(text, f"found a {kind}, expected one SELECT over `rows`", "combine streams with .unionByName")
     return node
 
 
 def _serialised(text: str) -> dict[str, Any]:
-    tree: dict[str, Any] = json.loads(duck.closed().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0][0])
+    tree: dict[str, Any] = json.loads(
+        connections.for_user_sql().execute("SELECT json_serialize_sql(?)", [text]).fetchall()[0][0]
+    )
     return tree
 
 
 def _check_clauses(text: str, node: dict[str, Any]) -> None:
     for modifier in node.get("modifiers") or ():
         clause = _MODIFIERS.get(modifier["type"], modifier["type"])
-        raise refused(text, f"{clause} needs more than one row, expected a row-wise SELECT", _KEYED)
+        raise sql_error(text, f"{clause} needs more than one row, expected a row-wise SELECT", _USE_KEYED)
     for key, clause in _CLAUSES.items():
         if node.get(key):
-            raise refused(text, f"{clause} needs more than one row, expected a row-wise SELECT", _KEYED)
+            raise sql_error(text, f"{clause} needs more than one row, expected a row-wise SELECT", _USE_KEYED)
     if (node.get("aggregate_handling") or "STANDARD_HANDLING") != "STANDARD_HANDLING":
-        raise refused(text, "GROUP BY needs more than one row, expected a row-wise SELECT", _KEYED)
+        raise sql_error(text, "GROUP BY needs more than one row, expected a row-wise SELECT", _USE_KEYED)
     if (node.get("cte_map") or {}).get("map"):
         raise _with(text)
 
 
 def _with(text: str) -> InvalidInput:
-    return refused(text, "found WITH, expected one SELECT over `rows`", "use several .sql steps")
+    return sql_error(text, "found WITH, expected one SELECT over `rows`", "use several .sql steps")
 
 
 def _check_table(text: str, table: dict[str, Any]) -> None:
@@ -187,10 +191,10 @@ def _check_table(text: str, table: dict[str, Any]) -> None:
         kind = "AT"
     if kind == "BASE_TABLE" and named == ("", "", TABLE):
         if table.get("sample"):
-            raise refused(text, "TABLESAMPLE gives other rows in every run, expected `FROM rows`")
+            raise sql_error(text, "TABLESAMPLE gives other rows in every run, expected `FROM rows`")
         return
     what = f"the table `{table.get('table_name')}`" if kind == "BASE_TABLE" else _TABLES.get(str(kind), "another table")
-    raise refused(text, f"found {what}, expected FROM `rows` alone", "`rows` is the stream; SQL sees no other table")
+    raise sql_error(text, f"found {what}, expected FROM `rows` alone", "`rows` is the stream; SQL sees no other table")
 
 
 def _expressions(tree: Any) -> Iterator[dict[str, Any]]:
@@ -208,11 +212,11 @@ def _expressions(tree: Any) -> Iterator[dict[str, Any]]:
 def _check_expression(text: str, found: dict[str, Any], columns: set[str]) -> None:
     kind = found["class"]
     if kind == "SUBQUERY":
-        raise refused(text, "found a subquery, expected a row-wise SELECT", "use several .sql steps")
+        raise sql_error(text, "found a subquery, expected a row-wise SELECT", "use several .sql steps")
     if kind == "WINDOW":
-        raise refused(text, f"the window function `{_name(found)}` needs more than one row", _KEYED)
+        raise sql_error(text, f"the window function `{_name(found)}` needs more than one row", _USE_KEYED)
     if kind == "PARAMETER":
-        raise refused(text, "found a parameter, expected literal values")
+        raise sql_error(text, "found a parameter, expected literal values")
     if kind == "FUNCTION":
         _check_function(text, found, columns)
     if kind == "COLUMN_REF" and len(found["column_names"]) == 1:
@@ -225,14 +229,16 @@ def _check_no_whole_row(text: str, found: dict[str, Any], columns: set[str], tab
     """A table's name as a value is the row with its hidden columns."""
     is_table = found["class"] == "COLUMN_REF" and [name.lower() for name in found["column_names"]] == [table]
     if is_table and table not in columns:
-        raise refused(text, f"`{table}` as a value is the whole row, expected columns", "for example {'a': a, 'b': b}")
+        raise sql_error(
+            text, f"`{table}` as a value is the whole row, expected columns", "for example {'a': a, 'b': b}"
+        )
 
 
 def _check_function(text: str, found: dict[str, Any], columns: set[str]) -> None:
     name = _name(found)
     kinds = _functions().get(name, {})
     if "aggregate" in kinds:
-        raise refused(text, f"the aggregate `{name}` needs more than one row, expected a row-wise SELECT", _KEYED)
+        raise sql_error(text, f"the aggregate `{name}` needs more than one row, expected a row-wise SELECT", _USE_KEYED)
     arguments = found.get("arguments", found.get("children")) or ()
     if name in _ENVIRONMENT or _changes(name) or (name == "age" and len(arguments) == 1):
         raise _not_constant(text, name)
@@ -243,7 +249,7 @@ def _check_function(text: str, found: dict[str, Any], columns: set[str]) -> None
 
 
 def _not_constant(text: str, name: str) -> InvalidInput:
-    return refused(
+    return sql_error(
         text,
         f"`{name}` does not depend on the row alone, so a retried batch would give other results",
         "use the batch time, which every operator's function is given",
@@ -262,7 +268,7 @@ def _changes(name: str) -> bool:
 def _functions() -> dict[str, dict[str, list[str]]]:
     """Name → kinds (`scalar`, `aggregate`, `macro`, …) and stabilities; for macros, what they stand for."""
     found: dict[str, dict[str, list[str]]] = {}
-    rows = duck.closed().execute(
+    rows = connections.for_user_sql().execute(
         "SELECT function_name, function_type, stability, macro_definition FROM duckdb_functions()"
     )
     for name, kind, stability, definition in rows.fetchall():

@@ -15,10 +15,9 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..schema import checked, conform, difference, empty_table, normalise, one_batch, to_arrow
-from ..schema.arrow import check_names
+from ..schema import check_names, checked, conform, difference, empty_table, normalise, one_batch, to_arrow
 from ..spelling import unknown
-from . import duck, sql
+from . import connections, sql
 from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
 
 
@@ -127,14 +126,14 @@ class Sql(_Plain):
         visible = [field for field in made if not field.name.startswith(sql.ALIAS)]
         for field in visible:
             if field.name in HIDDEN:
-                raise sql.refused(self.text, f"the column `{field.name}` is hidden: select its fields, or rename it")
+                raise sql.sql_error(self.text, f"the column `{field.name}` is hidden: select its fields, or rename it")
         if not visible:
-            raise sql.refused(self.text, "it selects no columns")
+            raise sql.sql_error(self.text, "it selects no columns")
         check_names([field.name for field in visible], f"sql `{self.text}`")
         try:
             return normalise(pa.schema([pa.field(field.name, field.type) for field in visible]))
         except InvalidInput as error:
-            raise sql.refused(self.text, error.message, error.hint) from error
+            raise sql.sql_error(self.text, error.message, error.hint) from error
 
     def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
         """Its own names, and that of each `AS`."""
@@ -156,10 +155,10 @@ class Sql(_Plain):
     def _run(self, rows: pa.Table, time_zone: str) -> pa.Table:
         hidden = tuple(name for name in HIDDEN if name in rows.schema.names)
         try:
-            return duck.query(duck.closed(time_zone), sql.with_hidden(self.text, hidden), rows=rows)
+            return connections.query(connections.for_user_sql(time_zone), sql.with_hidden(self.text, hidden), rows=rows)
         except duckdb.Error as error:
             message = str(error).strip().partition("\n\nLINE ")[0]
-            raise sql.refused(self.text, message) from error
+            raise sql.sql_error(self.text, message) from error
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def folder_uri(path: str) -> str:
     """
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
-        return s3_uri.uri_of(*s3_uri.parsed(rest))
+        return s3_uri.uri_of(*s3_uri.parse(rest))
     uri = folder_store(path).uri
     if not uri.startswith("file://"):
         return uri

@@ -15,8 +15,8 @@ from typing import Any
 from ..errors import StoreUnavailable
 from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked, checked_prefix, listed
 from .s3_client import Clients, clients
-from .s3_errors import Cause, asking, cause_of
-from .s3_uri import parsed, uri_of
+from .s3_errors import Cause, cause_of, translate_errors
+from .s3_uri import parse, uri_of
 
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which says that nothing was stored and that one may try again."""
@@ -29,7 +29,7 @@ COPY_WHOLE_BYTES = 5 * 1024**3
 
 def open_s3(rest: str, options: Mapping[str, Any]) -> S3Store:
     """The store at `s3://` and `rest` (`bucket/prefix`). Checks names only; no request is made."""
-    bucket, prefix = parsed(rest)
+    bucket, prefix = parse(rest)
     store = S3Store(bucket, "", clients(options), dict(options))
     return store.at(prefix) if prefix else store
 
@@ -75,7 +75,7 @@ class S3Store:
 
     def put(self, name: str, data: bytes) -> None:
         """One PUT, repeated where that is safe."""
-        with self._asking("write", name):
+        with self._translating("write", name):
             self._clients.main.put_object(**self._where(name), Body=data)
 
     def put_hint(self, name: str, data: bytes) -> None:
@@ -111,7 +111,7 @@ class S3Store:
         request = {"Bucket": self._bucket, "Prefix": self._prefix + checked_prefix(prefix)}
         if start_after:
             request["StartAfter"] = self._prefix + start_after
-        with self._asking("list", prefix):
+        with self._translating("list", prefix):
             for page in self._clients.main.get_paginator("list_objects_v2").paginate(**request):
                 for found in page.get("Contents", ()):
                     name = found["Key"].removeprefix(self._prefix)
@@ -120,7 +120,7 @@ class S3Store:
 
     def stat(self, name: str) -> Entry | None:
         """One HEAD; a bucket that does not exist looks like a missing object here."""
-        with self._asking("stat", name):
+        with self._translating("stat", name):
             try:
                 found = self._clients.main.head_object(**self._where(name))
             except Exception as error:
@@ -131,7 +131,7 @@ class S3Store:
 
     def delete(self, name: str) -> None:
         """One DELETE."""
-        with self._asking("delete", name):
+        with self._translating("delete", name):
             self._clients.main.delete_object(**self._where(name))
 
     def at(self, prefix: str) -> S3Store:
@@ -149,7 +149,7 @@ class S3Store:
 
     def _read(self, name: str, extra: dict[str, str]) -> bytes:
         """boto3 repeats a request, but not one whose answer breaks off, so that is done here."""
-        with self._asking("read", name):
+        with self._translating("read", name):
             for _ in range(BROKEN_OFF_TRIES - 1):
                 try:
                     return self._read_once(name, extra)
@@ -171,7 +171,7 @@ class S3Store:
 
     def _create_once(self, name: str, data: bytes) -> Cause | None:
         """None if the object is now ours, TAKEN or CONFLICT if the server says so."""
-        with self._asking("create", name):
+        with self._translating("create", name):
             try:
                 self._clients.once.put_object(**self._where(name), Body=data, IfNoneMatch="*")
                 return None
@@ -185,7 +185,7 @@ class S3Store:
         from boto3.s3.transfer import TransferConfig
 
         config = TransferConfig(multipart_threshold=COPY_WHOLE_BYTES, multipart_chunksize=COPY_PART_BYTES)
-        with self._asking("copy to", target):
+        with self._translating("copy to", target):
             try:
                 self._clients.main.copy(source, **self._where(target), Config=config)
             except Exception as error:
@@ -193,8 +193,8 @@ class S3Store:
                     raise missing from None
                 raise
 
-    def _asking(self, verb: str, name: str) -> AbstractContextManager[None]:
-        return asking(f"{verb} `{self.uri}/{name}`", self._bucket, self._clients.endpoint)
+    def _translating(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return translate_errors(f"{verb} `{self.uri}/{name}`", self._bucket, self._clients.endpoint)
 
 
 def _is_folder_mark(name: str) -> bool:

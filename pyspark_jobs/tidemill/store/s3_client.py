@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import spelling
 from ..errors import InvalidInput
-from .s3_errors import asking
+from .s3_errors import translate_errors
 
 _SESSION = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "profile_name", "region_name")
 _CLIENT = ("endpoint_url", "verify")
@@ -86,7 +86,7 @@ def _is_positive(value: Any) -> bool:
 def _make(options: Mapping[str, Any]) -> Clients:
     import boto3
 
-    with asking("open S3", "", str(options.get("endpoint_url", ""))):
+    with translate_errors("open S3", "", str(options.get("endpoint_url", ""))):
         session = boto3.Session(**{name: options[name] for name in _SESSION if name in options})
         attempts = int(float(options.get("max_attempts", 5)))
         main, once = (_client(session, options, total) for total in (attempts, 1))

@@ -64,7 +64,7 @@ def cause_of(error: Exception) -> Cause:
 
 
 @contextlib.contextmanager
-def asking(what: str, bucket: str, endpoint: str) -> Iterator[None]:
+def translate_errors(what: str, bucket: str, endpoint: str) -> Iterator[None]:
     """Turns an error of boto3 met while doing `what` into one of the five kinds; any other stays as it is."""
     try:
         yield

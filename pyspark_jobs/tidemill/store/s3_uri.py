@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import InvalidInput
 
 
-def parsed(rest: str) -> tuple[str, str]:
+def parse(rest: str) -> tuple[str, str]:
     """Bucket and prefix of `bucket/prefix`, the prefix without slashes at its ends; `InvalidInput` for another form."""
     bucket, _, prefix = rest.partition("/")
     if not bucket or "@" in rest or "?" in rest:

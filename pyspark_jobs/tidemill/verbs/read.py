@@ -18,7 +18,7 @@ from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import empty_table, int64_scalar, to_arrow
 from ..sinks import reader
-from ..sources import duck
+from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
 from ..spelling import unknown
 from ..state.columns import MapColumns
@@ -142,7 +142,7 @@ def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
 
 def _where(table: pa.Table, where: str) -> pa.Table:
     try:
-        return duck.closed().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
+        return connections.for_user_sql().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
     except duckdb.Error as error:
         raise InvalidInput(
             f"state: where={where!r} is not a valid condition over the columns of the state: {error}"

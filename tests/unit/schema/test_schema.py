@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidemill.errors import InvalidInput
 from tidemill.schema import (
-    arrow,
+    casts,
     conform,
     difference,
     is_unnamed,
@@ -286,7 +286,7 @@ def test_rows_become_one_batch_and_what_arrow_cuts_is_refused_not_cut_off() -> N
     with pytest.raises(
         InvalidInput, match="^source `s`: one column of 4 rows holds more than 2 GiB of text or list items"
     ):
-        arrow._only([part, part], part.schema, "source `s`")
+        casts._only([part, part], part.schema, "source `s`")
     lists = pa.table({"a": pa.ListArray.from_arrays([0, 2**30], pa.nulls(2**30))})  # nulls take no memory
     with pytest.raises(InvalidInput, match="^here: one column of 2 rows holds more than 2 GiB of text or list items"):
         one_batch(pa.concat_tables([lists, lists]), "here")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidemill as tm
-from tidemill.sinks.dictionaries import LOOKED_AT, SMALL_ROWS, columns_with_dictionary
+from tidemill.sinks.dictionaries import SAMPLE_ROWS, SMALL_ROWS, columns_with_dictionary
 
 ROWS = 20_000
 
@@ -54,8 +54,8 @@ def test_the_file_is_smaller_and_small_ones_are_as_ever() -> None:
         (np.arange(10 * ROWS) // 10, True),
         (np.random.default_rng(3).permutation(np.arange(3 * ROWS) % ROWS), True),
         (np.random.default_rng(3).permutation(np.arange(3 * ROWS) % (2 * ROWS)), False),  # half of them once
-        (np.where(np.arange(ROWS) < LOOKED_AT, np.arange(ROWS), 0), True),
-        (np.where(np.arange(ROWS) < LOOKED_AT, 0, np.arange(ROWS)), True),
+        (np.where(np.arange(ROWS) < SAMPLE_ROWS, np.arange(ROWS), 0), True),
+        (np.where(np.arange(ROWS) < SAMPLE_ROWS, 0, np.arange(ROWS)), True),
     ],
 )
 def test_values_that_come_again_have_one_wherever_they_do(numbers: Any, repeats: bool) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.sources import stream
+from tidemill.sources import file_bytes
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 
@@ -79,7 +79,7 @@ def test_small_pieces_give_the_same_rows_and_rejects(tmp_path: Path, monkeypatch
     source = csv_source(tmp_path, "a int, b string, t timestamp", header=True, mode="PERMISSIVE")
     whole = blocks(source)
     for size in (40, 64, 100):
-        monkeypatch.setattr(stream, "PIECE_BYTES", size)
+        monkeypatch.setattr(file_bytes, "PIECE_BYTES", size)
         cut = blocks(source)
         assert (rows(cut), rejects(cut)) == (rows(whole), rejects(whole))
 
@@ -250,7 +250,7 @@ def test_a_quote_that_never_closes_takes_the_rest_into_quarantine(tmp_path: Path
 
 
 def test_stray_quotes_do_not_hide_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", 50)
+    monkeypatch.setattr(file_bytes, "PIECE_BYTES", 50)
     lines = [f'{i},5" pipe\n{i},"two\nlines"\n' for i in range(40)]
     file(tmp_path, "a.csv", "".join(lines))
     found = blocks(csv_source(tmp_path, "a int, b string"))
@@ -325,7 +325,7 @@ def test_a_damaged_compressed_file_is_one_reject(tmp_path: Path, name: str) -> N
 
 
 def test_blocks_have_exactly_the_rows_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", 3000)
+    monkeypatch.setattr(file_bytes, "PIECE_BYTES", 3000)
     file(tmp_path, "a.csv", "".join(f"{i if i % 7 else 'bad'},x\n" for i in range(1000)))
     found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"), block_rows=100)
     good = [i for i in range(1000) if i % 7]
@@ -357,7 +357,7 @@ STYLES = [("\n", csv.QUOTE_NONNUMERIC), ("\r\n", csv.QUOTE_MINIMAL), ("\r\n", cs
 def test_what_pythons_csv_writes_comes_back(
     monkeypatch: pytest.MonkeyPatch, table: list[tuple[int, str, str]], piece: int, style: tuple[str, int]
 ) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", piece)
+    monkeypatch.setattr(file_bytes, "PIECE_BYTES", piece)
     with tempfile.TemporaryDirectory() as folder:
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator=style[0], quoting=style[1]).writerows(table)

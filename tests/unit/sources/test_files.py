@@ -14,7 +14,7 @@ import tidemill as tm
 from tests.servers.s3 import S3Server
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput, StoreUnavailable
-from tidemill.sources import stream
+from tidemill.sources import file_bytes
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 from tidemill.sources.listing import matches
@@ -140,7 +140,7 @@ def test_a_store_that_does_not_answer_is_no_reject(kind: str, mode: str, monkeyp
     def silent(*_: object) -> bytes:
         raise StoreUnavailable("the store does not answer")
 
-    monkeypatch.setattr(stream, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(file_bytes, "WHOLE_BYTES", 0)
     monkeypatch.setattr(type(store), "get_range", silent)
     with pytest.raises(StoreUnavailable):
         list(source.read(split, 10, ReadContext()))

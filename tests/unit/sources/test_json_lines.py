@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.sources import stream
+from tidemill.sources import file_bytes
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
 
@@ -59,7 +59,7 @@ def test_small_pieces_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.Mon
     file(tmp_path, "a.json", "".join('{"a":%s}\n' % (i if i % 9 else '"bad"') for i in range(200)))
     source = json_source(tmp_path, "a int", mode="PERMISSIVE")
     whole = blocks(source, 50)
-    monkeypatch.setattr(stream, "PIECE_BYTES", 64)
+    monkeypatch.setattr(file_bytes, "PIECE_BYTES", 64)
     cut = blocks(source, 50)
     assert [block.rows.num_rows for block in cut] == [50, 50, 50, 27]
     assert (rows(cut), rejects(cut)) == (rows(whole), rejects(whole))
@@ -203,7 +203,7 @@ VALUES = {
 def test_what_pythons_json_writes_comes_back(
     monkeypatch: pytest.MonkeyPatch, objects: list[dict[str, Any]], ascii_only: bool, piece: int
 ) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", piece)
+    monkeypatch.setattr(file_bytes, "PIECE_BYTES", piece)
     with tempfile.TemporaryDirectory() as folder:
         text = "".join(json.dumps(one, ensure_ascii=ascii_only) + "\n" for one in objects)
         file(Path(folder), "a.json", text)

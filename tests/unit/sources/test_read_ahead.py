@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidemill.sources.ahead import ahead
+from tidemill.sources.read_ahead import read_ahead
 
 
 def test_items_come_in_their_order_and_one_is_made_while_the_one_before_is_used() -> None:
@@ -20,7 +20,7 @@ def test_items_come_in_their_order_and_one_is_made_while_the_one_before_is_used(
                 second.set()
             yield number
 
-    found = ahead(numbers())
+    found = read_ahead(numbers())
     assert next(found) == 0
     assert second.wait(10), "the second item is not made while the first is used"
     assert list(found) == [1, 2, 3, 4]
@@ -32,7 +32,7 @@ def test_an_error_comes_where_its_item_would() -> None:
         yield 1
         raise OSError("gone")
 
-    found = ahead(numbers())
+    found = read_ahead(numbers())
     assert next(found) == 1
     with pytest.raises(OSError, match="gone"):
         next(found)
@@ -40,7 +40,7 @@ def test_an_error_comes_where_its_item_would() -> None:
 
 def test_no_thread_is_left_where_the_caller_stops_early() -> None:
     before = threading.active_count()
-    found = ahead(iter(range(100)))
+    found = read_ahead(iter(range(100)))
     assert next(found) == 0
     found.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

@@ -10,7 +10,7 @@ import pytest
 
 from tidemill.errors import InvalidInput
 from tidemill.schema import to_arrow, to_ddl
-from tidemill.sources import duck, sql
+from tidemill.sources import connections, sql
 from tidemill.sources.contract import METADATA, METADATA_TYPE, ROW
 from tidemill.sources.steps import Drop, MapBatches, Select, Sql
 
@@ -204,11 +204,11 @@ def test_sql_is_in_the_pipelines_time_zone_from_the_first_block_of_a_process_on(
 
 
 def test_who_holds_a_connection_keeps_its_time_zone() -> None:
-    held = duck.closed("America/New_York")
-    duck.closed("Asia/Kolkata")
-    duck.closed()
+    held = connections.for_user_sql("America/New_York")
+    connections.for_user_sql("Asia/Kolkata")
+    connections.for_user_sql()
     assert held.execute("SELECT current_setting('TimeZone')").fetchall() == [("America/New_York",)]
-    assert duck.closed("America/New_York") is held
+    assert connections.for_user_sql("America/New_York") is held
 
 
 @pytest.mark.parametrize(

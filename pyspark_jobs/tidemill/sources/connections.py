@@ -22,12 +22,12 @@ _WITH_OFFSET = r":.*(?:[A-Za-z]|[+-][0-9:]+)\s*$"
 _local = threading.local()
 
 
-def reader(time_zone: str = "UTC") -> Any:
+def for_files(time_zone: str = "UTC") -> Any:
     """This thread's connection for reading files; text without an offset is in `time_zone`."""
     return _connection("reader", {}, time_zone)
 
 
-def closed(time_zone: str = "UTC") -> Any:
+def for_user_sql(time_zone: str = "UTC") -> Any:
     """This thread's connection that reaches no file and no network, for SQL that a user wrote."""
     return _connection("closed", _CLOSED, time_zone)
 

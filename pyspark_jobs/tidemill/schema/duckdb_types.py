@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from ..errors import InternalError
-from .arrow import TIMESTAMP, TIMESTAMP_NTZ
+from .types import TIMESTAMP, TIMESTAMP_NTZ
 
 _NAMES = {
     pa.bool_(): "BOOLEAN", pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT",

@@ -12,7 +12,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def ahead(items: Iterator[Item]) -> Iterator[Item]:
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """`items`, each made while the caller is busy with the one before; an error is raised where its item would come."""
     end = object()
     with ThreadPoolExecutor(1, "tidemill-read") as thread:

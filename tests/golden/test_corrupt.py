@@ -291,7 +291,7 @@ def test_a_segment_that_is_damaged_is_refused(golden: Golden, verb: str, change:
 def test_a_segment_that_is_lost_is_refused(golden: Golden, verb: str) -> None:
     name = segment(golden)["name"]
     damaged(golden, name, lambda data: None)
-    refused(golden, verb, f"read `{name}` in ROOT: a commit names it, and it is not there", RESTORE)
+    refused(golden, verb, f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
 
 
 def test_a_segment_of_another_operator_does_not_hinder_reading(golden: Golden) -> None:
@@ -328,7 +328,7 @@ def test_a_segment_is_not_believed_where_a_commit_has_its_checksum(
 def test_a_lost_ledger_is_refused_before_any_file_is_taken_again(golden: Golden, verb: str) -> None:
     name = golden.record(4)["ledger"][0]["name"]
     damaged(golden, name, lambda data: None)
-    refused(golden, verb, f"read `{name}` in ROOT: a commit names it, and it is not there", RESTORE)
+    refused(golden, verb, f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
     assert not golden.plan(5).exists()
 
 
@@ -395,7 +395,7 @@ def test_an_output_file_that_is_damaged_is_refused(golden: Golden, sink: str, ve
 def test_a_quarantine_file_that_is_lost_is_refused(golden: Golden, version: int) -> None:
     name = golden.record(version)["quarantine"][0]["name"]
     damaged(golden, name, lambda data: None)
-    refused(golden, "quarantine", f"read `{name}` in ROOT: a commit names it, and it is not there", RESTORE)
+    refused(golden, "quarantine", f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
 
 
 def test_an_output_that_cannot_be_published_any_more_is_refused(golden: Golden) -> None:

@@ -83,7 +83,7 @@ def test_the_store_of_another_writer_is_read_and_committed_on(folder: Path) -> N
 
 def test_a_floor_of_another_writer_holds(folder: Path) -> None:
     write_record(folder / "floors/0000000002.json", {"version": 2, "created_ms": 1, "format": 1})
-    with pytest.raises(tm.InvalidInput, match="version 1 was let go; versions go from 2 to 2"):
+    with pytest.raises(tm.InvalidInput, match="version 1 was dropped; versions go from 2 to 2"):
         opened(folder).getReadOnly(1)
     assert opened(folder).maintain(keep=1) == 0
     assert dict(opened(folder).getReadOnly(2).iterator()) == {"b": 2, None: 3}

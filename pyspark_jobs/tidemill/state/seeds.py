@@ -1,6 +1,6 @@
-"""An initial state as segments of version −1, which the operator's first batch reads like any state.
+"""The initial state of an operator as segments of version -1, which its first batch reads like any other state.
 
-CRASH: the segments lie under names of their own and count only when an entry of `refs/` names them.
+CRASH: the segments have unique names and count only once an entry of `refs/` names them. Others are garbage.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from .columns import MapColumns
 from .versions import store_run
 
 VERSION = -1
-"""The version of the segments: below that of any batch."""
+"""The version of the segments. It is lower than that of any batch, so the changes of every batch are newer."""
 UPDATED_MS = -1
-"""Their rows' `updated_at`: before any batch."""
+"""The `updated_at` of their rows, in ms: before any batch."""
 
 Runs = Mapping[str, Run | None]
-"""Map → its rows; None: it has none."""
+"""The rows of each map, by the map's name; None for a map without rows."""
 
 
 def seed_runs(maps: Sequence[MapColumns], rows: Mapping[str, pa.Table]) -> Runs:
-    """`rows` (map → key, sub-key and value columns) as runs, one for each of `maps`. The same rows, the same runs."""
+    """Return `rows`, by map, as one run for each of `maps`. The same rows give the same runs.
+
+    Each table in `rows` has the key, sub-key and value columns of its map.
+    """
     runs: dict[str, Run | None] = {}
     for columns in maps:
         state = StateMap.open(columns.engine(), [], 0, HASH_END)
@@ -48,7 +51,7 @@ def is_stored(runs: Runs, segments: Mapping[str, Sequence[Segment]]) -> bool:
 def store_seeds(
     store: Store, cache: RunCache, operator: str, runs: Runs, branch: str, stem: str
 ) -> dict[str, list[Segment]]:
-    """Stores the runs; the live segments of every map."""
+    """Store the runs, and return the live segments of every map."""
     return {
         name: [] if run is None else store_run(store, cache, run, VERSION, names.segment(operator, name, branch, stem))
         for name, run in runs.items()

@@ -1,7 +1,8 @@
 """`tm.StateStore`: Spark's state store contract over Tidemill's segments, as a small repository of its own.
 
-Spark: `org.apache.spark.sql.execution.streaming.state.StateStore` and `StateStoreProvider`.
-INVARIANT: the conditional create of a version's record is the whole commit; a version is never made twice.
+Spark: `org.apache.spark.sql.execution.streaming.state.StateStore` and `StateStoreProvider`. `store_head` finds the
+versions that exist. INVARIANT: the conditional create of the record of a version is the whole commit, so a version is
+never made twice.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from .versions import Opened, open_map, persist
 
 
 class StateStore:
-    """The versions of one partition of one operator's state, below `root` (a folder or `s3://bucket/prefix`).
+    """The versions of the state of one partition of an operator, stored under `root`.
 
-    `key` and `state` are schemas as `tm.StateMap` takes them. Version 0 is empty; `get(n)` opens version n for changes,
-    and their `commit()` makes version n + 1, which exactly one writer can make. Every version stays readable until
-    `maintain` lets it go.
+    `root` is a folder or `s3://bucket/prefix`. `operator` is a name like that of a pipeline, `partition` a number from
+    0 to 99999. `key` and `state` are schemas as for `tm.StateMap`. `storage_options` are those of the root.
+
+    Version 0 is empty. `get(n)` opens version n for changes, and its `commit()` makes version n + 1, which only one
+    writer can make. Every version stays readable until `maintain` drops it.
 
     >>> import tempfile, tidemill as tm
     >>> counts = tm.StateStore(tempfile.mkdtemp(), "counts", 0, key="string", state="bigint")
@@ -58,7 +61,7 @@ class StateStore:
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(partition, bool) or not isinstance(partition, int) or not 0 <= partition < 10**5:
-            raise InvalidInput(f"StateStore: the partition is {repr_of(partition)}, expected a number from 0 to 99999")
+            raise InvalidInput(f"StateStore: partition is {repr_of(partition)}, expected a number from 0 to 99999")
         names.check_name(operator, "operator")
         columns = MapColumns("state", to_arrow(key, unnamed="key"), pa.schema([]), to_arrow(state, unnamed="state"))
         self._columns = columns
@@ -70,17 +73,17 @@ class StateStore:
 
     @property
     def latest(self) -> int:
-        """The newest version; 0 where nothing was committed yet, `CorruptState` where the record of one was lost.
+        """The newest version; 0 if nothing was committed yet. `CorruptState` if the record of a version was lost.
 
-        What it costs does not grow with the versions: records are listed from the hint (`head.json`) on. Where the hint
-        was lost together with the newest record, that version counts as one that was never committed.
+        The cost does not grow with the number of versions, because records are listed from the hint (`head.json`) on.
+        If the hint and the newest record are lost together, that version counts as never committed.
         """
         return store_head.newest(self._store)
 
     def get(self, version: int) -> StateStoreVersion:
-        """Version `version`, open for changes: `InvalidInput` for one that there is not, or that was let go.
+        """Open version `version` for changes. `InvalidInput` if the version does not exist or was dropped.
 
-        A version may be opened any number of times; of all that commit on it the first makes the next version.
+        A version may be opened any number of times. The first commit on top of it makes the next version.
         """
         self._probe()
         opened = self._open(version, read_only=False)
@@ -90,14 +93,14 @@ class StateStore:
         return opened
 
     def getReadOnly(self, version: int) -> StateStoreVersion:
-        """Version `version`; what would change it is an error."""
+        """Open version `version` for reading. `put`, `remove` and `commit` raise `InvalidInput`."""
         return self._open(version, read_only=True)
 
     def maintain(self, keep: int = 100) -> int:
-        """Lets go of all versions but the newest `keep`, and deletes the segments that no other names.
+        """Drop all versions except the newest `keep`, and delete the segments that only dropped versions use.
 
-        Returns how many segments were deleted. Merging needs no call: each commit merges what has outgrown its place.
-        CRASH: the floor is entered first; what was not deleted then is deleted by the next call.
+        Return the number of deleted segments. Segments are merged by commits, not here.
+        CRASH: the floor is recorded before anything is deleted. The next call deletes the segments that a crash left.
         """
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise InvalidInput(f"StateStore.maintain: keep is {repr_of(keep)}, expected at least 1")
@@ -116,10 +119,12 @@ class StateStore:
 
     def _open(self, version: int, read_only: bool) -> StateStoreVersion:
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= names.LAST_NUMBER:
-            raise InvalidInput(f"StateStore: version {repr_of(version)}, expected a number from 0")
+            raise InvalidInput(
+                f"StateStore: version is {repr_of(version)}, expected a number from 0 to {names.LAST_NUMBER}"
+            )
         floor = store_head.floor(self._store)
         if version < floor:
-            raise InvalidInput(f"StateStore: version {version} was let go; versions go from {floor} to {self.latest}")
+            raise InvalidInput(f"StateStore: version {version} was dropped; versions go from {floor} to {self.latest}")
         record = self._record(version) if version else None
         if not version and (first := self._read(1)) is not None:
             self._of_these_columns(first)
@@ -131,7 +136,7 @@ class StateStore:
         if found is None:
             newest = self.latest
             if version > newest:
-                there = f"the newest in {self._store.uri} is {newest}"
+                there = f"the newest in `{self._store.uri}` is {newest}"
                 raise InvalidInput(f"StateStore: there is no version {version}; {there}")
             raise self._lost(version)
         return self._of_these_columns(found)
@@ -140,8 +145,8 @@ class StateStore:
         mine = self._columns.describe()
         if (found.key, found.state) != (mine["key"], mine["value"]):
             raise InvalidInput(
-                f"StateStore: {self._store.uri} has the key ({found.key}) and the state ({found.state}), "
-                f"asked for with ({mine['key']}) and ({mine['value']})"
+                f"StateStore: `{self._store.uri}` has the key ({found.key}) and the state ({found.state}), "
+                f"but was opened with ({mine['key']}) and ({mine['value']})"
             )
         return found
 
@@ -152,7 +157,10 @@ class StateStore:
         except ObjectMissing:
             return None
         if found.version != version:
-            raise CorruptState(f"read `{name}` in {self._store.uri}: it says that it is version {found.version}")
+            raise CorruptState(
+                f"read `{name}` in `{self._store.uri}`: expected version {version}, found version {found.version}",
+                hint="restore the object from a backup",
+            )
         return found
 
     def _segments(self, version: int) -> list[Segment]:
@@ -161,8 +169,8 @@ class StateStore:
     def _lost(self, version: int) -> CorruptState:
         name = names.store_version(version)
         return CorruptState(
-            f"read version {version} in {self._store.uri}: `{name}` is not there, and a newer version is",
-            hint="restore the object from a backup; nothing starts empty by accident",
+            f"read version {version} in `{self._store.uri}`: `{name}` is missing, but a newer version exists",
+            hint="restore the object from a backup; Tidemill never starts empty by accident",
         )
 
     def _probe(self) -> None:
@@ -171,7 +179,11 @@ class StateStore:
             self._probed = True
 
     def _commit(self, opened: Opened, after: StateMap, version: int, rows_total: int) -> None:
-        """Makes `version`, or finds that it was made of the same changes."""
+        """Make `version`, or find that another writer made it with the same changes.
+
+        CRASH: segments are stored before the record. A crash between them leaves segments that no record names, which
+        `maintain` deletes.
+        """
         attempt = uuid.uuid4().hex[:16]
         segments = persist(self._store, self._cache, opened, after, version, names.store_segment(version, attempt))
         mine = self._columns.describe()
@@ -179,18 +191,21 @@ class StateStore:
         unknown: StoreUnavailable | None = None
         try:
             if self._store.create(names.store_version(version), encode(record)):
-                hint.write(self._store, names.HEAD_HINT, version)  # a slow writer may put an older one back
+                hint.write(self._store, names.HEAD_HINT, version)  # a slow writer may set it back later
                 return
         except StoreUnavailable as error:
             unknown = error
         there = self._read(version)
         if there is None:
-            raise unknown or CorruptState(f"commit version {version} in {self._store.uri}: its name is taken and empty")
+            raise unknown or CorruptState(
+                f"commit version {version} in `{self._store.uri}`: the store said that its record exists, but "
+                "the record is missing"
+            )
         self._of_these_columns(there)
         if [(one.checksum, one.lo, one.hi) for one in there.segments] != [(s.checksum, s.lo, s.hi) for s in segments]:
             raise Fenced(
-                f"commit version {version} in {self._store.uri}: somebody else has made it, of other changes",
-                hint=f"open version {version} and make the changes there",
+                f"commit version {version} in `{self._store.uri}`: another writer made this version with other changes",
+                hint=f"open version {version} and make your changes there",
             )
         store_head.raise_hint(self._store, version)
 
@@ -199,9 +214,10 @@ class StateStore:
 
 
 class StateStoreVersion:
-    """One version of a `StateStore`, and the changes made to it. Nobody else sees them before `commit()`.
+    """One version of a `StateStore`, and the changes that you make to it. Others see them only after `commit()`.
 
-    Threads may share it. A change waits while another thread commits: then it is refused, or made if the commit failed.
+    Threads may share it. A change waits while another thread commits. If the commit succeeds, the change raises
+    `InvalidInput`; if the commit fails, the change is made.
     """
 
     def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
@@ -212,69 +228,73 @@ class StateStoreVersion:
         self._read_only = read_only
         self._ended = "it is read-only" if read_only else None
         self._committed = False
-        # INVARIANT: what was put without an error before a commit is in it. A key's own code may call back: re-entrant.
+        # INVARIANT: a commit contains every change that returned without an error before it. The lock is re-entrant,
+        # because the methods of a user's key may call the store.
         self._changing = threading.RLock()
         self.version = version
-        """The version that was opened."""
+        """The version that was opened, without the changes."""
 
     def get(self, key: Any) -> Any:
-        """The state of `key`, with the changes made here; None if it has none."""
+        """Return the state of `key`, including the changes made here, or None if the key has no state."""
         return self._single.get(key)
 
     def put(self, key: Any, state: Any) -> None:
-        """Sets the state of `key`. None as a state is refused."""
+        """Set the state of `key`. None is not a valid state and raises `InvalidInput`."""
         with self._changing:
             self._check("put")
-            self._single.put(key, state, 0)  # the contract knows no times, and equal changes make equal segments
+            self._single.put(key, state, 0)  # Spark's contract has no times; so equal changes make equal segments
 
     def remove(self, key: Any) -> None:
-        """Takes the key out; an unknown one is no error."""
+        """Remove the key. An unknown key is not an error."""
         with self._changing:
             self._check("remove")
             self._single.remove(key)
 
     def iterator(self) -> Iterator[tuple[Any, Any]]:
-        """(key, state) of every key, with the changes made here so far, in the order of the keys' hashes.
+        """Yield (key, state) for every key, including the changes made here so far, in the order of the key hashes.
 
-        Objects are made for some thousand keys at a time, when they are asked for, and other threads run in between.
-        What is put or removed after this call does not show, and `abort` takes nothing from it.
+        The iterator makes Python objects for about two thousand keys at a time, as you consume it, and other threads
+        run in between. Later calls of `put`, `remove` and `abort` do not affect it.
         """
         return ((key, state) for key, state, _, _ in rows_in_parts(self._of._codec, self._map, StateMap.scan))
 
     def commit(self) -> int:
-        """Makes the next version, durably, and returns its number.
+        """Make the next version durable, and return its number. After that, nothing can be changed here.
 
-        `Fenced` where somebody else has made it of other changes; the same changes (a task that was run twice) are the
-        same version: two writers that each add one to the same number both succeed, and it rises by one.
-        `StoreUnavailable`: unknown; commit again. After it, and after `abort`, nothing can be changed.
+        `Fenced` if another writer made the next version with other changes. If it made the same changes, as a task that
+        runs twice does, both commits succeed with the same version. So two writers that each add one to the same number
+        both succeed, and the number rises by one.
+
+        `StoreUnavailable` means that the outcome is unknown: commit again. A crash leaves the next version complete or
+        not made.
         """
         with self._changing:
             self._check("commit")
             after = self._map
             self._of._commit(self._opened, after, self.version + 1, self._rows_total + after.live_change())
-            self._ended, self._committed = "it was committed", True
+            self._ended, self._committed = "its changes were committed", True
         return self.version + 1
 
     def abort(self) -> None:
-        """Drops the changes. After it nothing can be changed here; after `commit` it is an error.
+        """Discard the changes. After that, nothing can be changed here. After `commit` it raises `InvalidInput`.
 
-        Of a version that is read only there is nothing to drop: in Spark a reader ends like that, here it need not.
+        For a read-only version it does nothing. In Spark a reader must end with `abort`; here it need not.
         """
         if self._read_only:
             return
         with self._changing:
             self._check("abort")
             self._single = SingleKeys(self._of._codec, self._opened.map.copy())
-            self._ended = "it was aborted"
+            self._ended = "its changes were aborted"
 
     @property
     def hasCommitted(self) -> bool:
-        """Whether `commit()` made the next version."""
+        """Whether `commit()` succeeded."""
         return self._committed
 
     @property
     def metrics(self) -> dict[str, int]:
-        """`numKeys` and `memoryUsedBytes` of what is seen here. Spark: `StateStoreMetrics`."""
+        """`numKeys` and `memoryUsedBytes` of the version with the changes made here. Spark: `StateStoreMetrics`."""
         return {
             "numKeys": self._rows_total + self._map.live_change(),
             "memoryUsedBytes": sum(run.nbytes for run in self._map.runs()),
@@ -288,5 +308,5 @@ class StateStoreVersion:
         if self._ended is not None:
             raise InvalidInput(
                 f"StateStore: cannot {verb} at version {self.version}: {self._ended}",
-                hint=f"open a version to change: get({self.version + self._committed})",
+                hint=f"open a version for changes with get({self.version + self._committed})",
             )

@@ -1,9 +1,9 @@
-"""Which versions a `StateStore` has: the newest, the floor, and the hint that tells of a record that was lost.
+"""Which versions a `StateStore` has: the newest version, the floor, and the hint.
 
-INVARIANT: what shows that a version was made (hint, floor, a segment of the version after it) and no record of it is
-`CorruptState`: a store never becomes an older or an empty one. CRASH: a version that was never committed may leave a
-segment, one above the newest; nothing else lies above it. So the newest record that is lost together with the hint
-cannot be told from a commit that never was, unless a floor names it.
+INVARIANT: a store never silently becomes older or empty. If a hint, a floor or a segment of the following version shows
+that a version was made, but its record is missing, reading raises `CorruptState`. CRASH: a commit that failed may leave
+segments of the version above the newest, and no other object above it. So if the newest record and the hint are lost
+together, the loss cannot be distinguished from a commit that never happened, unless a floor names the version.
 """
 
 from __future__ import annotations
@@ -17,60 +17,66 @@ from ..store import ObjectMissing, Store
 
 
 def newest(store: Store) -> int:
-    """The newest version, 0 where there is none; `CorruptState` where there are traces of a newer one."""
-    # INVARIANT: hint and floor are read before the records, which are made before them and never deleted.
+    """Return the newest version, or 0 if there is none. `CorruptState` if there are traces of a newer version."""
+    # INVARIANT: hint and floor are read before the records. A record is written before its hint and floor and is never
+    # deleted, so a record that is missing afterwards was lost.
     hinted, least = hint.read(store, names.HEAD_HINT), floor(store)
     found = _last(store, hinted)
-    _check(store, found, hinted, f"`{names.HEAD_HINT}` says")
-    _check(store, found, least, "`floors/` says")
+    _check(store, found, hinted, f"`{names.HEAD_HINT}` shows")
+    _check(store, found, least, "`floors/` shows")
     beyond = next(store.list("segments/", start_after=f"segments/{found + 2:010d}"), None)
     if beyond is not None:
         made = number(store, beyond.name) - 1
-        found = _last(store, found)  # others may have committed meanwhile
+        found = _last(store, found)  # another writer may have committed since the first listing
         _check(store, found, made, f"`{beyond.name}` shows")
     return found
 
 
 def floor(store: Store) -> int:
-    """The least version that was not let go."""
+    """Return the lowest version that was not dropped."""
     missed = None
     while entries := _floors(store):
         greatest = entries[-1]
         try:
             found = decode(StoreFloor, store.get(greatest), greatest).version
-        except ObjectMissing as error:  # others were entered since it was listed
+        except ObjectMissing as error:  # another caller recorded newer floors and deleted this one after the listing
             if greatest == missed:
                 raise CorruptState(
-                    f"read `{greatest}` in {store.uri}: it is listed, and not there", hint="restore it from a backup"
+                    f"read `{greatest}` in `{store.uri}`: it is listed, but missing", hint="restore it from a backup"
                 ) from error
             missed = greatest
             continue
         if found != number(store, greatest):
-            raise CorruptState(f"read `{greatest}` in {store.uri}: it says {found}", hint="restore it from a backup")
+            raise CorruptState(
+                f"read `{greatest}` in `{store.uri}`: expected version {number(store, greatest)}, found {found}",
+                hint="restore it from a backup",
+            )
         return found
     return 0
 
 
 def drop_floors(store: Store) -> None:
-    """Drops all floors but the greatest and the one before it.
+    """Delete all floors except the two greatest.
 
-    INVARIANT: what is dropped lies below two that are durable, so a listing that missed the greatest has the other.
+    INVARIANT: two durable floors always remain, so a listing that misses the greatest still returns the other.
     """
     for name in _floors(store)[:-2]:
         store.delete(name)
 
 
 def raise_hint(store: Store, version: int) -> None:
-    """Leaves the hint that `version` is there, which somebody else may have made long ago: a greater one stays."""
+    """Set the hint to `version` unless it is higher already. Another writer may have made `version` long ago."""
     if hint.read(store, names.HEAD_HINT) < version:
         hint.write(store, names.HEAD_HINT, version)
 
 
 def number(store: Store, name: str) -> int:
-    """The number in an object's name."""
+    """Return the number in the name of an object."""
     digits = name.rpartition("/")[2][:10]
     if not (len(digits) == 10 and digits.isascii() and digits.isdigit()):
-        raise CorruptState(f"list {store.uri}: `{name}` is none of its names", hint="move it elsewhere")
+        raise CorruptState(
+            f"list `{store.uri}`: `{name}` is not the name of a StateStore object", hint="move the object elsewhere"
+        )
     return int(digits)
 
 
@@ -79,7 +85,7 @@ def _floors(store: Store) -> list[str]:
 
 
 def _last(store: Store, known: int) -> int:
-    """The greatest version with a record. Only those from `known` on are listed where there is one."""
+    """Return the greatest version with a record. Records below `known` are listed only if there are none from it on."""
     after = names.store_version(known - 1) if known > 0 else None
     found = [entry.name for entry in store.list("versions/", start_after=after)]
     if not found and after is not None:
@@ -89,8 +95,9 @@ def _last(store: Store, known: int) -> int:
 
 def _check(store: Store, found: int, made: int, where: str) -> None:
     if made > found:
-        there = f"the newest record is that of version {found}" if found else "there is no record of any version"
+        there = f"the newest record is that of version {found}" if found else "the store has no records"
         raise CorruptState(
-            f"read the newest version in {store.uri}: {where} that version {made} was made, and {there}",
-            hint=f"restore `{names.store_version(made)}` from a backup; nothing starts empty or older by accident",
+            f"read the newest version in `{store.uri}`: {where} that version {made} was made, but {there}",
+            hint=f"restore `{names.store_version(made)}` from a backup; Tidemill never starts from an older state by "
+            "accident",
         )

@@ -1,4 +1,4 @@
-"""A version of a state map as an Arrow table: the live rows of all key ranges, in hash order."""
+"""A version of a state map as an Arrow table: its live rows in the order of the key hashes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from .columns import MapColumns
 from .versions import open_map
 
 _LATEST = int64_scalar(253_402_300_799_999).cast(pa.timestamp("ms", "UTC"))
-"""The last time that Python, and DuckDB in a condition, can show: the end of the year 9999."""
+"""The last time that Python can represent, and DuckDB in a condition: the end of the year 9999."""
 
 
 def live_rows(
     store: Store, cache: RunCache, columns: MapColumns, segments: Sequence[Segment], lo: int, hi: int
 ) -> pa.Table:
-    """Key, sub-key and value columns, `updated_at` and `deadline` (at most `_LATEST`); no tombstones."""
+    """Return key, sub-key and value columns, `updated_at` and `deadline`, without tombstones.
+
+    Deadlines after the year 9999 are shown as its end.
+    """
     opened = open_map(store, cache, columns.engine(), segments, lo, hi)
     table = pa.Table.from_batches([opened.map.scan()])
     last = table.num_columns - 1
@@ -32,7 +35,7 @@ def live_rows(
 
 
 def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:
-    """Which of `rows`, which are key columns, are one of `keys`. Keys are equal as in state maps: null is a key."""
+    """Return which of `rows`, a table of key columns, are among `keys`. Keys are equal as in state maps."""
     columns = MapColumns("keys", keys.schema, pa.schema([]), pa.schema([]))
     known = StateMap.open(columns.engine(), [], 0, HASH_END)
     nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * keys.num_rows, pa.struct([])))

@@ -1,7 +1,7 @@
-"""From the segments that a commit lists to state maps of a key range, and from changed maps to new segments.
+"""Open the state map of a key range from the segments that a commit lists, and store a changed map as new segments.
 
-Reading opens the runs that a range sees; writing stores a delta, merged with older runs where `layers` says so.
-INVARIANT: what `persist` returns shows hashes of `lo..hi` alone, and all rows there that count.
+Reading opens the runs that the range sees. Writing stores a delta, merged with the older runs that `layers` selects.
+INVARIANT: the segments that `persist` returns show only hashes in `lo..hi`, and every live row there.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from .cache import RunCache
 from .layers import Span, to_merge
 
 LARGEST_COLUMN = 2**31 - 1
-"""Most bytes of text or binary, or items of lists, that a column of a segment holds."""
+"""The most bytes of text or binary, or items of lists, in one column of a segment."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What segments show of one object, opened as one run: their ranges touch, their deadlines may begin elsewhere."""
+    """Segments of one object whose ranges touch, opened as one run. They may differ in where their deadlines begin."""
 
     segments: list[Segment]
     run: Run
 
     @property
     def span(self) -> Span:
-        """Its hashes and rows."""
+        """The hash range and the number of rows."""
         return Span(self.segments[0].lo, self.segments[-1].hi, len(self.run))
 
     def hidden_before(self, place: DuePlace) -> list[Segment]:
-        """The segments, of which newer ones hide all rows with a deadline before `place`."""
+        """Return the segments, given that newer segments hide all rows with a deadline before `place`."""
         return [with_due_from(segment, max(place, due_from(segment))) for segment in self.segments]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A state map of one key range, with what it was opened from (oldest first, clipped to the range)."""
+    """The state map of one key range, and the segments it was opened from: oldest first, clipped to the range."""
 
     map: StateMap
     shown: list[Shown]
@@ -57,7 +57,7 @@ class Opened:
 
 
 def open_map(store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int) -> Opened:
-    """The state map that shows what `segments` hold of `lo..hi`; `CorruptState` for one that is missing or damaged."""
+    """Open the state map of `lo..hi` from `segments`. `CorruptState` if a segment is missing or damaged."""
     shown = [_show(store, cache, schema, together) for together in neighbours(visible(segments, lo, hi))]
     return Opened(StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
@@ -70,14 +70,18 @@ def persist(
     version: int,
     name: str,
 ) -> list[Segment]:
-    """Stores what `after` changed as the segment `name`, and returns the range's live segments, oldest first.
+    """Store the changes of `after` as the segment `name`, and return the live segments of the range, oldest first.
 
-    What one segment does not hold becomes several, side by side.
+    Changes that are too large for one segment become several segments with adjacent hash ranges.
 
-    Each is told where the deadlines of those of its rows begin that nothing newer hides, so that none is looked for
-    twice. The least of them is the least deadline of the range. The oldest ones are left out once all their rows are
-    hidden: a state of which everything ends is merged only where more batches live at once than there may be runs.
-    CRASH: a segment that no commit names is garbage; nothing points to it.
+    Each returned segment records the earliest deadline among its rows that no newer segment hides, so that no batch
+    searches for hidden deadlines again. The least of these is the next deadline of the range.
+
+    The oldest segments are dropped as soon as newer ones hide all their rows. A state whose keys all end after a while
+    is therefore rarely merged.
+
+    CRASH: segments are stored before a commit names them. A crash leaves segments that no commit names; nothing reads
+    them.
     """
     delta, places, spent = after.delta(), after.due_places(), after.spent_runs()
     with_rows = zip((one for one in before.shown if len(one.run)), places, strict=True)
@@ -99,7 +103,7 @@ def persist(
 def store_run(
     store: Store, cache: RunCache, run: Run, version: int, name: str, lo: int = 0, hi: int = HASH_END
 ) -> list[Segment]:
-    """Stores a run as a segment that shows `lo..hi`; none where the run is empty."""
+    """Store a run as a segment that shows `lo..hi`, and return the segment. An empty run gives no segment."""
     if len(run) == 0:
         return []
     data = run.write()
@@ -110,7 +114,7 @@ def store_run(
 
 
 def checked(data: bytes, name: str, checksum: str) -> bytes:
-    """`data` if it has the checksum that the commit gives for `name`, else `CorruptState`."""
+    """Return `data` if it has the checksum that the commit records for `name`; otherwise raise `CorruptState`."""
     found = digest(data)
     if found == checksum:
         return data
@@ -121,13 +125,13 @@ def checked(data: bytes, name: str, checksum: str) -> bytes:
 
 
 def fetch(store: Store, name: str, checksum: str) -> bytes:
-    """The content of an object that a commit names; `CorruptState` where it is missing or another."""
+    """Return the content of an object that a commit names. `CorruptState` if it is missing or its content differs."""
     try:
         data = store.get(inside(name))
     except ObjectMissing as error:
         raise CorruptState(
-            f"read `{name}` in {store.uri}: a commit names it, and it is not there",
-            hint="restore the object from a backup; Tidemill never goes on with an empty state",
+            f"read `{name}` in `{store.uri}`: a commit names this object, but it is missing",
+            hint="restore the object from a backup; Tidemill never continues with an empty state",
         ) from error
     return checked(data, name, checksum)
 

@@ -51,7 +51,7 @@ def test_get_put_remove_commit_and_all_data_iterator(tmp_path: Path) -> None:
     assert opened.hasCommitted
     assert (at(store, 1), store.latest) == ({"a": 1, "aa": 3}, 1)
     for verb in (lambda: opened.put("c", 1), lambda: opened.remove("a"), opened.commit, opened.abort):
-        with pytest.raises(InvalidInput, match="it was committed"):
+        with pytest.raises(InvalidInput, match="its changes were committed"):
             verb()
     opened = store.get(1)
     opened.remove("a")
@@ -124,7 +124,9 @@ def test_abort(tmp_path: Path) -> None:
     opened.abort()
     assert (opened.get("a"), opened.hasCommitted, store.latest) == (1, False, 1)
     for verb in (lambda: opened.put("c", 1), opened.commit, opened.abort):
-        with pytest.raises(InvalidInput, match=r"it was aborted\nhint: open a version to change: get\(1\)"):
+        with pytest.raises(
+            InvalidInput, match=r"its changes were aborted\nhint: open a version for changes with get\(1\)"
+        ):
             verb()
 
 
@@ -146,7 +148,7 @@ def test_an_old_version_may_be_opened_again_and_committed_only_by_the_first(tmp_
     other.put("b", 3)
     assert one.commit() == 2
     assert same.commit() == 2  # a task that was run twice
-    with pytest.raises(Fenced, match="somebody else has made it, of other changes"):
+    with pytest.raises(Fenced, match="another writer made this version with other changes"):
         other.commit()
     assert not other.hasCommitted
     assert (at(store, 2), store.latest) == ({"a": 1, "b": 2}, 2)
@@ -163,12 +165,12 @@ def test_a_commit_without_changes_is_a_version(tmp_path: Path) -> None:
 def test_a_store_of_other_columns_is_refused_also_where_nothing_was_stored(tmp_path: Path) -> None:
     assert store_at(tmp_path).get(0).commit() == 1
     other = tm.StateStore(str(tmp_path), "counts", 0, key="bigint", state="double")
-    with pytest.raises(InvalidInput, match=r"has the key \(key string\) .* asked for with \(key bigint\)"):
+    with pytest.raises(InvalidInput, match=r"has the key \(key string\) .* but was opened with \(key bigint\)"):
         other.get(0)
     again = tm.StateStore(str(tmp_path / "raced"), "op", 0, key="bigint", state="double")
     late = again.get(0)
     tm.StateStore(str(tmp_path / "raced"), "op", 0, key="string", state="bigint").get(0).commit()
-    with pytest.raises(InvalidInput, match="asked for with"):
+    with pytest.raises(InvalidInput, match="but was opened with"):
         late.commit()
 
 
@@ -227,9 +229,9 @@ def test_maintenance(tmp_path: Path) -> None:
     assert store.maintain(keep=10) == 0
     assert {version: at(store_at(tmp_path), version) for version in range(21, 31)} == before
     for version in (0, 20):
-        with pytest.raises(InvalidInput, match=rf"version {version} was let go; versions go from 21 to 30"):
+        with pytest.raises(InvalidInput, match=rf"version {version} was dropped; versions go from 21 to 30"):
             store.get(version)
-    assert store.maintain(keep=20) == 0  # what was let go does not come back
+    assert store.maintain(keep=20) == 0  # dropped versions do not come back
     assert commit(store, 30, new=1) == 31
     # Nobody makes a version again that there was.
     with pytest.raises(Fenced):
@@ -269,12 +271,12 @@ def assert_corrupt(root: Path) -> None:
     assert failed > 0
 
 
-def test_versions_that_there_are_not(tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_invalid_input(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     commit(store, 0, a=1)
     for version, message in (
         (2, "there is no version 2; the newest"),
-        (-1, "version -1, expected a number"),
+        (-1, "version is -1, expected a number from 0"),
         ("1", "'1'"),
     ):
         with pytest.raises(InvalidInput, match=message):
@@ -284,11 +286,11 @@ def test_versions_that_there_are_not(tmp_path: Path) -> None:
 def test_another_schema_is_refused_with_both_shown(tmp_path: Path) -> None:
     commit(store_at(tmp_path), 0, a=1)
     other = tm.StateStore(str(tmp_path), "counts", 0, key="string", state="n int, s double")
-    with pytest.raises(InvalidInput, match=r"the state \(state bigint\), asked for .* \(n int, s double\)"):
+    with pytest.raises(InvalidInput, match=r"the state \(state bigint\), but was opened with .* \(n int, s double\)"):
         other.get(1)
 
 
-def test_partitions_and_operators_are_apart(tmp_path: Path) -> None:
+def test_partitions_and_operators_share_nothing(tmp_path: Path) -> None:
     commit(store_at(tmp_path), 0, a=1)
     other = tm.StateStore(str(tmp_path), "counts", 1, key="string", state="bigint")
     assert other.latest == 0

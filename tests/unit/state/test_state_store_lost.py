@@ -56,7 +56,7 @@ def test_what_is_lost_is_neither_an_older_store_nor_an_empty_one(folder: Path, t
     LOSSES[loss](folder)
     left = len(list((folder / "versions").glob("*"))) if (folder / "versions").exists() else 0
     store = store_at(tmp_path)
-    with pytest.raises(CorruptState, match=r"was made, and (there is no|the newest) record") as raised:
+    with pytest.raises(CorruptState, match=r"was made, but (the store has no|the newest) record") as raised:
         _ = store.latest
     assert "restore `versions/" in str(raised.value)
     for call in (lambda: store.get(left), lambda: store.get(VERSIONS), lambda: store.maintain(keep=1)):
@@ -69,7 +69,7 @@ def test_without_the_last_record_and_the_hint_floor_and_segments_tell(folder: Pa
     store_at(tmp_path).maintain(keep=1)
     without_hint(folder)
     record(folder, VERSIONS).unlink()
-    with pytest.raises(CorruptState, match=r"`floors/` says that version 4 was made, and the newest record .* 3"):
+    with pytest.raises(CorruptState, match=r"`floors/` shows that version 4 was made, but the newest record .* 3"):
         store_at(tmp_path).get(VERSIONS - 1)
 
 
@@ -77,7 +77,7 @@ def test_a_record_amid_the_versions_is_missed_by_who_would_make_it_again(folder:
     record(folder, 2).unlink()
     assert store_at(tmp_path).latest == VERSIONS
     for version in (1, 2):
-        with pytest.raises(CorruptState, match=r"`versions/0000000002.json` is not there, and a newer version is"):
+        with pytest.raises(CorruptState, match=r"`versions/0000000002.json` is missing, but a newer version exists"):
             store_at(tmp_path).get(version)
 
 
@@ -92,7 +92,7 @@ def test_a_hint_that_is_gone_garbage_or_old_changes_nothing(folder: Path, tmp_pa
     assert commit(tmp_path, VERSIONS, 4) == VERSIONS + 1
     assert store.latest == VERSIONS + 1
     record(folder, VERSIONS + 1).unlink()
-    with pytest.raises(CorruptState, match=r"`head\.json` says that version 5 was made"):
+    with pytest.raises(CorruptState, match=r"`head\.json` shows that version 5 was made"):
         _ = store.latest
 
 
@@ -113,7 +113,7 @@ def test_a_damaged_floor_is_told_of(folder: Path, tmp_path: Path) -> None:
                 call()
     floor.unlink()
     floor.with_name("0000000002.json").write_bytes(data)
-    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` .* it says 3"):
+    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` .* expected version 2, found 3"):
         store_at(tmp_path).get(VERSIONS)
     floor.with_name("0000000002.json").rename(floor)
     assert store_at(tmp_path).get(VERSIONS).get("key-3") == 3
@@ -121,7 +121,7 @@ def test_a_damaged_floor_is_told_of(folder: Path, tmp_path: Path) -> None:
 
 def test_a_record_that_was_copied_over_another_is_told_of(folder: Path, tmp_path: Path) -> None:
     shutil.copy(record(folder, 1), record(folder, VERSIONS))
-    with pytest.raises(CorruptState, match="it says that it is version 1"):
+    with pytest.raises(CorruptState, match="found version 1"):
         store_at(tmp_path).get(VERSIONS)
 
 

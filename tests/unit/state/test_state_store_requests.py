@@ -102,7 +102,7 @@ def test_who_reads_the_floor_while_others_raise_it_has_one_of_theirs() -> None:
         return Watched.get(watched, name)
 
     watched.get = raising  # type: ignore[method-assign]
-    with pytest.raises(InvalidInput, match="version 4 was let go; versions go from 5 to 6"):
+    with pytest.raises(InvalidInput, match="version 4 was dropped; versions go from 5 to 6"):
         store.getReadOnly(4)
     assert [name for name in watched.read if name.startswith("floors/")][:2] == [
         "floors/0000000002.json", "floors/0000000005.json"
@@ -113,6 +113,6 @@ def test_a_floor_that_is_listed_and_cannot_be_had_is_corrupt() -> None:
     store, watched = filled(3)
     store.maintain(keep=2)
     watched.get = lambda name: watched._inner.get(f"gone/{name}")  # type: ignore[method-assign]
-    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, and not there") as raised:
+    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, but missing") as raised:
         store.get(2)
     assert raised.value.hint == "restore it from a backup"

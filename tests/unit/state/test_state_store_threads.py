@@ -68,7 +68,7 @@ def test_a_change_during_a_commit_is_refused_as_after_it_or_made_if_it_failed(
     there = {"put": {1: 1, 2: 2}, "remove": {}, "commit": {1: 1}}
     if not fails:
         assert (outcomes["first"], store.latest) == (1, 1)
-        assert f"cannot {verb} at version 0: it was committed" in str(outcomes["second"])
+        assert f"cannot {verb} at version 0: its changes were committed" in str(outcomes["second"])
         assert dict(store.getReadOnly(1).iterator()) == {1: 1}
         return
     assert isinstance(outcomes["first"], StoreUnavailable)

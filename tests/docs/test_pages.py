@@ -13,12 +13,11 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas
-import pyarrow as pa
 import pytest
 
 import tidemill as tm
 from tests.docs.pages import ROOT, RUN, SHOWN, Block, Runner, agrees, blocks_of, comparable, name_of, pages, rewrite
+from tidemill.units import time_ms
 
 PAGES = {name_of(page): page for page in pages()}
 BLOCKS = [(name, block) for name, page in PAGES.items() for block in blocks_of(page)]
@@ -27,19 +26,21 @@ OF_STREAMS = {
 }
 
 
-def stream_of_rows(runner: Runner) -> None:
-    """`p`, a `source` with columns of many kinds, and `stream`: what pages of operators begin with."""
-    p = tm.Pipeline("page")
-    source = tm.Rows(
-        "id string, user string, account string, customer string, country string, page string, amount double, "
-        "quantity int, at timestamp, ts timestamp"
+def repository_of_four_batches(runner: Runner) -> None:
+    """`r`, a repository with an operator `spend` and versions 0 to 3, a day each, of which 2 is of 1 March 2026."""
+    p = tm.Pipeline("retail")
+    spec = tm.StateSpec.function(lambda value, state: state.update(value))
+    p.read(tm.Rows("customer long, amount long")).groupBy("customer").mapWithState(
+        spec, "long", "customer long", value="amount", name="spend"
     )
-    stream = p.read(source, name="stream").withWatermark("ts", "10 minutes")
-    vars(runner.module).update(p=p, pa=pa, pandas=pandas, source=source, stream=stream)
+    tester = tm.testing.Tester(p, start_ms=time_ms("2026-02-27"), batch_interval_ms=86_400_000)
+    for amount in range(4):
+        tester.batch([(1, amount)])
+    vars(runner.module).update(tester=tester, r=tester.repository)
 
 
 PAGES_NEED: dict[str, Callable[[Runner], None]] = {
-    name: stream_of_rows for name in PAGES if name.startswith("docs/operators/")
+    "docs/concepts.md": repository_of_four_batches,
 }
 """What a page takes as given, by its name: run before its first block."""
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.packaging.conftest import ROOT
+from tests.docs.pages import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country\n"

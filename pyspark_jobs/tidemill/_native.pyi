@@ -1,8 +1,8 @@
-"""The Rust engine, as Python sees it. Checked against the binary by `tests/unit/test_stub.py`.
+"""The Rust engine, as Python sees it. `tests/unit/native/test_stub.py` checks this file against the binary.
 
-Arrow data goes in by the Arrow PyCapsule interface (anything with `__arrow_c_array__`) and comes back as
-`pyarrow` objects; nothing is copied. Long calls release the GIL, except while a user function runs.
-Errors are the classes of `tidemill.errors`.
+Arrow data goes in through the Arrow PyCapsule interface (any object with `__arrow_c_array__`) and comes back as
+`pyarrow` objects, without copies. Calls that take long release the GIL, except while a user's function runs.
+Errors are the classes of `tidemill.errors`. Times are milliseconds since the epoch, UTC, unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -16,176 +16,252 @@ import pyarrow as pa
 __version__: str
 
 def key_order(columns: pa.RecordBatch) -> pa.UInt32Array:
-    """The row numbers in the order of (hash, key bytes); rows of one key keep the order they had."""
+    """Return the row numbers in the order of (hash, key bytes). Rows with equal keys keep their order."""
 
 def key_hashes(columns: pa.RecordBatch) -> pa.UInt64Array:
-    """XXH3-64 of the canonical bytes of each row, columns chained by seed (docs/format.md)."""
+    """Return the key hash of each row: XXH3-64 of its canonical bytes, columns chained by seed (docs/format.md).
+
+    >>> import pyarrow as pa
+    >>> from tidemill import _native
+    >>> [f"{hash:x}" for hash in _native.key_hashes(pa.record_batch({"k": ["", "tidemill"]})).to_pylist()]
+    ['2d06800538d394c2', 'bea6f108f5034d96']
+    """
 
 def text_hash(text: str) -> int:
-    """The key hash of one string."""
+    """Return the key hash of one string."""
 
 def names_apart(key: Sequence[str], sub_key: Sequence[str], value: Sequence[str]) -> list[list[str]]:
-    """The names of an operator's columns in its map (key, sub-key, value), each once: one that the map itself
-    (`updated_at`, `deadline`, `deleted`) or a column before it has, in whatever letters, is `key.…`, `sub_key.…` or
-    `value.…` there."""
+    """Return unique names for an operator's columns in its map: those of the key, of the sub-key and of the value.
+
+    A name is prefixed with `key.`, `sub_key.` or `value.` if an earlier column has it, or if it is a column of every
+    map (`updated_at`, `deadline`, `deleted`). Case is ignored.
+
+    >>> from tidemill import _native
+    >>> _native.names_apart(["user", "deadline"], [], ["User"])
+    [['user', 'key.deadline'], [], ['value.User']]
+    """
 
 def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -> list[pa.RecordBatch]:
-    """`rows` split by key hash, one batch a range, in the order they had.
+    """Split `rows` by key hash into one batch for each range. Rows keep their order.
 
-    `bounds` are the inclusive upper ends of the ranges, ascending, the last one 2**64 - 1. An empty `key`
-    is one key (of no columns).
+    `bounds` are the inclusive upper ends of the ranges, ascending; the last one is 2**64 - 1. If `key` is empty, all
+    rows have the same key. `InvalidInput` if a key column is missing.
     """
 
 def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:
-    """(least, greatest) time of a timestamp or date column in ms since the epoch, floored; None if all are null."""
+    """Return the least and the greatest time of a timestamp or date column, rounded down; None if all are null."""
 
 def merge_count(rows: Sequence[int]) -> int:
-    """How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all."""
+    """Return how many of the newest runs to merge, given the number of rows of each run, oldest first.
+
+    1 means that no merge is due, `len(rows)` that all runs are merged.
+    """
 
 @final
 class MapSchema:
-    """The columns of a state map: (key, sub-key) → (value, updated_at, deadline)."""
+    """The columns of a state map: (key, sub-key) → (value, updated_at, deadline).
+
+    `InvalidInput` for a column type that state cannot have, and for a name that occurs twice.
+    """
     def __new__(cls, name: str, key: pa.Schema, sub_key: pa.Schema, value: pa.Schema) -> Self: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the map, for error messages."""
     @property
     def columns(self) -> pa.Schema:
-        """key…, sub-key…, value…, `updated_at` timestamp[ms, UTC] not null, `deadline` timestamp[ms, UTC],
-        `deleted` bool not null."""
+        """All columns: those of the key, the sub-key and the value, then `updated_at` timestamp[ms, UTC] not null,
+        `deadline` timestamp[ms, UTC] and `deleted` bool not null."""
 
 @final
 class Codec:
-    """Python objects as keys and states of a map, and its rows as Python objects.
+    """Converts Python objects to keys and states of a map, and rows of a map to Python objects.
 
-    One unnamed column is a scalar, else keys and states are `Row`s (tuples are taken too).
+    With `key_unnamed` or `state_unnamed` the only column is a scalar. Otherwise keys and states are `Row`s, and tuples
+    are accepted too. `time_zone` is the zone of naive datetimes.
     """
     def __new__(cls, schema: MapSchema, key_unnamed: bool, state_unnamed: bool, time_zone: str) -> Self: ...
     def rows(self, rows: pa.RecordBatch) -> list[tuple[Any, Any, int, int | None]]:
-        """(key, state, updated_ms, deadline_ms) of each row of `StateMap.scan` and its like."""
+        """Return (key, state, updated_ms, deadline_ms) of each row that `StateMap.scan` or `get_due` returned."""
 
 @final
 class Run:
-    """An immutable sorted run: rows sorted by (hash of the key, key bytes, sub-key bytes), one row a (key, sub-key)."""
+    """An immutable sorted run: rows sorted by (key hash, key bytes, sub-key bytes), one row for each (key, sub-key)."""
     @staticmethod
     def read(schema: MapSchema, data: bytes, name: str) -> Run:
-        """The run that a segment's bytes hold; `CorruptState` naming `name` for anything else (bad Parquet, other
-        columns, a checksum or order that does not hold)."""
+        """Read a run from the bytes of a segment.
+
+        `CorruptState`, naming `name`, if they are not valid Parquet, have other columns, or if a checksum or the order
+        of the rows is wrong.
+        """
     @staticmethod
     def map(schema: MapSchema, descriptor: int, key: str, verify: bool) -> Run:
-        """The run that `keep` wrote, mapped: nothing is read that is not looked at. `verify` checks every byte;
-        without it the file must be as it was when it was checked. `CorruptState` for anything else, `OSError`.
-        The descriptor stays the caller's, who may close it."""
+        """Memory-map a run that `keep` wrote. Only the parts that are used are read.
+
+        `verify` checks every byte; without it, the file must be unchanged since it was checked. `key` is the checksum
+        of the segment. `CorruptState` if the file holds anything else, `OSError` if it cannot be mapped. The caller
+        keeps the descriptor and may close it.
+        """
     def keep(self, descriptor: int, key: str) -> None:
-        """Writes the run, uncompressed and with its index, for `map`, to an open file; `key` is its segment's checksum.
-        `OSError` leaves a part of the file."""
+        """Write the run to an open file for `map`: uncompressed and with its index.
+
+        `key` is the checksum of the run's segment. After an `OSError` the file is incomplete.
+        """
     @staticmethod
     def merge(runs: Sequence[Run], lo: int, hi: int, drop: str, most: int) -> list[tuple[int, int, Run]]:
-        """(lo, hi, run) of the rows of `runs` (oldest first) with a hash in lo..hi; the newest row of a key wins.
-        One run, or where a column of it would hold more than `most` bytes of text or items of lists, runs of ranges
-        side by side. `drop`: "tombstones" (only where the oldest run of the range is among them) or "nothing"."""
+        """Merge the rows of `runs` (oldest first) whose hash is in lo..hi. The newest row of a key wins.
+
+        Returns (lo, hi, run): one run, or several runs of adjacent ranges if a column of one run would hold more than
+        `most` bytes of text or items of lists. `drop` is "tombstones" or "nothing". Tombstones may be dropped only if
+        the oldest run of the range is among `runs`, because otherwise deleted keys would come back.
+        """
     def within(self, lo: int, hi: int) -> Run:
-        """The rows with a hash in lo..hi (inclusive). Shares everything with this run."""
+        """Return the rows with a hash in lo..hi (inclusive), which share all memory with this run."""
     def write(self) -> bytes:
-        """The run as a segment: Parquet, zstd 1, BYTE_STREAM_SPLIT for numbers, no dictionary; hash bounds and a
-        checksum for each row group in the footer. The same run gives the same bytes."""
+        """Return the run as a segment: Parquet with zstd level 1, BYTE_STREAM_SPLIT for numbers and no dictionary.
+
+        The footer has the hash bounds and a checksum of each row group. The same run always gives the same bytes.
+        """
     def rows(self) -> pa.RecordBatch:
-        """All its rows in `MapSchema.columns`, tombstones too."""
+        """Return all rows, including tombstones, in the columns of `MapSchema.columns`."""
     def __len__(self) -> int: ...
     @property
-    def schema(self) -> MapSchema: ...
+    def schema(self) -> MapSchema:
+        """The schema of its map."""
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The bytes that the run takes in memory, or in the mapped file."""
     @property
     def first_due(self) -> tuple[int, int] | None:
-        """Deadline and key hash of the row that is due first, by these two; None: no row has a deadline."""
+        """(deadline, key hash) of the row that is due first; None if no row has a deadline."""
     def with_due_from(self, deadline_ms: int, hash: int) -> Run:
-        """The same rows, told that newer runs hide those whose (deadline, key hash) lies below this one: searches for
-        deadlines begin here. For `StateMap.open` alone, with those newer runs."""
+        """Return the same rows with a place from which searches for deadlines begin.
+
+        The caller asserts that newer runs hide every row whose (deadline, key hash) is below this place. Use the result
+        only with `StateMap.open`, together with those newer runs.
+        """
 
 @final
 class StateMap:
-    """One key range of one version of a state map, and the changes made to it since it was opened."""
+    """One key range of one version of a state map, and the changes made to it since it was opened.
+
+    >>> import pyarrow as pa
+    >>> from tidemill import _native
+    >>> key, value = pa.schema([("user", pa.string())]), pa.schema([("n", pa.int64())])
+    >>> schema = _native.MapSchema("visits", key, pa.schema([]), value)
+    >>> visits = _native.StateMap.open(schema, [], 0, 2**64 - 1)
+    >>> visits.put_many(pa.record_batch({"user": ["a", "b"]}), pa.record_batch({"n": [1, 2]}), updated_ms=0)
+    >>> found, values = visits.get_many(pa.record_batch({"user": ["b", "c"]}))
+    >>> found.to_pylist(), values.column("n").to_pylist()
+    ([True, False], [2, None])
+    """
     @staticmethod
     def open(schema: MapSchema, runs: Sequence[Run], lo: int, hi: int) -> StateMap:
-        """Runs oldest first; rows with a hash outside lo..hi are not seen."""
+        """Open a map over `runs`, oldest first. Rows with a hash outside lo..hi are ignored."""
     def copy(self) -> StateMap:
-        """A fork: neither sees what is done to the other."""
+        """Return a fork: neither map sees later changes of the other. The cost does not depend on the size."""
     def next_version(self) -> StateMap:
-        """A version over this one: what was changed so far is one run of it, and no change."""
+        """Return a map with the same rows and no changes: those made so far are its newest run."""
     def base(self) -> Run:
-        """All live rows in one run, without tombstones."""
+        """Return all live rows in one run, without tombstones."""
     def compact(self) -> None:
-        """Makes one base of its runs, in place; what it holds does not change."""
+        """Merge all runs of this map into one base, in place. The live rows stay the same."""
     def runs(self) -> list[Run]:
-        """Its runs, oldest first."""
+        """Return its runs, oldest first."""
     def deltas(self) -> int:
-        """How many layers lie over the oldest: those that it was opened with, and the changes since then as one."""
+        """Return how many layers are above the oldest run. All changes since `open` count as one layer."""
     def updated_before(self, threshold_ms: int) -> pa.RecordBatch:
-        """The live rows updated strictly before `threshold_ms`, in the columns of `scan`. Looks at every row."""
+        """Return the live rows updated strictly before `threshold_ms`, in the columns of `scan`. Reads every row."""
     def scan(self) -> pa.RecordBatch:
-        """The live rows (no tombstones), sorted, in `MapSchema.columns` without `deleted`."""
+        """Return the live rows (no tombstones), sorted, in the columns of `MapSchema.columns` without `deleted`."""
     def count_parts(self, rows: int) -> int:
-        """Into how many parts to cut it so that one has about `rows` rows."""
+        """Return into how many parts to cut the map so that each has about `rows` rows."""
     def part(self, number: int, count: int) -> StateMap:
-        """Part `number` of `count` as a map of its own: one after the other they hold what this one does."""
+        """Return part `number` of `count` as a map of its own. All parts in order have the rows of this map.
+
+        `InvalidInput` if there is no such part.
+        """
     def get_many(self, keys: pa.RecordBatch) -> tuple[pa.BooleanArray, pa.RecordBatch]:
-        """For each row of `keys` (key columns, then sub-key columns): was it found; value columns, `updated_at` and
-        `deadline`, null where not found."""
+        """Look up each row of `keys`, which has the key columns, then the sub-key columns.
+
+        Returns whether each was found, and a batch with the value columns, `updated_at` and `deadline`, which are null
+        for a key that was not found. `InvalidInput` if the columns are not those of the map.
+        """
     def put_many(
         self, keys: pa.RecordBatch, values: pa.RecordBatch, updated_ms: int, deadlines_ms: pa.Int64Array | None = None
     ) -> None:
-        """Sets (key, sub-key) → value. Of equal keys in one call the last one holds."""
-    def remove_many(self, keys: pa.RecordBatch) -> None: ...
+        """Set (key, sub-key) → value. If a key occurs more than once, its last row wins.
+
+        Without `deadlines_ms`, and where it is null, the key has no deadline afterwards. `InvalidInput` if the columns
+        are not those of the map; then nothing is changed.
+        """
+    def remove_many(self, keys: pa.RecordBatch) -> None:
+        """Remove keys. Unknown keys are ignored. `InvalidInput` if the columns are not those of the map."""
     def get_due(self, now_ms: int) -> pa.RecordBatch:
-        """The live rows with deadline <= now_ms, sorted, in the columns of `scan`."""
+        """Return the live rows with deadline <= now_ms, sorted, in the columns of `scan`."""
     def next_deadline(self) -> int | None:
-        """The least deadline of a live row; None: none has one."""
+        """Return the least deadline of a live row, or None if no row has one."""
     def due_places(self) -> list[tuple[int, int]]:
-        """For each run with rows that the map was opened with (deadline, key hash): all its rows below it are hidden by
-        newer ones, changes too. (2**63 - 1, 2**64 - 1): all that it has."""
+        """Return (deadline, key hash) for each nonempty run that the map was opened with.
+
+        Newer runs and changes hide every row of the run below this place. (2**63 - 1, 2**64 - 1) means that they hide
+        all its rows.
+        """
     def spent_runs(self) -> int:
-        """How many of the oldest runs with rows that the map was opened with show none any more, as far as deadlines
-        tell: without them it holds the same."""
+        """Return how many of the oldest nonempty runs show no row any more.
+
+        Only deadlines are examined, so the true number may be greater. Without these runs the map has the same rows.
+        """
     def delta(self) -> Run | None:
-        """What was changed since `open`, tombstones included; None if nothing was."""
+        """Return all changes since `open`, including tombstones, or None if nothing was changed."""
     def live_change(self) -> int:
-        """Live rows now less live rows at `open`. Looks up the changed keys alone: the cost follows the changes."""
+        """Return the number of live rows now minus their number at `open`.
+
+        Only the changed keys are looked up, so the cost grows with the changes, not with the map.
+        """
     def __len__(self) -> int:
-        """Live rows, counted: the cost grows with the map."""
+        """Count the live rows. The cost grows with the map."""
 
 @final
 class SingleKeys:
-    """Puts and gets of one key at a time, before a map without sub-keys. What is put waits here, seen by `get`, until
-    `sealed` adds all of it to the map at once; while keys wait, the map by itself does not show them. Where 16,384 keys
-    or `most_bytes` wait, they are sealed as well."""
+    """Puts and gets of one key at a time, in front of a map without sub-keys.
+
+    Puts are buffered here, where `get` sees them. `sealed` adds all of them to the map at once; until then the map
+    itself does not show them. They are also added when 16,384 keys or `most_bytes` bytes are buffered.
+    """
     def __new__(cls, codec: Codec, map: StateMap, most_bytes: int = 1 << 26) -> Self: ...
     def get(self, key: Any) -> Any:
-        """The state of a key; None if it has none."""
+        """Return the state of a key, or None if it has none."""
     def contains(self, key: Any) -> bool:
-        """Whether a key has a state."""
+        """Return whether a key has a state."""
     def put(self, key: Any, state: Any, updated_ms: int, deadline_ms: int | None = None) -> None:
-        """Sets the state of a key; without a deadline it has none. `InvalidInput` for None as a state."""
+        """Set the state of a key. Without `deadline_ms` the key has no deadline afterwards.
+
+        `InvalidInput` if the state is None, or if the key or the state does not fit the schema.
+        """
     def remove(self, key: Any) -> None:
-        """Takes a key out; an unknown one is no error."""
+        """Remove a key. An unknown key is not an error."""
     def sealed(self) -> StateMap:
-        """The map, with everything that waited."""
+        """Add all buffered puts to the map, and return it."""
 
 @final
 class Pass:
     """One pass of a batch. `kind` is "data" or "due".
 
-    `late_ms`: rows at or before it are late (W(N-1)); None where there is no watermark. `watermark_ms`: what user
-    functions see and what event-time deadlines are compared with: W(N-1) in the data pass, W(N) in the due pass.
+    Rows at or before `late_ms` are late: W(N-1), or None without a watermark. User functions see `watermark_ms`, and
+    event-time deadlines are compared with it: W(N-1) in the data pass, W(N) in the due pass.
     """
     def __new__(cls, kind: str, batch_time_ms: int, late_ms: int | None, watermark_ms: int | None) -> Self: ...
     def beginning(self) -> Pass:
-        """The same pass for an operator whose maps hold an initial state that no batch has handled."""
+        """Return the same pass for an operator whose maps hold an initial state that no batch has processed yet."""
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """ "data" or "due"."""
     @property
-    def batch_time_ms(self) -> int: ...
+    def batch_time_ms(self) -> int:
+        """The batch time."""
     @property
-    def watermark_ms(self) -> int | None: ...
+    def watermark_ms(self) -> int | None:
+        """The watermark that user functions see; None without a watermark."""
     @property
     def begins(self) -> bool:
         """Whether this is the operator's first batch over an initial state."""
@@ -194,46 +270,64 @@ class Pass:
 class Prepared:
     """What an operator sends through the exchange for one block."""
     @property
-    def rows(self) -> pa.RecordBatch: ...
+    def rows(self) -> pa.RecordBatch:
+        """The rows, key columns first."""
     @property
     def late(self) -> pa.BooleanArray | None:
-        """Which rows of the block were late; None: none was."""
+        """Which rows of the block were late; None if no row was."""
 
 @final
 class Operator:
-    """A keyed operator at work. One object serves one task: `prepare` before the exchange, else `open`, `apply`…,
-    `finish`."""
-    def map_schemas(self) -> list[MapSchema]: ...
-    def output_schema(self) -> pa.Schema: ...
-    def prepared_schema(self) -> pa.Schema:
-        """The columns of `Prepared.rows`: key columns first."""
-    def prepare(self, rows: pa.RecordBatch, pass_: Pass, combine: bool = True) -> Prepared:
-        """Takes late rows out, and combines what can be combined: `rows` are the next block of a split then, and may be
-        kept back until `rest`. Without `combine` (a further stage, fed by an operator's outputs) each row stays by
-        itself, so that rows are folded one by one. Columns are found by name; others than the operator's own are
-        ignored."""
-    def rest(self) -> pa.RecordBatch | None:
-        """What `prepare` has kept back, asked for at the end of a split; None where there is nothing."""
-    def open(self, maps: Sequence[StateMap]) -> None:
-        """Takes forks of the maps, which are of `map_schemas()` in this order."""
-    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
-        """Folds the prepared rows of a pass (chunks in plan order), then fires what is due. Returns the outputs,
-        sorted by (key hash, key bytes, emission number). Batch-time timeouts fire in the "data" pass only, also where
-        there are no chunks (a sweep). After an error the operator is spent, and the maps it was given are unchanged.
+    """A keyed operator in one task.
 
-        Where the user's function raises: `InvalidInput` with its traceback, `__cause__`, and attributes `operator`,
-        `key` (its repr) and `chunk` (the index of the row's chunk; None when timing out). Interrupts pass untouched."""
-    def put_aside(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
-        """What was not applied since the last time, because the user's function failed for its key: by number of the
-        chunk in its `apply`, the prepared rows in their order, and why, in one line each. Taken once."""
+    One object serves one task: either `prepare` before the exchange, or after it `open`, any number of `apply`, and
+    `finish`.
+    """
+    def map_schemas(self) -> list[MapSchema]:
+        """Return the schemas of its state maps."""
+    def output_schema(self) -> pa.Schema:
+        """Return the columns of its output."""
+    def prepared_schema(self) -> pa.Schema:
+        """Return the columns of `Prepared.rows`: the key columns first."""
+    def prepare(self, rows: pa.RecordBatch, pass_: Pass, combine: bool = True) -> Prepared:
+        """Remove late rows and combine rows of one key, if the operator can.
+
+        Columns are found by name; columns that the operator does not read are ignored. With `combine`, `rows` are the
+        next block of a split, and the operator may hold rows back until `rest`. Without `combine` (a further stage,
+        which reads the outputs of another operator) each row stays separate and is folded by itself.
+        """
+    def rest(self) -> pa.RecordBatch | None:
+        """Return the rows that `prepare` held back, or None. Called at the end of a split."""
+    def open(self, maps: Sequence[StateMap]) -> None:
+        """Take forks of the maps, in the order of `map_schemas()`. The given maps never change."""
+    def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Pass) -> pa.RecordBatch:
+        """Fold the prepared rows of a pass (chunks in plan order), then fire due timeouts.
+
+        Returns the outputs, sorted by (key hash, key bytes, emission number). Batch-time timeouts fire only in the
+        "data" pass, which may have no chunks (a sweep). After an error the operator cannot be used any more, and the
+        maps that it was given are unchanged.
+
+        If the user's function raises: `InvalidInput` with its traceback, `__cause__`, and the attributes `operator`,
+        `key` (its repr) and `chunk` (the index of the chunk that has the row; None for a timeout). Interrupts pass
+        through unchanged.
+        """
+    def take_quarantined(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
+        """Return the rows quarantined since the last call because the user's function failed for their key.
+
+        Each item has the index of the chunk in its `apply`, the prepared rows in their order, and the reason for each
+        row, in one line. A row is returned once.
+        """
     def finish(self) -> list[StateMap]:
-        """The maps with everything applied; the operator is spent."""
+        """Return the maps with all changes. The operator cannot be used any more."""
     def close(self) -> None:
-        """Nothing: it holds nothing that would have to be given back."""
+        """Do nothing: the operator holds no resources."""
     def metrics(self) -> dict[str, int | str]:
-        """So far: `rows` given to `prepare` (but for late ones) and to `apply`; `rows_updated`, `rows_removed` state
-        rows written and deleted, those that timed out among them; `timed_out` keys; `failed` keys,
-        and as `failure` why one of them did, in one line."""
+        """Return the counts so far.
+
+        `rows` counts rows given to `prepare` (without late rows) and to `apply`. `rows_updated` and `rows_removed`
+        count state rows written and deleted, including timeouts. `timed_out` and `failed` count keys; `failure` is the
+        reason why one of the keys failed, in one line.
+        """
 
 def aggregate(
     name: str,
@@ -245,30 +339,38 @@ def aggregate(
     parameters: dict[str, int] | None = None,
     key_time: tuple[str, str] | None = None,
 ) -> Operator:
-    """Running aggregates. `functions`: (output column, function, input column or None for count of rows). `by`: output
-    column → the column that its value is chosen by, for min_by and max_by.
+    """Make the operator for running aggregates.
 
-    Functions now: count, sum, min, max, mean, first, last, min_by, max_by, var, stddev, approx_count_distinct and
-    collect_set; `parameters` has the precision (4 to 18) or the limit of the last two. Result types and null, NaN and
-    overflow rules are Spark's (ANSI): sum of integers is bigint, of decimal(p, s) is decimal(min(38, p+10), s), mean of
-    numbers is double, of decimal(p, s) decimal(min(38, p+4), min(38, s+4)), var and stddev are double. Output: key
-    columns, then one column a function, one row for each key that the pass touched ("update" mode). Input columns may
-    be of any supported type for count, first, last, min_by and max_by, of any that has an order for min, max, and for
-    what is chosen by. Rows are combined within a split, then partials folded, state first, in the order of the splits.
+    `functions` has (output column, function, input column) for each aggregate; the input column is None for a count of
+    rows. The functions are count, sum, min, max, mean, first, last, min_by, max_by, var, stddev, approx_count_distinct
+    and collect_set. `by` maps the output columns of min_by and max_by to the column that is compared. `parameters` has
+    the precision (4 to 18) of approx_count_distinct and the limit of collect_set.
 
-    `window`: an object with `column` (a timestamp, or windows, which count by their last microsecond), `cut_ms` (size,
-    slide and start; None: the windows that the column holds), `key` (the names of the key columns that hold a window's
-    start and, where it is given, its end), `place` (where they stand among the key columns), `output` (the column of
-    the output that holds `struct<start, end>`, at that place), `ends`: "never" (there is no watermark over the column),
-    "forgotten" or "emitted" (when the watermark has passed the end). Rows that fall into no open window, and rows
-    without a time, are late.
+    Result types, and the rules for null, NaN and overflow, are Spark's (ANSI). The sum of integers is bigint, of
+    decimal(p, s) decimal(min(38, p+10), s); the mean of numbers is double, of decimal(p, s) decimal(min(38, p+4),
+    min(38, s+4)); var and stddev are double. Input columns may have any supported type for count, first, last and the
+    value of min_by and max_by. min, max and the column that is compared need a type with an order.
 
-    `key_time`: the key column that is the event time, and what the end of a key is ("forgotten" or "emitted", when the
-    watermark has reached it); windows then never end. Rows whose key is over are late, one without a time never is.
+    The output has the key columns, then one column for each function, and one row for each key that the pass touched
+    ("update" mode). Rows are combined within a split. Then partials are folded, state first, in plan order.
 
-    One map, `partials`: key → one column a function of its output's name, but `x.sum` and `x.count` for a mean, `x` and
-    `x.set` (bool) for first and last, `x` and `x.by` for min_by, max_by and earliest, `x.count`, `x.mean` and `x.m2`
-    (doubles) for var and stddev.
+    `window` is None or an object with:
+
+    - `column`: a timestamp column, or a column of windows, which count by their last microsecond
+    - `cut_ms`: size, slide and start; None if the column holds windows
+    - `key`: the names of the key columns for a window's start and, if the column holds windows, its end
+    - `place`: the position of the window among the key columns
+    - `output`: the output column `struct<start, end>`, at that position
+    - `ends`: "never" (no watermark on the column), or "forgotten" or "emitted" when the watermark has passed the end
+
+    Rows that fall into no open window are late, and so are rows without a time.
+
+    `key_time` has the key column that is the event time, and what happens to a key when the watermark has reached it
+    ("forgotten" or "emitted"); windows never end then. Rows whose key has ended are late; rows without a time are not.
+
+    One map, `partials`: key → one column for each function, named like its output. Exceptions: a mean has `x.sum` and
+    `x.count`; first and last have `x` and `x.set` (bool); min_by, max_by and earliest have `x` and `x.by`; var and
+    stddev have `x.count`, `x.mean` and `x.m2` (doubles).
     """
 
 def sessions(
@@ -282,16 +384,19 @@ def sessions(
     by: dict[str, str] | None = None,
     parameters: dict[str, int] | None = None,
 ) -> Operator:
-    """Aggregates by session: `functions`, `by` and `parameters` as for `aggregate`, and `earliest`, the value in the
-    first of the rows whose other column is least.
+    """Make the operator for aggregates by session.
 
-    Rows of a key whose times in `column` (a timestamp, or windows, which count by their last microsecond) lie no more
-    than `gap_ms` apart are one session. Rows whose own session, from their time to `gap_ms` later, is over at the
-    watermark, and rows without a time, are late. A session is emitted and forgotten when the watermark has reached its
-    end, those of a key by their start. The output has `session_window struct<start, end>` at `place` among the key
-    columns. Partials are combined within a block, then folded state first, in block order.
+    `functions`, `by` and `parameters` are those of `aggregate`. There is one more function, `earliest`: the value in
+    the first of the rows whose `by` column is least.
 
-    One map, `sessions`: key, `session_start` → `session_end`, and the partials of `aggregate`.
+    Rows of a key belong to one session if their times in `column` (a timestamp, or windows, which count by their last
+    microsecond) are no more than `gap_ms` apart. A row is late if its own session, from its time to `gap_ms` later, has
+    ended at the watermark, or if it has no time. A session is emitted and forgotten when the watermark has reached its
+    end; sessions of one key are emitted in the order of their start. The output has `session_window struct<start, end>`
+    at position `place` among the key columns. Partials are combined within a block, then folded, state first, in block
+    order. `InvalidInput` for a gap below 1 ms or a position that does not exist.
+
+    One map, `sessions`: key, `session_start` → `session_end` and the partials of `aggregate`.
     """
 
 def deduplicate(
@@ -302,42 +407,45 @@ def deduplicate(
     forget: Literal["never", "at_event_time", "after"],
     delay_ms: int | None,
 ) -> Operator:
-    """The first row of each key. Its output has the columns of its input; one map, `seen`: key → nothing.
+    """Make the operator that passes the first row of each key. Its output has the columns of its input.
 
-    `event_time`: the column by which rows are late (at or before the watermark); None: no row is. A key is forgotten
-    never, when the watermark reaches the event time in the key (`"at_event_time"`; never for a null), or when it
-    reaches the event time of the key's first row plus `delay_ms` (`"after"`; a null counts as the epoch).
+    Rows whose `event_time` is at or before the watermark are late; with None no row is. `forget` says when a key is
+    forgotten: "never"; "at_event_time", when the watermark reaches the event time in the key (never for a null); or
+    "after", when it reaches the event time of the key's first row plus `delay_ms` (a null counts as the epoch).
+
+    One map, `seen`: key → nothing.
     """
 
 def map_with_state(
     operator: Any, function: Callable[..., Any], arguments: int, value: str | None, timeout_ms: int | None, clock: str
 ) -> Operator:
-    """`mapWithState` over a Python function, of a bound operator (`tidemill.operators.map_with_state`).
+    """Make the operator for `mapWithState` over a Python function, from a bound operator.
 
-    Of `operator`, as of those below, these are read: `name`, `input` (`schema`, `key`, `event_time`, `late`,
-    `time_zone`), `state` and `output_schema` (schemas), `state_unnamed`, `state_type`, `output_unnamed`, `on_error`.
+    The attributes of `operator` (`tidemill.operators.map_with_state`) that this function and the two below read:
+    `name`, `input` (`schema`, `key`, `event_time`, `late`, `time_zone`), `state` and `output_schema` (schemas),
+    `state_unnamed`, `state_type`, `output_unnamed` and `on_error`.
 
-    `arguments` is 4 (`f(batchTime, key, value, state)`), 3 (`f(key, value, state)`) or 2 (`f(value, state)`). `value`:
-    a column, else the whole row as a `tidemill.rows.Row` type made by `tidemill.rows.row_type(names)`. One state column
-    that has no name of the user's is a scalar, else a Row; with `state_type` (a dataclass) that class. `clock` is
-    "batch" or "event"; `late` is "drop", "quarantine" (both take late rows out in `prepare` where there is a timeout
-    on the clock "event") or "keep".
+    `arguments` is 4 (`f(batchTime, key, value, state)`), 3 (`f(key, value, state)`) or 2 (`f(value, state)`). `value`
+    is a column name, or None for the whole row as a `tidemill.rows.Row`, without the columns `_row` and `_metadata`. A
+    state of one unnamed column is a scalar, otherwise a `Row`, or an instance of the dataclass `state_type`. Nested
+    dataclasses are made if the annotations of `state_type` name them. `clock` is "batch" or "event".
 
-    One map, `state`: key → state; a timeout is the deadline of its row. Columns of the input called `_row` and
-    `_metadata` are not part of the whole row. Nested dataclasses are made where the annotations of `state_type` say so.
+    `late` is "drop", "quarantine" or "keep". With a timeout on the clock "event", the first two remove late rows in
+    `prepare`. `on_error` is "fail" or "quarantine". With "quarantine", if a call for a key raises or returns a value
+    that does not fit, the rows of the key are quarantined, and its state and deadline stay as they were.
 
-    `on_error` is "fail" or "quarantine": there the rows of a key whose calls raised, or gave what does not fit, are put
-    aside, and its state and deadline stay as they were.
+    One map, `state`: key → state. The timeout is the deadline of the row.
     """
 
 def groups_with_state(operator: Any, function: Callable[..., Any], emits: str, timeout: str) -> Operator:
-    """`func(key, rows, state)` once a key and pass, and again for each key that timed out, by Spark's Scala rules.
+    """Make the operator that calls `func(key, rows, state)` by the rules of Spark's Scala API.
 
-    `emits` is "one" (the call returns a row) or "many" (it returns rows, or None); `timeout` is one of Spark's three
-    modes; the rest is as in `map_with_state`. Only with "EventTimeTimeout" are late rows taken out.
+    The function is called once for each key and pass, and once more for each key that timed out. `emits` is "one" (a
+    call returns a row) or "many" (it returns rows, or None). `timeout` is one of Spark's three modes. Late rows are
+    removed only with "EventTimeTimeout". Everything else is as in `map_with_state`.
 
-    One map, `state`: key → state; with a timeout it has a last column `_exists`, because a key may have a timeout and
-    no state. Timeouts fire strictly below their clock: the deadline is the ms after.
+    One map, `state`: key → state. With a timeout it has a last column `_exists`, because a key may have a timeout
+    without a state. Spark fires a timeout strictly after its time, so the deadline is one millisecond later.
     """
 
 def pandas_with_state(
@@ -346,15 +454,16 @@ def pandas_with_state(
     frames: Callable[[pa.RecordBatch, pa.RecordBatch], Any],
     timeout: str,
 ) -> Operator:
-    """`func(key, pdfs, state)` once a key and pass, and again for each key that timed out, by PySpark's rules.
+    """Make the operator that calls `func(key, pdfs, state)` by PySpark's rules.
 
-    `frames` is called with the rows of a pass, key by key, and with its keys, and gives what calls `function`
-    (`tidemill.operators.pandas_frames.Frames`). A state is a plain tuple. The rest is as in `groups_with_state`.
+    The function is called once for each key and pass, and once more for each key that timed out. `frames` is called
+    with the rows of a pass, grouped by key, and with the keys. It returns the object that calls the function
+    (`tidemill.operators.pandas_frames.Frames`). A state is a plain tuple. Everything else is as in `groups_with_state`.
     """
 
 @final
 class KeyRows(Iterator[Any]):
-    """The rows of one key in one pass, in plan order: what a group function iterates over, once."""
+    """Iterates once over the rows of one key in one pass, in plan order. Group functions are given it."""
     def __next__(self) -> Any: ...
     def __length_hint__(self) -> int: ...
 
@@ -362,74 +471,115 @@ class KeyRows(Iterator[Any]):
 class GroupState:
     """The state and the timeout of one key inside a group function (Spark: `GroupState`, member for member).
 
-    Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
-    call a GroupState raises `InvalidInput` (a `ValueError`).
+    Values are copied in and out: changing an object that `get` returned, or that was passed to `update`, does not
+    change the state. Using the object after its call has returned raises `InvalidInput` (a `ValueError`).
+
+    >>> import tidemill as tm
+    >>> def count(key, rows, state):
+    ...     if state.hasTimedOut:
+    ...         state.remove()
+    ...         return (key, -1)
+    ...     state.update((state.getOption or 0) + sum(1 for _ in rows))
+    ...     state.setTimeoutDuration("10 minutes")
+    ...     return (key, state.get)
+    >>> p = tm.Pipeline("visits")
+    >>> grouped = p.read(tm.Rows("user string")).groupBy("user")
+    >>> counts = grouped.mapGroupsWithState(
+    ...     count, outputSchema="user string, n bigint", stateSchema="bigint", timeoutConf="ProcessingTimeTimeout"
+    ... )
+    >>> tester = tm.testing.Tester(p)
+    >>> tester.batch([("a",), ("a",)], batch_time_ms=0).outputs
+    [('a', 2)]
+    >>> tester.sweep(600_001).outputs
+    [('a', -1)]
     """
 
     NO_TIMESTAMP: Final = -1
-    """What stands for no timestamp in PySpark."""
+    """PySpark's value for the absence of a timestamp."""
     @property
     def exists(self) -> bool:
-        """Whether there is a state. False after `remove`, and for a key that has a timeout alone."""
+        """Whether the key has a state. False after `remove`, and for a key that has only a timeout."""
     @property
     def get(self) -> Any:
-        """The state; `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) where there is none."""
+        """The state. Raises `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) if there is none."""
     @property
     def getOption(self) -> Any:
-        """The state, or None."""
+        """The state, or None if there is none."""
     @property
     def hasTimedOut(self) -> bool:
-        """Whether this call is for the timeout of the key: it has no rows."""
+        """Whether the function is called because the timeout of the key fired. Then there are no rows."""
     @property
     def oldTimeoutTimestamp(self) -> int:
-        """-1. PySpark's class has this member, and shows a function nothing else in it, whatever was armed before."""
+        """Always -1. PySpark's class has this member and never shows a function another value."""
     def update(self, newValue: Any) -> None:
-        """Sets the state, also after `remove`. `InvalidInput` where it does not fit the state's schema; `TypeError` for
-        None."""
-    def remove(self) -> None:
-        """Removes the state."""
-    def setTimeoutDuration(self, durationMs: int | str | timedelta) -> None:
-        """The key times out when batch time is more than this much later; ms, "10 seconds" or a timedelta.
+        """Set the state. Allowed after `remove`.
 
-        `RuntimeError` without timeoutConf="ProcessingTimeTimeout", `ValueError` for less than 1 ms."""
+        Raises `InvalidInput` if the value does not fit the schema of the state, and `TypeError` for None.
+        """
+    def remove(self) -> None:
+        """Remove the state."""
+    def setTimeoutDuration(self, durationMs: int | str | timedelta) -> None:
+        """Set the timeout to a duration from the batch time: ms, text such as "10 seconds", or a timedelta.
+
+        The timeout fires when the batch time is later than that. Raises `RuntimeError` without
+        timeoutConf="ProcessingTimeTimeout", and `ValueError` for less than 1 ms.
+        """
     def setTimeoutTimestamp(
         self, timestampMs: int | datetime | date, additionalDuration: int | str | timedelta | None = None
     ) -> None:
-        """The key times out when the watermark has passed this time (of a date its midnight), plus the duration.
+        """Set the timeout to an event time (ms since the epoch, a datetime or a date), plus the duration if given.
 
-        `RuntimeError` without timeoutConf="EventTimeTimeout", `ValueError` for a time before the watermark, or before
-        1970."""
+        A date stands for its midnight; dates and naive datetimes are in the pipeline's time zone. The timeout fires
+        when the watermark has passed the time. Raises `RuntimeError` without timeoutConf="EventTimeTimeout", and
+        `ValueError` for a time before the watermark or before 1970.
+        """
     def getCurrentWatermarkMs(self) -> int:
-        """The watermark that this call lives by; `RuntimeError` where the stream has none."""
+        """Return the watermark in ms since the epoch. Raises `RuntimeError` if the stream has no watermark."""
     def getCurrentProcessingTimeMs(self) -> int:
-        """The batch time."""
+        """Return the batch time in ms since the epoch."""
     def json(self) -> str:
-        """Clocks, timeout, and what this call has done so far, as PySpark writes them; without the value."""
+        """Return the clocks, the timeout and the changes made in this call as JSON, as PySpark does. The value is
+        omitted."""
 
 @final
 class State:
     """The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
 
-    Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
-    call a State raises `InvalidInput` (a `ValueError`).
+    Values are copied in and out: changing an object that `get` returned, or that was passed to `update`, does not
+    change the state. Using the object after its call has returned raises `InvalidInput` (a `ValueError`).
+
+    >>> import tidemill as tm
+    >>> def total(key, amount, state):
+    ...     state.update((state.getOption or 0) + amount)
+    ...     return (key, state.get)
+    >>> p = tm.Pipeline("spend")
+    >>> grouped = p.read(tm.Rows("user string, amount bigint")).groupBy("user")
+    >>> spend = grouped.mapWithState(
+    ...     tm.StateSpec.function(total), "bigint", "user string, total bigint", value="amount"
+    ... )
+    >>> tm.testing.Tester(p).batch([("a", 1), ("a", 5)]).outputs
+    [('a', 1), ('a', 6)]
     """
     @property
     def exists(self) -> bool:
-        """Whether there is a state. False after `remove`."""
+        """Whether the key has a state. False after `remove`."""
     @property
     def get(self) -> Any:
-        """The state; `StateNotSet` (a `LookupError`) where there is none."""
+        """The state. Raises `StateNotSet` (a `LookupError`) if there is none."""
     @property
     def getOption(self) -> Any:
-        """The state, or None."""
+        """The state, or None if there is none."""
     @property
     def isTimingOut(self) -> bool:
-        """Whether the key times out: this is its last call, and the state goes afterwards."""
+        """Whether the key times out. Then this is its last call, and the state is removed afterwards."""
     def update(self, new: Any) -> None:
-        """Sets the state. `InvalidInput` where `new` does not fit the state's schema; `ValueError` for None, after
-        `remove`, and when timing out."""
+        """Set the state.
+
+        Raises `InvalidInput` if `new` does not fit the schema of the state, and `ValueError` for None, after `remove`,
+        and while the key times out.
+        """
     def remove(self) -> None:
-        """Removes the state. `ValueError` when it has been removed already, and when timing out."""
+        """Remove the state. Raises `ValueError` if it was already removed, and while the key times out."""
 
 def transform_with_state(
     operator: Any,
@@ -439,107 +589,174 @@ def transform_with_state(
     initial: Any,
     frames: Callable[..., Any] | None,
 ) -> Operator:
-    """A processor called once a key with its rows, and once a timer (`tidemill.operators.transform_with_state`).
+    """Make the operator that calls a processor once for each key with its rows, and once for each timer that fires.
 
-    `variables`: objects with `map` (the name of the variable's map), `sub_key` and `value` (its columns), `ttl_ms`, and
-    `state`, the `ValueState`, `ListState` or `MapState` that the processor holds; they and `timers` follow the calls
-    from now on. Of `operator` are read: `name`, `input` (as by `map_with_state`), `time_mode`, `output_schema`,
-    `event_time`, `on_error`. `time_mode` is "None", "ProcessingTime" (batch time) or "EventTime" (the watermark; late
-    rows are taken out in `prepare` unless `late` is "keep"). `event_time`: an output column that may not be late.
+    The attributes of `operator` (`tidemill.operators.transform_with_state`) that are read: `name`, `input` (see
+    `map_with_state`), `time_mode`, `output_schema`, `event_time` and `on_error`. `time_mode` is "None",
+    "ProcessingTime" (batch time) or "EventTime" (the watermark; `prepare` removes late rows unless `late` is "keep").
+    `event_time` is an output column that must not be late.
 
-    `initial`: None, or an object with `stored` (what the map of the initial state keeps beside the key) and `shown`
-    (the columns of the rows that `handleInitialState` is given, in the first batch).
+    `variables` are objects with `map` (the name of the variable's map), `sub_key` and `value` (its columns), `ttl_ms`,
+    and `state`: the `ValueState`, `ListState` or `MapState` that the processor holds. These objects and `timers` belong
+    to the operator afterwards, and always show the key of the current call.
 
-    `frames`: None, or a function of the rows and the keys of a visit that gives what makes pandas frames of them
-    (`tidemill.operators.processor_frames`); the processor is given frames then, and gives frames back.
+    `initial` is None, or an object with `stored` (the columns of the initial state's map beside the key) and
+    `shown` (the columns of the rows that `handleInitialState` is given in the first batch).
 
-    `on_error`: "fail", or "quarantine": a key for whose rows or timers a call fails keeps its variables and timers as
-    they were, emits nothing, and its rows are put aside. `handleInitialState` fails the pass in either case.
+    `frames` is None, or a function of the rows and the keys of a visit that returns the object that makes pandas frames
+    (`tidemill.operators.processor_frames`). With it the processor is given frames and returns frames.
 
-    One map a variable, in their order, then `timers`: key, expiry_ms → nothing, then, with `initial`, `initial`: key,
-    row → what is stored. A list's sub-key is a position, a map's the user's key; a deadline is when a row has lived its
-    time, or a timer is due.
+    `on_error` is "fail" or "quarantine". With "quarantine", a key for which a call fails keeps its variables and timers
+    as they were, emits nothing, and its rows are quarantined. An error in `handleInitialState` always fails the pass.
+
+    One map for each variable, in their order; then `timers`: key, expiry_ms → nothing; then, with `initial`, a map
+    `initial`: key, row → the stored columns. The sub-key of a list is a position, that of a map is the user's key. A
+    deadline is the end of a row's time to live, or the time of a timer.
     """
 
 @final
 class ValueState:
-    """One value a key (Spark: `ValueState`). Usable while the processor is called for a key, else `CallRefused`.
+    """One value for each key (Spark: `ValueState`).
 
-    Values in and out are tuples; changing an object that was given or got changes no state.
+    Usable only while the processor is called for a key; otherwise calls raise `CallRefused`. Values are tuples, copied
+    in and out: changing an object that was passed or returned does not change the state.
+
+    >>> import tidemill as tm
+    >>> class Last(tm.StatefulProcessor):
+    ...     def init(self, handle):
+    ...         self.last = handle.getValueState("last", "n bigint")
+    ...
+    ...     def handleInputRows(self, key, rows, timerValues):
+    ...         before = self.last.get()
+    ...         for row in rows:
+    ...             self.last.update((row.n,))
+    ...         yield (*key, str(before), str(self.last.get()))
+    >>> p = tm.Pipeline("values")
+    >>> changes = p.read(tm.Rows("user string, n bigint")).groupBy("user").transformWithState(
+    ...     Last(), "user string, before string, after string", "update", "None"
+    ... )
+    >>> tester = tm.testing.Tester(p)
+    >>> tester.batch([("a", 1), ("a", 2)]).outputs, tester.batch([("a", 3)]).outputs
+    ([('a', 'None', '(2,)')], [('a', '(2,)', '(3,)')])
     """
     def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
     def exists(self) -> bool:
-        """Whether there is a value."""
+        """Return whether the key has a value."""
     def get(self) -> Any:
-        """The value as a tuple; None where there is none."""
+        """Return the value as a tuple, or None if there is none."""
     def update(self, newValue: Any) -> None:
-        """Sets the value; `InvalidInput` where it does not fit."""
+        """Set the value. Raises `InvalidInput` if it does not fit the schema."""
     def clear(self) -> None:
-        """Removes the value."""
+        """Remove the value."""
 
 @final
 class ListState:
-    """Any number of values a key, in the order in which they were appended (Spark: `ListState`)."""
+    """Any number of values for each key, in the order in which they were appended (Spark: `ListState`).
+
+    Usable only while the processor is called for a key; otherwise calls raise `CallRefused`.
+
+    >>> import tidemill as tm
+    >>> class Listed(tm.StatefulProcessor):
+    ...     def init(self, handle):
+    ...         self.seen = handle.getListState("seen", "n bigint")
+    ...
+    ...     def handleInputRows(self, key, rows, timerValues):
+    ...         self.seen.appendList([(row.n,) for row in rows])
+    ...         yield (*key, str([n for (n,) in self.seen.get()]))
+    >>> p = tm.Pipeline("lists")
+    >>> seen = p.read(tm.Rows("user string, n bigint")).groupBy("user").transformWithState(
+    ...     Listed(), "user string, seen string", "update", "None"
+    ... )
+    >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
+    [('a', '[1, 2]')]
+    """
     def __new__(cls, operator: str, name: str, value: pa.Schema, time_zone: str) -> Self: ...
     def exists(self) -> bool:
-        """Whether there are elements."""
+        """Return whether the list has elements."""
     def get(self) -> Iterator[Any]:
-        """The elements as they are now, as tuples."""
+        """Return an iterator over the current elements, as tuples. Later changes do not affect it."""
     def put(self, newState: Any) -> None:
-        """These elements in place of those that are there; `CallRefused` for none."""
+        """Replace all elements. Raises `CallRefused` for an empty list, `InvalidInput` if an element does not fit."""
     def appendValue(self, newState: Any) -> None:
-        """One element more, at the end; `InvalidInput` where it does not fit."""
+        """Append one element. Raises `InvalidInput` if it does not fit the schema."""
     def appendList(self, newState: Any) -> None:
-        """These elements more, at the end; `CallRefused` for none."""
+        """Append all elements of a list, or none of them after an error.
+
+        Raises `CallRefused` for an empty list, and `InvalidInput` if an element does not fit.
+        """
     def clear(self) -> None:
-        """Removes all elements."""
+        """Remove all elements."""
 
 @final
 class MapState:
-    """Values by a key of the user's within the grouping key (Spark: `MapState`). Iterators show the entries as they are
-    when made, in the order of the user's keys: numbers and times by value, texts by their UTF-8 bytes, null first."""
+    """Values by a key of your own within each grouping key (Spark: `MapState`).
+
+    Usable only while the processor is called for a key; otherwise calls raise `CallRefused`. Iterators show the entries
+    as they were when the iterator was made, in the order of your keys: numbers and times by value, texts by their UTF-8
+    bytes, null first.
+
+    >>> import tidemill as tm
+    >>> class PerPage(tm.StatefulProcessor):
+    ...     def init(self, handle):
+    ...         self.pages = handle.getMapState("pages", "page string", "n bigint")
+    ...
+    ...     def handleInputRows(self, key, rows, timerValues):
+    ...         for row in rows:
+    ...             (n,) = self.pages.getValue((row.page,)) or (0,)
+    ...             self.pages.updateValue((row.page,), (n + 1,))
+    ...         yield (*key, str([(page, n) for (page,), (n,) in self.pages.iterator()]))
+    >>> p = tm.Pipeline("maps")
+    >>> pages = p.read(tm.Rows("user string, page string")).groupBy("user").transformWithState(
+    ...     PerPage(), "user string, pages string", "update", "None"
+    ... )
+    >>> tm.testing.Tester(p).batch([("a", "home"), ("a", "cart"), ("a", "home")]).outputs
+    [('a', "[('cart', 1), ('home', 2)]")]
+    """
     def __new__(cls, operator: str, name: str, key: pa.Schema, value: pa.Schema, time_zone: str) -> Self: ...
     def exists(self) -> bool:
-        """Whether there is an entry."""
+        """Return whether the map has entries."""
     def getValue(self, key: Any) -> Any:
-        """The value as a `tidemill.rows.Row`, as Spark does (iterators give tuples); None where there is none."""
+        """Return the value of a key as a `tidemill.rows.Row`, as Spark does, or None. Iterators return tuples."""
     def containsKey(self, key: Any) -> bool:
-        """Whether there is an entry of this key."""
+        """Return whether the map has an entry for the key."""
     def updateValue(self, key: Any, value: Any) -> None:
-        """Sets the value of this key; `InvalidInput` where either does not fit."""
+        """Set the value of a key. Raises `InvalidInput` if the key or the value does not fit its schema."""
     def iterator(self) -> Iterator[Any]:
-        """(key, value) pairs of tuples."""
+        """Return an iterator over (key, value) pairs of tuples."""
     def keys(self) -> Iterator[Any]:
-        """The keys, as tuples."""
+        """Return an iterator over the keys, as tuples."""
     def values(self) -> Iterator[Any]:
-        """The values, as tuples, in the order of their keys."""
+        """Return an iterator over the values, as tuples, in the order of their keys."""
     def removeKey(self, key: Any) -> None:
-        """Removes the entry of this key; nothing where there is none."""
+        """Remove the entry of a key. An unknown key is not an error."""
     def clear(self) -> None:
-        """Removes all entries."""
+        """Remove all entries."""
 
 @final
 class Timers:
-    """The timers of a key, behind the processor's handle. `is_off`: the time mode is None, and all is `CallRefused`."""
+    """The timers of a key, which the processor's handle uses. With `is_off` (the time mode is None) all calls raise
+    `CallRefused`."""
     def __new__(cls, operator: str, is_off: bool) -> Self: ...
     def register(self, expiry_ms: int) -> None:
-        """A timer at this time, ms since the epoch; nothing where there is one."""
+        """Register a timer at this time, ms since the epoch. An existing timer stays."""
     def delete(self, expiry_ms: int) -> None:
-        """Removes the timer at this time; nothing where there is none."""
+        """Delete the timer at this time. An unknown timer is not an error."""
     def list(self) -> Any:
-        """Ascending; one that is firing is among them."""
+        """Return the times of all timers in ascending order, including a timer that is firing."""
 
 @final
 class TimerValues:
-    """The clocks that a processor's call sees, ms since the epoch: both −1 where the time mode is None; the watermark
-    is 0 where there is none."""
+    """The clocks that a call of a processor sees, in ms since the epoch.
+
+    Both are −1 if the time mode is None. The watermark is 0 if there is none.
+    """
     def getCurrentProcessingTimeInMs(self) -> int:
-        """The batch time."""
+        """Return the batch time."""
     def getCurrentWatermarkInMs(self) -> int:
-        """The watermark that this call lives by."""
+        """Return the watermark."""
 
 @final
 class ExpiredTimerInfo:
-    """The timer that a call is about."""
+    """The timer for which `handleExpiredTimer` is called."""
     def getExpiryTimeInMs(self) -> int:
-        """When it expired, ms since the epoch."""
+        """Return the time at which the timer expired, in ms since the epoch."""

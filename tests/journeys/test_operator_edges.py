@@ -323,6 +323,6 @@ def test_a_function_of_another_number_of_arguments_is_refused_with_the_three_for
     with pytest.raises(tm.InvalidInput) as caught:
         tm.StateSpec.function(function)
     assert str(caught.value) == (
-        f"StateSpec.function: `<lambda>{inspect.signature(function)}` takes neither 4 nor 3 nor 2 arguments: "
+        f"StateSpec.function: `<lambda>{inspect.signature(function)}` cannot be called with 4, 3 or 2 arguments, "
         "expected `f(batchTime, key, value, state)`, `f(key, value, state)` or `f(value, state)`"
     )

@@ -164,7 +164,7 @@ def by_version(repository: Any) -> list[Any]:
 
 
 WITH_KEY = r"(function|method) `\w+` of operator `op` raised `RuntimeError: no luck with (.+)` for key `\2`"
-WITHOUT_KEY = "operator `op`: the function given to apply_batch raised `RuntimeError: no luck with None`"
+WITHOUT_KEY = "operator `op`: the apply_batch function raised `RuntimeError: no luck with None`"
 
 
 def fails_once_and_goes_on(name: str, calls: Calls, folder: Path, base: Path, engine: dict[str, Any]) -> None:

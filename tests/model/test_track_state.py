@@ -268,7 +268,7 @@ def test_another_number_of_partitions_in_the_middle():
 def test_a_specification_that_cannot_be():
     spec = tm.StateSpec.function(count_with_timeout)
     for wrong in (0, -1, 2.0, True, "4"):
-        with pytest.raises(tm.InvalidInput, match="StateSpec.numPartitions: .* expected a whole number from 1 on"):
+        with pytest.raises(tm.InvalidInput, match="StateSpec.numPartitions: .* expected a whole number of at least 1"):
             spec.numPartitions(wrong)
     with pytest.raises(tm.InvalidInput, match="StateSpec.partitioner: expected a function of the key, found 4"):
         spec.partitioner(4)

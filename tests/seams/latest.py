@@ -70,7 +70,7 @@ class LatestHandle(Handle):
             self.map.put_many(rows.select(keys), rows.select([self.operator.value]), 0)
         return rows
 
-    def put_aside(self):
+    def take_quarantined(self):
         return []
 
     def finish(self):

@@ -27,10 +27,7 @@ pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let capsule = capsule.cast::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     if is_released(pointer.cast(), SCHEMA_RELEASE) {
-        return Err(invalid(
-            object.py(),
-            "cannot take an Arrow schema from a capsule that somebody else has taken it from",
-        ));
+        return Err(invalid(object.py(), "cannot import an Arrow schema: its capsule was already consumed"));
     }
     #[expect(unsafe_code, reason = "the capsule's name says that it holds an ArrowSchema, which lives as long as it")]
     let schema = unsafe { pointer.as_ref() };
@@ -91,7 +88,7 @@ fn data_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayData> {
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     if is_released(schema.cast(), SCHEMA_RELEASE) || is_released(array.cast(), ARRAY_RELEASE) {
-        return Err(invalid(py, "cannot take Arrow data from capsules that somebody else has taken it from"));
+        return Err(invalid(py, "cannot import Arrow data: its capsules were already consumed"));
     }
     #[expect(unsafe_code, reason = "the capsules' names say what they hold; `from_raw` takes the array out of its own")]
     let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };

@@ -18,8 +18,7 @@ pub(crate) fn check_depth(schema: &FFI_ArrowSchema) -> Result<(), ArrowError> {
     let mut left = vec![(schema, 0)]; // a schema of columns is a struct, and no level
     while let Some((found, level)) = left.pop() {
         if level > DEEPEST {
-            let text =
-                format!("types are nested more than {DEEPEST} deep\nhint: keep what lies deeper as text or bytes");
+            let text = format!("types are nested more than {DEEPEST} deep\nhint: store deeper levels as text or bytes");
             return Err(ArrowError::SchemaError(text));
         }
         let below = if found.format() == "+m" { level } else { level + 1 }; // the entries of a map are no level

@@ -27,7 +27,7 @@ impl OnError {
         match name {
             "fail" => Ok(Self::Fail),
             "quarantine" => Ok(Self::Quarantine),
-            other => Err(invalid(py, &format!("on_error is \"fail\" or \"quarantine\", found {other:?}"))),
+            other => Err(invalid(py, &format!("on_error must be \"fail\" or \"quarantine\", found {other:?}"))),
         }
     }
 
@@ -80,7 +80,7 @@ impl Caller {
     /// The error for what the function returned, and why it cannot be emitted.
     pub(crate) fn unfit(&self, why: &str, at: Place<'_, '_>) -> Error {
         let (py, key) = (at.key.py(), repr(at.key));
-        let text = format!("cannot emit what {} returned for key `{key}`: {why}", self.described(py));
+        let text = format!("cannot emit the result of {} for key `{key}`: {why}", self.described(py));
         located(invalid(py, &text), &self.operator, at)
     }
 
@@ -129,7 +129,7 @@ pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Op
     if passes_untouched(py, &error) {
         return external(error);
     }
-    let text = format!("operator `{operator}` cannot show a row to Python: {}", error.value(py));
+    let text = format!("operator `{operator}` cannot convert a row to Python objects: {}", error.value(py));
     located(invalid(py, &text), operator, Place { key: py.None().bind(py), chunk })
 }
 

@@ -79,7 +79,7 @@ impl PyCodec {
     /// The state that an object is; `InvalidInput` for None.
     pub(crate) fn parsed_state(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         if object.is_none() {
-            let text = format!("state map `{}` cannot keep None as a state", self.schema.name);
+            let text = format!("state map `{}` cannot store None as a state", self.schema.name);
             return Err(invalid(object.py(), &format!("{text}\nhint: remove the key instead")));
         }
         self.state.parse(object, &self.zone).map_err(|refused| self.refused(object, "state", refused))
@@ -89,7 +89,7 @@ impl PyCodec {
         match refused {
             Refused::Misfit(misfit) => {
                 let (name, found) = (&self.schema.name, repr(object));
-                invalid(object.py(), &format!("state map `{name}` cannot take {found} as a {what}: {misfit}"))
+                invalid(object.py(), &format!("state map `{name}` cannot use {found} as a {what}: {misfit}"))
             }
             Refused::Raised(error) => error,
         }

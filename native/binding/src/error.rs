@@ -58,10 +58,10 @@ fn panicked<'py>(
     let why = match why {
         Some(made) if made.is_instance_of::<PyBaseException>() => return Ok(made), // Python 3.11 asks twice
         Some(why) => why.str()?.to_string(),
-        None => "it did not say why".to_owned(),
+        None => "no reason given".to_owned(),
     };
     let text =
-        format!("the engine gave up: {why}\nhint: a bug, unless memory was short or Arrow data was broken: report it");
+        format!("the engine panicked: {why}\nhint: report this bug, unless memory ran out or Arrow data was invalid");
     Ok(exception(py, "InternalError", &text)?.into_value(py).into_bound(py).into_any())
 }
 

@@ -112,7 +112,7 @@ impl Held {
             Some(value) => Ok(value),
             None => {
                 let kind = py.import("tidemill.errors")?.getattr("StateNotSet")?;
-                let text = "the state is not set: ask `exists`, or use `getOption`";
+                let text = "the state is not set: check `exists` first, or use `getOption`";
                 Err(raised(py, &kind, "PySparkValueError", text, None))
             }
         }
@@ -139,7 +139,7 @@ impl Held {
             (Refused::Misfit(_), None) => ended(py),
             (Refused::Misfit(misfit), Some((key, _))) => {
                 let (key, operator) = (repr(key.bind(py)), &self.kind.operator);
-                invalid(py, &format!("cannot keep the state of key `{key}` of operator `{operator}`: {misfit}"))
+                invalid(py, &format!("cannot store the state of key `{key}` of operator `{operator}`: {misfit}"))
             }
         };
         self.refused = Some(error.value(py).clone().into_any().unbind());
@@ -160,7 +160,10 @@ impl Held {
 }
 
 fn ended(py: Python<'_>) -> PyErr {
-    invalid(py, "this State belongs to a call that has returned: keep what `get` gives, not the State")
+    invalid(
+        py,
+        "this State belongs to a call that has returned\nhint: keep the value that `get` returns, not the State",
+    )
 }
 
 /// An object that is lent to user code for call after call.
@@ -192,7 +195,7 @@ pub(crate) fn update<T: Settable>(
         let mut state = slf.try_borrow_mut()?;
         state.check_settable(py)?;
         if new.is_none() {
-            return Err(none("cannot update the state with None: `remove()` it instead"));
+            return Err(none("cannot update the state with None: call `remove()` instead"));
         }
         let held = state.held();
         if held.kind.shape.is_shown_as(new) {

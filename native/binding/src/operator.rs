@@ -37,7 +37,9 @@ impl PyPass {
         let kind = match kind {
             "data" => PassKind::Data,
             "due" => PassKind::Due,
-            other => return Err(invalid(py, &format!("a pass is \"data\" or \"due\", found {other:?}"))),
+            other => {
+                return Err(invalid(py, &format!("the kind of a pass must be \"data\" or \"due\", found {other:?}")));
+            }
         };
         Ok(Self { pass: Pass { kind, batch_time_ms, late_ms, watermark_ms, begins: false } })
     }
@@ -103,16 +105,16 @@ struct Task {
     name: String,
     operator: Box<dyn Operator>,
     maps: Maps,
-    aside: Vec<PutAside>,
-    /// The least of the reasons why calls failed.
+    quarantined: Vec<ChunkQuarantine>,
+    /// The least of the reasons why calls failed, in the order of texts.
     failure: Option<String>,
 }
 
-/// The number of a chunk, rows of it, and why each was put aside.
-type ShownAside<'py> = (u32, Bound<'py, PyAny>, Vec<String>);
+/// The index of a chunk, its quarantined rows as a `pyarrow.RecordBatch`, and a reason for each row.
+type ShownQuarantined<'py> = (u32, Bound<'py, PyAny>, Vec<String>);
 
-/// Rows of one chunk that were put aside, in its order, and why each was.
-struct PutAside {
+/// The quarantined rows of one chunk, in its order, and a reason for each.
+struct ChunkQuarantine {
     chunk: u32,
     rows: RecordBatch,
     reasons: Vec<String>,
@@ -129,7 +131,7 @@ impl PyOperator {
     /// The Python object for `operator`.
     pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
         let operator = Box::new(operator);
-        let task = Task { name, operator, maps: Maps::NotOpened, aside: Vec::new(), failure: None };
+        let task = Task { name, operator, maps: Maps::NotOpened, quarantined: Vec::new(), failure: None };
         Self { task: Mutex::new(task) }
     }
 
@@ -192,9 +194,10 @@ impl PyOperator {
         batch_out(py, &rows)
     }
 
-    fn put_aside<'py>(&self, py: Python<'py>) -> PyResult<Vec<ShownAside<'py>>> {
-        let aside = std::mem::take(&mut self.task().raise(py)?.aside);
-        aside.into_iter().map(|aside| Ok((aside.chunk, batch_out(py, &aside.rows)?, aside.reasons))).collect()
+    fn take_quarantined<'py>(&self, py: Python<'py>) -> PyResult<Vec<ShownQuarantined<'py>>> {
+        let quarantined = std::mem::take(&mut self.task().raise(py)?.quarantined);
+        let shown = |found: ChunkQuarantine| Ok((found.chunk, batch_out(py, &found.rows)?, found.reasons));
+        quarantined.into_iter().map(shown).collect()
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<Vec<PyStateMap>> {
@@ -230,7 +233,7 @@ impl Task {
         let fit = maps.len() == schemas.len()
             && maps.iter().zip(schemas).all(|(map, schema)| map.schema().has_columns_of(schema));
         if !fit {
-            return Err(self.misused("was opened with maps of other columns than its own"));
+            return Err(self.misused("was opened with maps whose columns are not its own"));
         }
         self.maps = Maps::Open(maps);
         Ok(())
@@ -241,10 +244,10 @@ impl Task {
         let mut out = Output::new(self.operator.signature().output.clone());
         self.operator.apply(chunks, &mut maps, pass, &mut out)?;
         self.maps = Maps::Open(maps);
-        let aside = out.take_quarantined();
-        let reasons = aside.iter().map(|aside| &aside.reason).chain(&self.failure);
+        let quarantined = out.take_quarantined();
+        let reasons = quarantined.iter().map(|found| &found.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
-        self.aside.extend(of_chunks(chunks, aside)?);
+        self.quarantined.extend(by_chunk(chunks, quarantined)?);
         out.into_rows()
     }
 
@@ -269,19 +272,19 @@ impl Task {
     }
 }
 
-/// What a pass put aside, by chunk.
-fn of_chunks(chunks: &[RecordBatch], aside: Vec<Quarantined>) -> Result<Vec<PutAside>> {
-    let mut by_chunk: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
-    for Quarantined { rows, reason } in aside {
+/// The rows that a pass quarantined, grouped by chunk.
+fn by_chunk(chunks: &[RecordBatch], quarantined: Vec<Quarantined>) -> Result<Vec<ChunkQuarantine>> {
+    let mut rows_of: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
+    for Quarantined { rows, reason } in quarantined {
         for at in rows {
-            by_chunk.entry(at.chunk).or_default().push((at.row, reason.clone()));
+            rows_of.entry(at.chunk).or_default().push((at.row, reason.clone()));
         }
     }
-    let taken = by_chunk.into_iter().map(|(chunk, mut rows)| {
+    let grouped = rows_of.into_iter().map(|(chunk, mut rows)| {
         rows.sort_unstable();
         let picks: UInt32Array = rows.iter().map(|row| row.0).collect();
         let reasons = rows.into_iter().map(|row| row.1).collect();
-        Ok(PutAside { chunk, rows: take_record_batch(&chunks[chunk as usize], &picks)?, reasons })
+        Ok(ChunkQuarantine { chunk, rows: take_record_batch(&chunks[chunk as usize], &picks)?, reasons })
     });
-    taken.collect()
+    grouped.collect()
 }

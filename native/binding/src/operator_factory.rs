@@ -36,7 +36,11 @@ impl DeclaredWindow {
                 Cut::Every { size_us: us(size), slide_us: us(slide), start_us: us(start) }
             }
             Some((size, slide, _)) => {
-                return Err(invalid(py, &format!("a window of {size} ms by {slide} ms is none")));
+                let text = format!(
+                    "invalid windows of {size} ms every {slide} ms: expected a slide of at least 1 ms and no longer \
+                     than a window"
+                );
+                return Err(invalid(py, &text));
             }
         };
         Ok(WindowSpec { column: self.column, cut, key: self.key.into(), place: self.place, output: self.output, ends })
@@ -50,10 +54,18 @@ fn ends(py: Python<'_>, named: &str) -> PyResult<Ends> {
         "forgotten" => Ok(Ends::Forgotten),
         "emitted" => Ok(Ends::Emitted),
         other => {
-            let text = format!("windows end \"never\", \"forgotten\" or \"emitted\", found {other:?}");
+            let text = format!("`ends` must be \"never\", \"forgotten\" or \"emitted\", found {other:?}");
             Err(invalid(py, &text))
         }
     }
+}
+
+/// Return `InvalidInput` if a window or session column cannot stand at `place` among the key columns.
+fn check_position(py: Python<'_>, what: &str, place: usize, key_columns: usize) -> PyResult<()> {
+    if place <= key_columns {
+        return Ok(());
+    }
+    Err(invalid(py, &format!("{what} position {place} is out of range: there are {key_columns} key columns")))
 }
 
 /// (output column, function, input column or None for a count of rows).
@@ -90,10 +102,10 @@ pub(crate) fn sessions(
     by: Option<HashMap<String, String>>,
     parameters: Option<HashMap<String, u32>>,
 ) -> PyResult<PyOperator> {
-    if gap_ms < 1 || place > key.len() {
-        let text = format!("sessions with a gap of {gap_ms} ms at place {place} of {} key columns are none", key.len());
-        return Err(invalid(py, &text));
+    if gap_ms < 1 {
+        return Err(invalid(py, &format!("the gap between sessions must be at least 1 ms, found {gap_ms} ms")));
     }
+    check_position(py, "session", place, key.len())?;
     let spec = SessionSpec {
         name: name.to_owned(),
         key,
@@ -125,8 +137,8 @@ pub(crate) fn aggregate(
         None => None,
         Some((column, named)) => Some(KeyTimeSpec { column, ends: ends(py, &named)? }),
     };
-    if let Some(window) = window.as_ref().filter(|window| window.place > key.len()) {
-        return Err(invalid(py, &format!("a window at place {} of {} key columns is none", window.place, key.len())));
+    if let Some(window) = &window {
+        check_position(py, "window", window.place, key.len())?;
     }
     let spec = AggregateSpec {
         name: name.to_owned(),
@@ -155,8 +167,9 @@ pub(crate) fn deduplicate(
         ("at_event_time", None) => Forget::AtEventTime,
         ("after", Some(delay_ms)) => Forget::After(delay_ms),
         _ => {
-            let text = "keys are forgotten \"never\", \"at_event_time\", or \"after\" so many ms";
-            return Err(invalid(py, &format!("{text}, found {forget:?} and {delay_ms:?}")));
+            let text = "`forget` must be \"never\", \"at_event_time\", or \"after\" with a delay in ms";
+            let delay = delay_ms.map_or_else(|| "no delay".to_owned(), |ms| format!("a delay of {ms} ms"));
+            return Err(invalid(py, &format!("{text}, found {forget:?} with {delay}")));
         }
     };
     let input = Arc::new(schema_in(input_schema)?);

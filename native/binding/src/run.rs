@@ -34,7 +34,7 @@ impl PyRun {
     fn map(py: Python<'_>, schema: &PyMapSchema, descriptor: RawFd, key: &str, verify: bool) -> PyResult<Self> {
         let file = file_of(descriptor)?;
         let mapped = py.detach(|| segment::cache::map(&schema.schema, key, &file, verify));
-        let corrupt = |why| Error::CorruptState(format!("map the run kept as `{key}`: {why}"));
+        let corrupt = |why| Error::CorruptState(format!("cannot map the cached run `{key}`: {why}"));
         Ok(Self { run: mapped.map_err(corrupt).raise(py)? })
     }
 
@@ -112,7 +112,7 @@ pub(crate) fn place_out(place: DuePlace) -> (i64, u64) {
 /// The file of an open descriptor, which stays the caller's.
 fn file_of(descriptor: RawFd) -> std::io::Result<File> {
     if descriptor < 0 {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a descriptor is never negative"));
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a file descriptor cannot be negative"));
     }
     #[expect(unsafe_code, reason = "it is only duplicated, which fails where it is closed, while the caller waits")]
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from .. import _native, names
 from ..errors import InternalError, InvalidInput
-from ..operators.contract import BoundOperator, Handle, closed_if_it_fails
+from ..operators.contract import BoundOperator, Handle, close_on_error
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
@@ -51,7 +51,7 @@ def run(batch: Batch, level: int, range_index: int, items: Iterable[bytes]) -> I
     operators = batch.job.at_level(level)
     for placed in operators:
         handle = placed.operator.open()
-        with closed_if_it_fails(handle):
+        with close_on_error(handle):
             applied = task.apply(placed, handle)
             is_last = placed is operators[-1]
             # After the last operator all rows for sinks are known: their files are made while its maps are stored.
@@ -223,7 +223,7 @@ class _Range:
 
     def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
-        for number, rows, reasons in handle.put_aside():
+        for number, rows, reasons in handle.take_quarantined():
             split = chunks[number].head.split
             self.failed.append(failed_rejects(rows, reasons, None if split is None else self.batch.plan.splits[split]))
             self.failed_input_rows += rows.num_rows if self.level == 0 else 0

@@ -1,1 +1,1 @@
-"""Keyed operators: one file each. What they do to a row is done in Rust; here are declarations, checks and schemas."""
+"""Keyed operators, one file each: declarations, checks and schemas. The Rust engine processes the rows."""

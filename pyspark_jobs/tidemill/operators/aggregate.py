@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..schema import check_names, to_ddl
 from ..state.columns import MapColumns
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
-from .functions import Aggregate, shapes, told
+from .functions import Aggregate, engine_arguments, output_and_map
 from .session_window import SessionWindow
 from .sessions import BoundSessions
 from .window import END, START, WINDOW, GivenWindow, Window
@@ -77,16 +77,18 @@ class AggregateOperator(Declared):
         if over is None and self.output_mode == "append":
             what = "a window" if given.window is None else f"a watermark on `{given.window[0].column}`"
             raise InvalidInput(
-                f"operator `{self.name}`: outputMode 'append' is not allowed without {what}: no row would be final",
+                f"operator `{self.name}`: outputMode 'append' is not allowed without {what}, because no row would ever "
+                "be final",
                 hint="group by tm.window(…) over the column of .withWatermark(…), or by that column, or use "
                 'outputMode="update"',
             )
         if over is None:
             return "never"
         if given.late == "keep":
-            what = f"keys by `{over}`, the event time," if over in given.key else "windows"
+            what = f"keys with the event time `{over}`" if over in given.key else "windows"
+            theirs = "keys" if over in given.key else "windows"
             raise InvalidInput(
-                f"operator `{self.name}`: {what} cannot keep late rows: theirs are over; found "
+                f"operator `{self.name}`: {what} cannot keep late rows, because their {theirs} have ended; found "
                 'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return "emitted" if self.output_mode == "append" else "forgotten"
@@ -124,7 +126,7 @@ class BoundAggregate(Defaults):
 
     def open(self) -> Handle:
         """The Rust operator."""
-        functions, more = told(self.aggregates)
+        functions, more = engine_arguments(self.aggregates)
         if self._key_time is not None:
             more |= {"key_time": (self._key_time, self.ends)}
         return _native.aggregate(self.name, list(self.input.key), self.input.schema, functions, self._window(), **more)
@@ -185,7 +187,7 @@ class BoundAggregate(Defaults):
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
         window = self.input.window
         of_window = 0 if window is None else 2 if isinstance(window[0], GivenWindow) else 1
-        return shapes(self.open(), len(self.input.key) + of_window)
+        return output_and_map(self.open(), len(self.input.key) + of_window)
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -58,15 +58,17 @@ class ApplyBatchOperator(Declared):
                 raise InvalidInput(
                     f"operator `{self.name}`: the output has "
                     + (f"no column `{field.name}`" if found is None else f"the column `{field.name}` {found}")
-                    + f", expected the key column `{field.name}` {field.type}: rows are put in order by their key"
+                    + f", expected the key column `{field.name}` {field.type}, because rows are sorted by key"
                 )
         state = to_arrow(self.state_schema, unnamed="state")
         unnamed = is_unnamed(self.state_schema)
         for name in state.names:
             if name in key.names:
                 raise InvalidInput(
-                    f"operator `{self.name}`: the state has the key column `{name}`: leave it out",
-                    hint="or name the state's column: stateSchema='total double'" if unnamed else None,
+                    f"operator `{self.name}`: stateSchema has the key column `{name}`, expected state columns only",
+                    hint="name the state's column: stateSchema='total double'"
+                    if unnamed
+                    else f"remove `{name}` from stateSchema: the key is stored with every state",
                 )
         on_error = check_on_error(self.name, self.on_error)
         return BoundApplyBatch(self.name, given, self.step, state, unnamed, output, on_error)
@@ -122,7 +124,7 @@ class ApplyBatch(Handle):
 
     def __init__(self, operator: BoundApplyBatch) -> None:
         self.operator = operator
-        self._what = f"operator `{operator.name}`: the function given to apply_batch"
+        self._what = f"operator `{operator.name}`: the apply_batch function"
         self._key = list(operator.input.key)
         names = operator.input.schema.names
         (self._kept,) = operator.maps
@@ -130,7 +132,7 @@ class ApplyBatch(Handle):
         self._counts = {"rows": 0, "rows_updated": 0, "rows_removed": 0, "failed": 0}
         self._failure = ""
         self._failed: list[tuple[pa.RecordBatch, str]] = []
-        self._aside: list[tuple[int, pa.RecordBatch, list[str]]] = []
+        self._quarantined: list[tuple[int, pa.RecordBatch, list[str]]] = []
 
     def prepare(self, rows: pa.RecordBatch, pass_: _native.Pass, combine: bool = True) -> Prepared:
         """All rows, none combined, whatever `pass_` and `combine` say."""
@@ -149,13 +151,13 @@ class ApplyBatch(Handle):
         rows = pa.Table.from_batches(chunks).select(self.operator.input.schema.names)
         self._counts["rows"] += rows.num_rows
         made = self._applied(rows, KeySet(rows.select(self._key)), pass_)
-        self._keep_aside(chunks)
+        self._quarantine_failed(chunks)
         return self._one_batch(in_hash_order(pa.concat_tables(made), self._key))
 
-    def put_aside(self) -> list[tuple[int, Any, list[str]]]:
-        """The rows of keys whose calls failed, where `on_error` says so."""
-        aside, self._aside = self._aside, []
-        return aside
+    def take_quarantined(self) -> list[tuple[int, Any, list[str]]]:
+        """Return the rows of the keys whose calls failed, with `on_error="quarantine"`."""
+        quarantined, self._quarantined = self._quarantined, []
+        return quarantined
 
     def _applied(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> list[pa.Table]:
         """What a call for these keys gives; where it fails and may, what calls for half of them each give.
@@ -194,14 +196,14 @@ class ApplyBatch(Handle):
         states, kept = self._checked(after, keys)
         made = self.operator.output_schema.empty_table()
         if output is not None:
-            made = matching(output, self.operator.output_schema, f"{self._what} returned as output")
+            made = matching(output, self.operator.output_schema, self._returned("output"))
             self._check_keys(self._one_batch(made.select(self._key)), keys, "output")
         return states, kept, made
 
     def _one_batch(self, rows: pa.Table) -> pa.RecordBatch:
         return one_batch(rows, f"operator `{self.operator.name}`")
 
-    def _keep_aside(self, chunks: Sequence[pa.RecordBatch]) -> None:
+    def _quarantine_failed(self, chunks: Sequence[pa.RecordBatch]) -> None:
         failed, self._failed = self._failed, []
         if not failed:
             return
@@ -213,7 +215,7 @@ class ApplyBatch(Handle):
             of_rows = reasons.of(chunk.select(self._key))
             rows = chunk.filter(of_rows.is_valid())
             if rows.num_rows:
-                self._aside.append((number, rows, of_rows.drop_null().to_pylist()))
+                self._quarantined.append((number, rows, of_rows.drop_null().to_pylist()))
 
     def finish(self) -> list[_native.StateMap]:
         """The map with everything applied."""
@@ -239,25 +241,29 @@ class ApplyBatch(Handle):
         if isinstance(made, tuple) and len(made) == 2:
             after, output = made
             if isinstance(after, pa.Table) and (output is None or isinstance(output, pa.Table)):
-                given = f"{self._what} returned"
-                return checked(after, given), None if output is None else checked(output, given)
+                checked_output = None if output is None else checked(output, self._returned("output"))
+                return checked(after, self._returned("state")), checked_output
             made_of = f"({type(after).__name__}, {type(output).__name__})"
         else:
             made_of = type(made).__name__
-        raise InvalidInput(f"{self._what} returned {made_of}, expected (state, output): two pyarrow tables")
+        raise InvalidInput(f"{self._what} returned {made_of}, expected (state, output), two pyarrow tables")
+
+    def _returned(self, part: str) -> str:
+        """The subject of a message about `part` of what the function returned."""
+        return f"operator `{self.operator.name}`: the {part} that the apply_batch function returned"
 
     def _checked(self, after: pa.Table, keys: KeySet) -> tuple[pa.RecordBatch, KeySet]:
         """The states that it returned, one a key of the rows, and their keys."""
-        what = f"{self._what} returned as state"
+        what = self._returned("state")
         made = self._one_batch(matching(after, self._state_schema, what))
         own = made.select(self._key)
         table = pa.Table.from_batches([own])
         kept = KeySet(table)
         for key, count in repeated(table) if kept.keys.num_rows < own.num_rows else ():
-            raise InvalidInput(f"{what} the key {shown(key)} in {count} rows, expected each key once")
+            raise InvalidInput(f"{what} has the key {shown(key)} in {count} rows, expected each key once")
         for name in self.operator.state.names if self.operator.state_unnamed else ():
             if made.column(name).null_count:
-                raise InvalidInput(f"{what} a key whose state is null", hint="leave a key out to remove its state")
+                raise InvalidInput(f"{what} is null for a key", hint="omit a key to remove its state")
         self._check_keys(own, keys, "state")
         return made, kept
 
@@ -265,8 +271,8 @@ class ApplyBatch(Handle):
         foreign = own.filter(pc.invert(keys.holds(own)))
         if foreign.num_rows:
             raise InvalidInput(
-                f"{self._what} returned as {part} the key {shown(cells_of(foreign, 0))}, which none of its rows has",
-                hint="each call has the rows of some keys: the result must be a function of each key by itself",
+                f"{self._returned(part)} has the key {shown(cells_of(foreign, 0))}, which is not a key of its rows",
+                hint="return only keys of the given rows: a call is given all rows of some keys",
             )
 
     def _replace(self, gone: pa.RecordBatch, after: pa.RecordBatch, pass_: _native.Pass) -> None:

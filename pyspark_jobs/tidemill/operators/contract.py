@@ -1,7 +1,8 @@
-"""The seam of a keyed operator: what a user declared, and what it is once its input is known.
+"""The contract of keyed operators: as declared by a user, bound to a known input, and open in a task.
 
-Adding an operator: one file here with a class that has `bind`, its Rust half, and a line wherever ARCHITECTURE.md,
-"A new operator", says so. No row is looked at here: INVARIANT: Rust decides per row and key, Python per batch.
+A new operator is one file in this folder with a class that has `bind`, its Rust half, and the lines that
+ARCHITECTURE.md lists under "A new operator".
+INVARIANT: Rust decides per row and key, Python per batch. No code here reads a row.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ Windows = Window | GivenWindow | SessionWindow
 Late = Literal["drop", "quarantine", "keep"]
 Clock = Literal["batch", "event"]
 LONGEST_FAILURE = 500
-"""Characters of `failure` in an operator's metrics, which each commit has."""
+"""The most characters of `failure` in an operator's metrics, because every commit stores it."""
 
 OnError = Literal["fail", "quarantine"]
-"""What happens where a user's function raises for a key: the batch fails, or the key's rows of it are put aside."""
+"""What happens if a user's function fails for a key: the batch fails, or the key's rows in it are quarantined."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """What reaches an operator: the stream's columns, the key, and the event time where there is a watermark."""
+    """The input of an operator: the stream's columns, the key, and the event time if there is a watermark."""
 
     schema: pa.Schema
     key: tuple[str, ...]
@@ -41,57 +42,63 @@ class Input:
     late: Late
     time_zone: str
     delay_ms: int = 0
-    """How far the watermark stays behind the greatest event time; 0 where there is none."""
+    """The delay of the watermark after the greatest event time; 0 without a watermark."""
     window: tuple[Windows, int] | None = None
-    """The windows that rows are grouped by beside `key`, and where they stand among its columns."""
+    """The windows that rows are grouped by in addition to `key`, and their position among the key columns."""
     windows: frozenset[str] = frozenset()
-    """The columns that hold windows, as an operator before emitted them."""
+    """The columns that hold windows that an upstream operator emitted."""
 
 
 class Handle(Protocol):
-    """An operator at work in one task: `tidemill._native.Operator`, or anything that behaves like it."""
+    """An open operator in one task: `tidemill._native.Operator`, or any object with the same methods."""
 
     def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
-        """What travels of one block: `.rows`, key columns first, and `.late`, the mask of late rows or None.
+        """Return what the exchange gets of one block: `.rows`, key columns first, and `.late`, a mask or None.
 
-        With `combine` the rows are the next block of a split: those of one key may be folded into one, and kept back
-        until `rest`; without, each row stays its own.
+        With `combine`, `rows` are the next block of a split: the operator may combine rows of one key, and hold them
+        back until `rest`. Without it, each row stays separate.
         """
 
     def rest(self) -> pa.RecordBatch | None:
-        """What `prepare` has kept back of the rows of a split, asked for at its end; None where there is nothing.
+        """Return the rows of the split that `prepare` held back, or None. Called at the end of the split.
 
-        Who keeps nothing back says nothing of it, and inherits this.
+        Operators that hold nothing back inherit this default.
         """
         return None
 
     def open(self, maps: Sequence[Any]) -> None:
-        """Takes the state maps of one key range, in the order of `BoundOperator.maps`."""
+        """Take the state maps of one key range, in the order of `BoundOperator.maps`."""
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Folds the rows of a pass, in plan order, then fires what is due; outputs by (key hash, key bytes, number)."""
+        """Fold the rows of a pass in plan order, then fire due timeouts.
 
-    def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
-        """What was not applied since the last time: by number of the chunk, its rows and why, row by row."""
+        Returns the outputs, sorted by (key hash, key bytes, emission number).
+        """
+
+    def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
+        """Return the rows quarantined since the last call: chunk index, rows, and a reason for each row."""
 
     def finish(self) -> list[Any]:
-        """The maps with everything applied; the handle is spent."""
+        """Return the maps with all changes. The handle cannot be used any more."""
 
     def close(self) -> None:
-        """Gives back what `open` took hold of. Called where anything fails after `open`, also where `finish` does.
+        """Release what `open` acquired. Called if anything fails after `open`, including `finish`.
 
-        Who takes hold of nothing says nothing of it, and inherits this.
+        Handles without resources inherit this no-op.
         """
         return
 
     def metrics(self) -> dict[str, Any]:
-        """`rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed` so far, and `failure`, why one of those failed,
-        in one line; those that it counts."""
+        """Return the counts so far that the operator keeps.
+
+        The names are `rows`, `rows_updated`, `rows_removed`, `timed_out`, `failed`, and `failure`: one line that says
+        why one of the failed keys failed.
+        """
 
 
 @contextlib.contextmanager
-def closed_if_it_fails(handle: Handle) -> Iterator[None]:
-    """Closes an operator at work where anything within fails; that error is the one to tell."""
+def close_on_error(handle: Handle) -> Iterator[None]:
+    """Close an open operator if the body raises. An error of `close` is suppressed in favour of that of the body."""
     try:
         yield
     except BaseException:
@@ -101,7 +108,7 @@ def closed_if_it_fails(handle: Handle) -> Iterator[None]:
 
 
 class BoundOperator(Protocol):
-    """An operator whose input is known and checked. Travels to the workers."""
+    """An operator whose input is known and checked. It is pickled and sent to the workers."""
 
     @property
     def name(self) -> str:
@@ -109,11 +116,11 @@ class BoundOperator(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it is; state of one kind is never read by another."""
+        """The kind of operator. State of one kind is never read by another kind."""
 
     @property
     def input(self) -> Input:
-        """What reaches it."""
+        """Its input."""
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
@@ -121,19 +128,19 @@ class BoundOperator(Protocol):
 
     @property
     def output_schema(self) -> pa.Schema:
-        """The columns that leave it."""
+        """The columns of its output."""
 
     @property
     def clock(self) -> Clock | None:
-        """The clock its deadlines live by; None: it has none."""
+        """The clock of its deadlines; None if it has no deadlines."""
 
     @property
     def rules(self) -> dict[str, str]:
-        """What else its state was made by, and later code must keep: the aggregates, the clock of the timeout."""
+        """Further settings that determine its state, such as the aggregates. Later code must not change them."""
 
     @property
     def event_time(self) -> str | None:
-        """The column of its output that is the event time of its input; None: its output has none."""
+        """The column of its output that carries the event time of its input; None if there is none."""
 
     @property
     def windows(self) -> frozenset[str]:
@@ -141,11 +148,11 @@ class BoundOperator(Protocol):
 
     @property
     def passes_time(self) -> frozenset[str]:
-        """The columns of its input that, where they are its event time, are that of its output as well."""
+        """The input columns that remain event time in the output if they are the event time of the input."""
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """The columns of its input that it looks at; others may be missing in what it is given. None: all."""
+        """The input columns that it reads; others may be missing in its input. None: all columns."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -153,31 +160,34 @@ class BoundOperator(Protocol):
 
     @property
     def makes_frames(self) -> bool:
-        """Whether a key costs pandas frames: some tenths of a millisecond, so that few keys are worth another task."""
+        """Whether each key needs pandas frames.
+
+        They cost some tenths of a millisecond a key, so even a few keys justify another task.
+        """
 
     @property
     def ranges(self) -> int | None:
-        """How many key ranges a batch is cut into, where nobody says how many tasks; None: as suits the batch."""
+        """The number of key ranges of a batch if the user sets no number of tasks; None: chosen for each batch."""
 
     @property
     def initial(self) -> Initial | None:
-        """What an initial state of it looks like, and the one that its code gives; None: it takes none."""
+        """The columns of its initial state, and the initial state in its code; None if it accepts none."""
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """The rows of its maps (map → key, sub-key and value columns) that an initial state makes.
+        """Return the rows of its maps for an initial state: map → key, sub-key and value columns.
 
-        `rows` have the columns of `initial`, checked. What comes back is version −1 of the state, in which nothing has
-        a deadline. In the operator's first batch `Pass.begins` is true in every range, and its maps hold these rows:
-        in the data pass it does with them what is to be done once (arms them, calls a function for each key).
+        `rows` have the columns of `initial` and are checked. The result becomes version −1 of the state, without
+        deadlines. In the operator's first batch its maps hold these rows, and `Pass.begins` is true in every range. In
+        that data pass the operator does what must be done once: it sets deadlines, or calls a function for each key.
         """
 
     def open(self) -> Handle:
-        """The operator at work, made in the task that uses it."""
+        """Open the operator in the task that uses it."""
 
 
 class Defaults:
-    """What a bound operator is unless it says otherwise: it looks at all columns, and has no deadlines, event time,
-    windows, functions, frames or initial state."""
+    """Defaults of a bound operator: it reads all columns, and has no deadlines, event time, windows, functions, frames
+    or initial state."""
 
     @property
     def clock(self) -> Clock | None:
@@ -230,21 +240,21 @@ class Defaults:
         return None
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """Never asked for: there is no initial state."""
+        """Never called, because there is no initial state."""
         raise NotImplementedError
 
 
 class Declared:
-    """What an operator is unless it says otherwise, before its input is known: one that knows no windows."""
+    """Defaults of a declared operator: it does not support windows."""
 
     @property
     def takes_windows(self) -> bool:
-        """No."""
+        """False."""
         return False
 
 
 class Operator(Protocol):
-    """What a user's call declared, before its input is known."""
+    """An operator as declared by a user's call. Its input is not known yet."""
 
     @property
     def name(self) -> str:
@@ -252,14 +262,14 @@ class Operator(Protocol):
 
     @property
     def takes_windows(self) -> bool:
-        """Whether it heeds `Input.window`."""
+        """Whether it supports `Input.window`."""
 
     def bind(self, given: Input) -> BoundOperator:
-        """Checks the declaration against the input; `InvalidInput` for what does not fit."""
+        """Check the declaration against the input, and bind it. `InvalidInput` if they do not fit."""
 
 
 def describe(operator: BoundOperator) -> dict[str, Any]:
-    """The operator as a commit records it, and as later code is compared with."""
+    """Return the description of an operator that commits record, and with which later code is compared."""
     return {
         "kind": operator.kind,
         "key": list(operator.maps[0].key.names),
@@ -270,23 +280,26 @@ def describe(operator: BoundOperator) -> dict[str, Any]:
 
 
 def check_on_error(operator: str, value: Any) -> OnError:
-    """`on_error` as a user gave it; `InvalidInput` for what it cannot be."""
+    """Return a user's `on_error`. `InvalidInput` if it is not valid."""
     if value not in ("fail", "quarantine"):
         raise InvalidInput(f"operator `{operator}`: on_error={value!r}, expected 'fail' or 'quarantine'")
     return cast(OnError, value)
 
 
 def key_schema(given: Input) -> pa.Schema:
-    """The key columns of the input."""
+    """Return the key columns of the input. All of them are nullable."""
     return pa.schema([given.schema.field(name).with_nullable(True) for name in given.key])
 
 
 def column(schema: pa.Schema, name: str, what: str) -> pa.Field:
-    """The field `name`; `InvalidInput` that names the nearest one. `what` says who asks."""
+    """Return the field `name`. `InvalidInput` if it is missing, with the nearest name as a hint.
+
+    `what` begins the message.
+    """
     if name in schema.names:
         return schema.field(name)
     close = nearest(name, schema.names)
     raise InvalidInput(
-        f"{what} names the column `{name}`, the stream has {', '.join(f'`{n}`' for n in schema.names)}",
+        f"{what} names the unknown column `{name}`; the stream has {', '.join(f'`{n}`' for n in schema.names)}",
         hint=f"did you mean `{close}`?" if close else None,
     )

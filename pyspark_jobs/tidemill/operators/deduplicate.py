@@ -35,19 +35,19 @@ class DeduplicateOperator(Declared):
         for field in key_schema(given):
             if has_within(field.type, pt.is_map):
                 raise InvalidInput(
-                    f"operator `{self.name}`: {method} cannot compare the column `{field.name}`, which is "
-                    f"{type_ddl(field.type)}: Spark drops no duplicates by maps",
-                    hint="name other columns, or group by it: groupBy takes maps",
+                    f"operator `{self.name}`: {method} cannot compare the column `{field.name}` of type "
+                    f"{type_ddl(field.type)}, because Spark does not drop duplicates by maps",
+                    hint="name other columns, or use groupBy, which accepts maps",
                 )
         if self.within_watermark and given.event_time is None:
             raise InvalidInput(
                 f"operator `{self.name}`: {method} needs a watermark on the stream, found none",
-                hint='call .withWatermark("column", "delay") before, and keep that column',
+                hint='call .withWatermark("column", "delay") first, and keep that column',
             )
         if given.event_time is not None and given.late == "keep":
             raise InvalidInput(
-                f"operator `{self.name}`: {method} cannot keep late rows: their keys may be forgotten already; found "
-                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+                f"operator `{self.name}`: {method} cannot keep late rows, because their keys may already be forgotten; "
+                'found withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return BoundDeduplicate(self.name, given, self._forgets(given))
 

@@ -1,6 +1,6 @@
-"""The aggregate functions of `.agg(…)`: `tm.count`, `tm.sum`, … Each names a function over columns of the stream.
+"""The aggregate functions of `.agg(…)`: `tm.count`, `tm.sum` and so on.
 
-They are computed in Rust, which also says which types a function takes.
+Here they are only declared. The Rust engine computes them, and decides which column types a function accepts.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from ..state.columns import SYSTEM_COLUMNS, MapColumns
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate function over one column. Made by `tm.count`, `tm.sum`, …"""
+    """One aggregate function over one column, as `tm.count`, `tm.sum` and so on return it."""
 
     function: str
     column: str | None = None
     by: str | None = None
     parameter: int | None = None
-    """The precision of `approx_count_distinct`, the limit of `collect_set`."""
+    """The precision of `approx_count_distinct`, or the limit of `collect_set`."""
 
     def __str__(self) -> str:
-        more = [str(one) for one in (self.by, self.parameter) if one is not None]
+        more = [str(argument) for argument in (self.by, self.parameter) if argument is not None]
         return f"{self.function}({', '.join([self.column or '*', *more])})"
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Rows of the key (also `"*"`), or values of `column` that are not null. A bigint. Spark: `count`.
+    """Count the rows of the key, or with `column` the values that are not null. Spark: `count`.
+
+    The result is a bigint. `"*"` counts rows, too.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("clicks")
@@ -44,68 +46,95 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """The sum of a number column, nulls left out; null where there is no value. Spark: `sum` (ANSI).
+    """Add up a numeric column, ignoring nulls. Null if there are no values. Spark: `sum` (ANSI).
 
-    Of integers a bigint, of `decimal(p, s)` a `decimal(min(38, p + 10), s)`, else a double. Overflow fails the batch.
-    Doubles are added in plan order, so that the result does not depend on the number of tasks.
+    The sum of integers is a bigint, that of a `decimal(p, s)` a `decimal(min(38, p + 10), s)`, any other a double.
+    Overflow fails the batch with `InvalidInput`. Doubles are added in plan order, so that the result does not depend on
+    the number of tasks.
+
+    >>> import tidemill as tm
+    >>> p = tm.Pipeline("spend")
+    >>> spend = p.read(tm.Rows("user string, amount int")).groupBy("user").agg(total=tm.sum("amount"))
+    >>> tm.testing.Tester(p).batch([("a", 1), ("a", 5)]).outputs
+    [('a', 6)]
     """
     return Aggregate("sum", column)
 
 
 def min(column: str) -> Aggregate:
-    """The least value of the column, nulls left out; NaN is greater than any number. Spark: `min`."""
+    """Keep the least value of a column, ignoring nulls. NaN is greater than any number. Spark: `min`."""
     return Aggregate("min", column)
 
 
 def max(column: str) -> Aggregate:
-    """The greatest value of the column, nulls left out; NaN is greater than any number. Spark: `max`."""
+    """Keep the greatest value of a column, ignoring nulls. NaN is greater than any number. Spark: `max`."""
     return Aggregate("max", column)
 
 
 def mean(column: str) -> Aggregate:
-    """The mean of a number column, nulls left out. Of decimals a decimal, else a double. Spark: `avg`."""
+    """Compute the mean of a numeric column, ignoring nulls. Null if there are no values. Spark: `avg`.
+
+    The mean of a `decimal(p, s)` is a `decimal(min(38, p + 4), min(38, s + 4))`, any other a double.
+    """
     return Aggregate("mean", column)
 
 
 def first(column: str) -> Aggregate:
-    """The column's value in the key's first row in plan order, also where it is null. Spark: `first`."""
+    """Keep the value of `column` in the key's first row in plan order, even if it is null. Spark: `first`.
+
+    With `tm.session_window` the first row is the one with the least event time.
+    """
     return Aggregate("first", column)
 
 
 def last(column: str) -> Aggregate:
-    """The column's value in the key's last row in plan order, also where it is null. Spark: `last`."""
+    """Keep the value of `column` in the key's last row in plan order, even if it is null. Spark: `last`.
+
+    With `tm.session_window` the last row is the one with the greatest event time.
+    """
     return Aggregate("last", column)
 
 
 def min_by(column: str, by: str) -> Aggregate:
-    """The value of `column` in the row in which `by` is least; of equal ones the last in plan order. Spark:
-    `min_by`."""
+    """Keep the value of `column` in the row with the least `by`. Ties: the last row in plan order. Spark: `min_by`."""
     return Aggregate("min_by", column, by)
 
 
 def max_by(column: str, by: str) -> Aggregate:
-    """The value of `column` in the row in which `by` is greatest; of equal ones the last in plan order. Spark:
-    `max_by`."""
+    """Keep the value of `column` in the row with the greatest `by`. Ties: the last row in plan order. Spark: `max_by`.
+
+    >>> import tidemill as tm
+    >>> p = tm.Pipeline("pages")
+    >>> latest = p.read(tm.Rows("user string, page string, at int")).groupBy("user").agg(page=tm.max_by("page", "at"))
+    >>> tm.testing.Tester(p).batch([("a", "cart", 2), ("a", "home", 1)]).outputs
+    [('a', 'cart')]
+    """
     return Aggregate("max_by", column, by)
 
 
 def var(column: str) -> Aggregate:
-    """Variance of the values that are not null, as a sample; null for fewer than two. A double. Spark: `var_samp`."""
+    """Compute the sample variance of a numeric column, ignoring nulls, as a double. Spark: `var_samp`.
+
+    Null if there are fewer than two values.
+    """
     return Aggregate("var", column)
 
 
 def stddev(column: str) -> Aggregate:
-    """Standard deviation of the values that are not null, as a sample; null for fewer than two. A double. Spark:
-    `stddev_samp`."""
+    """Compute the sample standard deviation of a numeric column, ignoring nulls, as a double. Spark: `stddev_samp`.
+
+    Null if there are fewer than two values.
+    """
     return Aggregate("stddev", column)
 
 
 def approx_count_distinct(column: str, rsd: float = 0.05) -> Aggregate:
-    """About how many different values there are, nulls left out; 0 where there is none. A bigint. Spark: the same.
+    """Estimate the number of distinct values, ignoring nulls, as a bigint. Spark: `approx_count_distinct`.
 
-    `rsd` is the relative standard deviation that the number may have, from 0.0022 to 0.39. HyperLogLog++ over the same
-    hashes as in Spark: the same values give the same number. State is at most 2**p bytes a key (512 by default), and 4
-    bytes a value while that is less.
+    `rsd` is the greatest relative standard deviation of the estimate, from 0.0022 to 0.39; `InvalidInput` otherwise. It
+    gives the precision p. The algorithm is HyperLogLog++ over the same hashes as in Spark, so the same values give the
+    same estimate. The state of a key takes at most 2**p bytes (512 by default), and 4 bytes for each value while that
+    is less. Without values the estimate is 0.
 
     >>> str(approx_count_distinct("user"))
     'approx_count_distinct(user, 9)'
@@ -117,28 +146,35 @@ def approx_count_distinct(column: str, rsd: float = 0.05) -> Aggregate:
 
 
 def collect_set(column: str, limit: int) -> Aggregate:
-    """The different values of the column, nulls left out, in plan order; of more than `limit` the first ones. An array;
-    empty where there is no value. Spark: `collect_set`, which has no limit and no order.
+    """Collect the distinct values of a column into an array, ignoring nulls. Spark: `collect_set`.
+
+    The values are in plan order, and only the first `limit` distinct values are kept (Spark has no limit and no order).
+    The array is empty if there are no values. `InvalidInput` if `limit` is not a whole number from 1 to 2**31 - 1.
 
     >>> str(collect_set("page", limit=100))
     'collect_set(page, 100)'
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit < 2**31:
-        raise InvalidInput(f"tm.collect_set: limit={limit!r}, expected how many values are kept at most, such as 1000")
+        raise InvalidInput(f"tm.collect_set: limit={limit!r}, expected the most values to keep, such as 1000")
     return Aggregate("collect_set", column, parameter=limit)
 
 
-def told(calls: Iterable[tuple[str, Aggregate]]) -> tuple[list[tuple[str, str, str | None]], dict[str, Any]]:
-    """The aggregates by output column, as the engine is told of them."""
-    named = list(calls)
-    by = {output: one.by for output, one in named if one.by is not None}
-    parameters = {output: one.parameter for output, one in named if one.parameter is not None}
-    return [(output, one.function, one.column) for output, one in named], {"by": by, "parameters": parameters}
+def engine_arguments(
+    aggregates: Iterable[tuple[str, Aggregate]],
+) -> tuple[list[tuple[str, str, str | None]], dict[str, Any]]:
+    """Return the aggregates as arguments of the engine: `functions`, and by name `by` and `parameters`."""
+    named = list(aggregates)
+    by = {output: aggregate.by for output, aggregate in named if aggregate.by is not None}
+    parameters = {output: aggregate.parameter for output, aggregate in named if aggregate.parameter is not None}
+    functions = [(output, aggregate.function, aggregate.column) for output, aggregate in named]
+    return functions, {"by": by, "parameters": parameters}
 
 
-def shapes(handle: Any, key: int, sub_key: int = 0) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
-    """The columns that leave an engine's operator of aggregates, and its one map, which has so many key and sub-key
-    columns."""
+def output_and_map(handle: Any, key: int, sub_key: int = 0) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
+    """Return the output schema of an engine's operator of aggregates, and its only map.
+
+    `key` and `sub_key` are the numbers of key and sub-key columns of the map.
+    """
     (kept,) = handle.map_schemas()
     columns = list(kept.columns)
     value = columns[key + sub_key : -len(SYSTEM_COLUMNS)]

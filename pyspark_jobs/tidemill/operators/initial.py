@@ -65,7 +65,7 @@ class Initial:
             data = pa.Table.from_batches([data])
         rows = self._of_table(data, what) if isinstance(data, pa.Table) else self._of_pairs(data, what, time_zone)
         if self.unnamed and rows.column(len(self.key)).null_count:
-            raise InvalidInput(f"{what}: a key has the state null: leave the key out")
+            raise InvalidInput(f"{what}: the state of a key is null", hint="omit keys that have no state")
         return rows if self.repeats else self._once(rows, what)
 
     def _of_table(self, table: pa.Table, what: str) -> pa.Table:

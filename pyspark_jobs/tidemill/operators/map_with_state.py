@@ -1,6 +1,6 @@
-"""`.mapWithState(StateSpec…)`: a user's function, called once a row with the state of its key.
+"""`.mapWithState(StateSpec…)`: a user's function that is called for each row with the state of its key.
 
-Here: the specification and its checks. The function is called by the Rust engine, which keeps the state.
+This module has the specification and its checks. The Rust engine calls the function and keeps the state.
 Spark: `org.apache.spark.streaming.StateSpec`, `PairDStreamFunctions.mapWithState` (once `trackStateByKey`).
 """
 
@@ -28,7 +28,9 @@ STATE_MAP = "state"
 
 @dataclass(frozen=True)
 class StateSpec:
-    """What `mapWithState` does: the function, its timeout. Immutable; each method returns a new one.
+    """The specification of `mapWithState`: the function and its options. Spark: `StateSpec`.
+
+    Immutable: each method returns a new specification. Invalid options raise `InvalidInput` at once.
 
     >>> def track(batchTime, key, value, state):
     ...     total = (state.getOption or 0) + (value or 0)
@@ -52,18 +54,21 @@ class StateSpec:
 
     @staticmethod
     def function(function: Callable[..., Any]) -> StateSpec:
-        """`f(batchTime, key, value, state)`, `f(key, value, state)` (Spark's two) or `f(value, state)`.
+        """Return a specification for a function that is called for each row.
 
-        What it returns is emitted; None emits nothing. `batchTime` is ms since the epoch. When a key times out, `value`
-        is None and `state.isTimingOut` is true.
+        The function is `f(batchTime, key, value, state)`, `f(key, value, state)` (both as in Spark) or
+        `f(value, state)`. Its result is emitted, unless it is None. `batchTime` is an int, ms since the epoch. `state`
+        is a `State`. When a key times out, `value` is None and `state.isTimingOut` is true. `InvalidInput` if the
+        function cannot be called with 4, 3 or 2 arguments.
         """
         return StateSpec(function, _arguments(function))
 
     def timeout(self, duration: str | int | timedelta, clock: str = "batch") -> StateSpec:
-        """A key without data for strictly longer than `duration` is called once more, then forgotten.
+        """Set the timeout: a key without data for longer than `duration` is called once more, then forgotten.
 
-        `clock="batch"` counts in batch time, as Spark does; `clock="event"` (ours) in event time: it fires when the
-        key's latest event time + duration < watermark. Data refreshes the time also where the state is not updated.
+        `duration` is text such as `"30 days"` or a `timedelta`, above zero. `clock="batch"` (the default) measures
+        batch time, as Spark does. `clock="event"`, which Spark lacks, measures event time: the timeout fires when the
+        key's latest event time + duration < watermark. Data restarts the timeout even if the state is not updated.
         """
         milliseconds = duration_ms(duration)
         if milliseconds <= 0:
@@ -73,34 +78,37 @@ class StateSpec:
         return dataclasses.replace(self, timeout_ms=milliseconds, clock=cast(Clock, clock))
 
     def initialState(self, data: Any) -> StateSpec:
-        """The state that keys have before the first batch: `init` writes it, once, as version −1.
+        """Set the state that keys have before the first batch. `init` writes it once, as version −1.
 
-        `data`: an Arrow table with the key columns and the state columns (`state`, where that has no name of its own),
-        a list of (key, state) pairs, or the path of a Parquet file or folder. Each key once. A state counts as updated
-        in the first batch: timeouts count from its time (`clock="event"`: from the watermark, once it has moved); a key
-        without data is not called, and nothing is emitted for it. Later runs do not look at `data` again.
+        `data` is an Arrow table with the key columns and the state columns (`state` if it has no name of its own), a
+        list of (key, state) pairs, or the path of a Parquet file or folder. Each key occurs once.
+
+        A state counts as updated in the first batch. Timeouts are measured from the time of that batch; with
+        `clock="event"`, from the watermark as soon as it has moved. The function is not called for a key without data,
+        so nothing is emitted for it. Later runs do not read `data` again.
         """
         check_kind(data, "StateSpec.initialState: the state")
         return dataclasses.replace(self, initial=data)
 
     def numPartitions(self, numPartitions: int) -> StateSpec:
-        """How many key ranges a batch is cut into while `tasks` is "auto"; of several operators the greatest counts.
+        """Set the number of key ranges of a batch while `tasks` is "auto".
 
-        No result depends on it, and it may change at any time.
+        If several operators set it, the greatest number applies. No result depends on it, and it may change at any
+        time. `InvalidInput` if it is not a whole number of at least 1.
         """
         if isinstance(numPartitions, bool) or not isinstance(numPartitions, int) or numPartitions < 1:
-            raise InvalidInput(f"StateSpec.numPartitions: {numPartitions!r}, expected a whole number from 1 on")
+            raise InvalidInput(f"StateSpec.numPartitions: {numPartitions!r}, expected a whole number of at least 1")
         return dataclasses.replace(self, ranges=numPartitions)
 
     def partitioner(self, partitioner: Any) -> StateSpec:
-        """Accepted for code that was written for Spark: keys are dealt by their hash, and no result depends on it."""
+        """Accept a partitioner for compatibility with Spark, and ignore it: keys are distributed by their hash."""
         if not callable(partitioner):
             raise InvalidInput(f"StateSpec.partitioner: expected a function of the key, found {partitioner!r}")
         return self
 
 
 def _arguments(function: Callable[..., Any]) -> int:
-    """How many arguments the function is called with: 4, 2 or 3; one with a default is left out where it can be."""
+    """Return with how many arguments to call the function: the first of 4, 2 and 3 that its signature accepts."""
     if not callable(function):
         raise InvalidInput(f"StateSpec.function: expected a function, found {function!r}")
     name = getattr(function, "__name__", repr(function))
@@ -115,7 +123,7 @@ def _arguments(function: Callable[..., Any]) -> int:
             continue
         return arguments
     raise InvalidInput(
-        f"StateSpec.function: `{name}{signature}` takes neither 4 nor 3 nor 2 arguments: "
+        f"StateSpec.function: `{name}{signature}` cannot be called with 4, 3 or 2 arguments, "
         "expected `f(batchTime, key, value, state)`, `f(key, value, state)` or `f(value, state)`"
     )
 
@@ -132,7 +140,7 @@ class MapWithStateOperator(Declared):
     on_error: Any = "fail"
 
     def bind(self, given: Input) -> BoundMapWithState:
-        """Checks schemas, the value column, and that an event-time timeout has an event time."""
+        """Check the schemas, the value column, and that an event-time timeout has an event time."""
         if not isinstance(self.spec, StateSpec):
             raise InvalidInput(
                 f"operator `{self.name}`: mapWithState takes a StateSpec, found {self.spec!r}",
@@ -177,12 +185,12 @@ class BoundMapWithState(Defaults):
 
     @property
     def clock(self) -> Clock | None:
-        """The clock of the timeout, None without one."""
+        """The clock of the timeout; None without a timeout."""
         return None if self.spec.timeout_ms is None else self.spec.clock
 
     @property
     def rules(self) -> dict[str, str]:
-        """The clock of the timeout: deadlines of one clock mean nothing to another. The duration may change."""
+        """The clock of the timeout: deadlines of one clock are meaningless to another. The duration may change."""
         return {"timeout clock": self.clock or "none"}
 
     @property
@@ -196,12 +204,12 @@ class BoundMapWithState(Defaults):
         return Initial(key_schema(self.input), self.state, self.state_unnamed, self.spec.initial)
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """As they are; the engine arms their timeouts in the first batch."""
+        """Return the rows unchanged. The engine sets their timeouts in the first batch."""
         return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     @property
     def ranges(self) -> int | None:
-        """As the specification says."""
+        """The number in the specification."""
         return self.spec.ranges
 
     @property
@@ -210,7 +218,7 @@ class BoundMapWithState(Defaults):
         return (self.spec.user_function,)
 
     def open(self) -> Handle:
-        """The Rust operator, which calls the function."""
+        """Make the Rust operator, which calls the function."""
         return _native.map_with_state(
             self,
             function=self.spec.user_function,

@@ -123,8 +123,8 @@ def _check_times(name: str, column: pa.Array) -> None:
         if found.is_valid and not -_MOST_US <= found.as_py() <= _MOST_US:
             shown = pa.array([found.as_py()], pa.int64()).cast(pa.timestamp("us")).cast(pa.string())[0]
             raise InvalidInput(
-                f"column `{name}` has the time {shown} (UTC), which pandas cannot hold: it ends in 1677 and 2262",
-                hint="filter such rows out, or make them null, with .sql before .groupBy",
+                f"column `{name}` has the time {shown} (UTC), outside the years 1677 to 2262 that pandas supports",
+                hint="filter such rows out, or set the column to null, with .sql before .groupBy",
             )
 
 
@@ -238,8 +238,8 @@ class _Given:
             raise
         except Exception as e:  # pandas, its time zones and Arrow have errors of their own
             why = (str(e).splitlines() or [""])[0]
-            told = f"{type(e).__name__}: {why}" if isinstance(e, LookupError) or not why else why
-            raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {told}", number) from e
+            reason = f"{type(e).__name__}: {why}" if isinstance(e, LookupError) or not why else why
+            raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {reason}", number) from e
         if found.null_count and not field.nullable:
             raise DoesNotFit(f"column `{field.name}` has nulls, {expected}", number)
         return found
@@ -262,7 +262,7 @@ class _Given:
             return self._times(kind, pandas.Series(piece))
         if piece.dtype.kind in "biufmM" and _is_text(kind):  # Arrow makes bytes of what is in memory
             if not pandas.isna(piece).all():
-                raise pa.ArrowTypeError("numbers and times are no texts, and no bytes")
+                raise pa.ArrowTypeError("numbers and times are neither text nor bytes")
             return pa.nulls(len(piece), kind)
         if piece.dtype.kind in "iu" and pa.types.is_date(kind):
             return _checked_days(pa.Array.from_pandas(piece)).cast(pa.int32()).cast(kind)
@@ -288,7 +288,7 @@ def _checked_days(days: pa.Array) -> pa.Array:
     """Whole numbers for dates; `ValueError` for one that is in no year that a date has."""
     for found in pc.min_max(days).values():
         if found.is_valid and not _DAYS[0] <= found.as_py() <= _DAYS[1]:
-            raise ValueError(f"{found} days from 1970-01-01 lie outside the years 1 to 9999")
+            raise ValueError(f"{found} days from 1970-01-01 is outside the years 1 to 9999")
     return days
 
 

@@ -17,7 +17,7 @@ def check_pandas(operator: str, method: str, instead: str) -> None:
     except metadata.PackageNotFoundError:
         raise InvalidInput(
             f"operator `{operator}`: {method} needs pandas, which is not installed",
-            hint=f"install tidemill[pandas], or use {instead}, which needs none",
+            hint=f"install tidemill[pandas], or use {instead}, which does not need pandas",
         ) from None
     if int(version.split(".")[0]) != 2:
         raise InvalidInput(

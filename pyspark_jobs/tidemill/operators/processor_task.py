@@ -57,10 +57,10 @@ class ProcessorTask(Handle):
         rows: pa.RecordBatch = self._inner.apply(chunks, pass_)
         return rows
 
-    def put_aside(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
-        """The rows of keys whose calls failed, where `on_error` says so."""
-        aside: Sequence[tuple[int, Any, Sequence[str]]] = self._inner.put_aside()
-        return aside
+    def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
+        """Return the rows of the keys whose calls failed, with `on_error="quarantine"`."""
+        quarantined: Sequence[tuple[int, Any, Sequence[str]]] = self._inner.take_quarantined()
+        return quarantined
 
     def finish(self) -> list[Any]:
         """Calls `close`."""

@@ -1,6 +1,6 @@
 """`tm.session_window`: sessions as a part of the key. Spark: `pyspark.sql.functions.session_window`.
 
-Here: what a user declares, and its checks. Which rows make a session is decided by the Rust engine.
+This module has the declaration and its checks. The Rust engine decides which rows form a session.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ..errors import InvalidInput
 from ..units import duration_ms
 
 SESSION = "session_window"
-"""The column of the output that holds start and end."""
+"""The output column with the start and end of a session."""
 
 
 @dataclass(frozen=True)
 class SessionWindow:
-    """Sessions over a timestamp column, as `tm.session_window` makes them. Times are milliseconds."""
+    """Sessions over a timestamp column, as `tm.session_window` returns them. The gap is in milliseconds."""
 
     column: str
     gap_ms: int
@@ -27,13 +27,15 @@ class SessionWindow:
 
 
 def session_window(timeColumn: str, gapDuration: str | timedelta) -> SessionWindow:
-    """Sessions of rows that lie no further apart than `gapDuration`, in `.groupBy`. Spark: `session_window`.
+    """Group rows of a key into sessions, as an argument of `.groupBy`. Spark: `session_window`.
 
-    A row opens a session from its time up to its time plus the gap; sessions of a key that overlap or touch are one, so
-    a late row may join two. A session is emitted once, when the watermark has reached its end: `outputMode="append"`
-    under `.withWatermark(timeColumn, …)`. The output has a column `session_window struct<start, end>`.
+    A row opens a session from its time in `timeColumn` to its time plus `gapDuration`. Sessions of a key that overlap
+    or touch are merged, so an out-of-order row may join two sessions. A session is emitted once, when the watermark has
+    reached its end. Hence it needs `outputMode="append"` and `.withWatermark(timeColumn, …)`. The output has a column
+    `session_window struct<start, end>`.
 
-    `gapDuration` is fixed: a gap that depends on the row (Spark takes a column there) is refused.
+    `gapDuration` is a duration such as `"10 minutes"` or a `timedelta`, above zero. A gap that depends on the row, for
+    which Spark accepts a column, is not supported. `InvalidInput` for any other value.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("visits")

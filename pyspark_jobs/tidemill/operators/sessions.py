@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..schema import to_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Defaults, Handle, Input
-from .functions import Aggregate, shapes, told
+from .functions import Aggregate, engine_arguments, output_and_map
 from .session_window import SESSION, SessionWindow
 
 _IN_TIME = {"first": "earliest", "last": "max_by"}
@@ -42,26 +42,26 @@ class BoundSessions(Defaults):
         assert isinstance(sessions, SessionWindow)
         if output_mode != "append":
             raise InvalidInput(
-                f"operator `{name}`: outputMode {output_mode!r} is not allowed by tm.session_window(…): a session that "
-                "a later row makes longer would already have been emitted under another end",
+                f"operator `{name}`: outputMode {output_mode!r} is not allowed with tm.session_window(…), because a "
+                "later row may still extend a session that was emitted",
                 hint='use outputMode="append", as in Spark',
             )
         if given.event_time != sessions.column:
             raise InvalidInput(
-                f"operator `{name}`: tm.session_window(…) needs a watermark on `{sessions.column}`: without one no "
-                "session would ever be final",
-                hint=f'call .withWatermark("{sessions.column}", "delay") before',
+                f"operator `{name}`: tm.session_window(…) needs a watermark on `{sessions.column}`, because without "
+                "a watermark no session would ever be final",
+                hint=f'call .withWatermark("{sessions.column}", "delay") first',
             )
         if given.late == "keep":
             raise InvalidInput(
-                f"operator `{name}`: sessions cannot keep late rows: theirs are over; found "
+                f"operator `{name}`: sessions cannot keep late rows, because their sessions have ended; found "
                 'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return BoundSessions(name, given, aggregates, sessions, place)
 
     def open(self) -> Handle:
         """The Rust operator."""
-        functions, more = told(self._calls())
+        functions, more = engine_arguments(self._calls())
         return _native.sessions(
             self.name,
             list(self.input.key),
@@ -98,7 +98,7 @@ class BoundSessions(Defaults):
 
     @cached_property
     def _shapes(self) -> tuple[pa.Schema, tuple[MapColumns, ...]]:
-        return shapes(self.open(), len(self.input.key), sub_key=1)
+        return output_and_map(self.open(), len(self.input.key), sub_key=1)
 
     @property
     def output_schema(self) -> pa.Schema:

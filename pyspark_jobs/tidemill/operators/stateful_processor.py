@@ -1,7 +1,7 @@
-"""`StatefulProcessor` and its handle: what users write for `transformWithState`, and how their variables are declared.
+"""`StatefulProcessor` and its handle: the base class for `transformWithState`, and the declaration of variables.
 
-PySpark's classes fit as they are: only methods are looked at. The variables themselves are the Rust engine's
-(`ValueState`, `ListState`, `MapState`, `Timers`): a call on one costs a call into Rust.
+Subclasses of PySpark's class work unchanged, because only methods are called. The variables themselves (`ValueState`,
+`ListState`, `MapState`, `Timers`) are classes of the Rust engine.
 Spark: `pyspark.sql.streaming.stateful_processor`.
 """
 
@@ -24,7 +24,7 @@ TimeMode = Literal["None", "ProcessingTime", "EventTime"]
 
 
 class StatefulProcessor:
-    """The base of a processor, for who has no pyspark; PySpark's class of the same name may be used as well.
+    """The base class of a processor. Without PySpark, subclass this class instead of PySpark's class of the same name.
 
     >>> import tidemill as tm
     >>> class Count(tm.StatefulProcessor):
@@ -44,33 +44,35 @@ class StatefulProcessor:
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Gets its variables from the handle. Called when the pipeline is built, and again in each task."""
+        """Create the variables with the handle. Called when the pipeline is built, and again in each task."""
         raise NotImplementedError
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Any:
-        """Called once for each key that has rows; yields what is emitted.
+        """Process the rows of one key, and yield the output rows. Called once for each key that has rows.
 
-        As in Spark rows and the key hold what Arrow has: times are aware, structs dicts, maps lists of pairs.
+        `key` is a tuple. As in Spark, the key and the rows have Arrow's types: times are aware datetimes, structs are
+        dicts, and maps are lists of pairs. `timerValues` has the batch time and the watermark.
         """
         raise NotImplementedError
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Any:  # noqa: ARG002
-        """Called for each timer that has expired; yields what is emitted. By default nothing is.
+        """Process a timer that fires, and yield the output rows. The default emits nothing.
 
-        As in Spark the key is a `Row` of what variables hold: times are naive, structs `Row`s.
+        As in Spark, `key` is a `Row` with the types of variables: times are naive datetimes, and structs are `Row`s.
+        `expiredTimerInfo.getExpiryTimeInMs()` is the time of the timer.
         """
         return iter([])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
-        """Called for each row of the initial state, before the first batch's rows. By default nothing is done."""
+        """Process one row of the initial state. Called before the rows of the first batch. The default does nothing."""
 
     def close(self) -> None:
-        """Called last, when the pipeline has been built and at the end of each task."""
+        """Release resources. Called after the pipeline is built, and at the end of each task."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A variable as `init` declared it."""
+    """A variable as declared in `init`."""
 
     name: str
     kind: Kind
@@ -79,7 +81,7 @@ class Declaration:
     ttl_ms: int | None
 
     def state(self, operator: str, time_zone: str) -> Any:
-        """The engine's object for it, which `init` is handed."""
+        """Make the engine's object for the variable, which `init` is given."""
         if self.kind == "map":
             return _native.MapState(operator, self.name, self.key, self.value, time_zone)
         made = _native.ValueState if self.kind == "value" else _native.ListState
@@ -93,7 +95,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable and its map, as the engine is told of it."""
+    """A variable and its map, as an argument of the engine."""
 
     map: str
     sub_key: pa.Schema
@@ -103,16 +105,16 @@ class Variable:
 
 
 class StatefulProcessorHandle:
-    """What `init` is given: it makes variables there, and registers, deletes and lists timers of a key in calls.
+    """The handle that `init` is given. Spark: `StatefulProcessorHandle`.
 
-    Spark: `StatefulProcessorHandle`. Variables may be made in `init` alone (`CallRefused` elsewhere), timers used in
-    calls alone.
+    Variables can be created only in `init`. Timers can be registered, deleted and listed only while the processor is
+    called for a key. Any other use raises `CallRefused`.
     """
 
     def __init__(
         self, operator: str, timeMode: TimeMode, time_zone: str, known: Mapping[str, Declaration] | None = None
     ) -> None:
-        """`known`: what `init` declared when the pipeline was built; it must declare the same again."""
+        """Make a handle. `known` has the variables that `init` declared when the pipeline was built."""
         self._operator, self._time_mode, self._time_zone = operator, timeMode, time_zone
         self._known = known
         self._in_init = True
@@ -122,70 +124,79 @@ class StatefulProcessorHandle:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """PySpark's class where pyspark is loaded, for processors that ask `isinstance`."""
+        """PySpark's class if pyspark is loaded, so that `isinstance` checks of processors succeed."""
         loaded = sys.modules.get("pyspark.sql.streaming.stateful_processor")
         return getattr(loaded, "StatefulProcessorHandle", type(self))
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> Any:
-        """One value a key: `exists`, `get` (a tuple, or None), `update`, `clear`.
+        """Create a variable with one value for each key, and return its `ValueState`.
 
-        `schema`: DDL, `pyarrow.Schema` or `StructType`. `ttlDurationMs`: how long a value lives after it was written;
-        only with timeMode "ProcessingTime".
+        `schema` is DDL, a `pyarrow.Schema` or a `StructType`. A value expires `ttlDurationMs` (ms of batch time) after
+        it was written; None or 0 means never. A time to live needs timeMode "ProcessingTime". `InvalidInput` for an
+        invalid name, schema or duration.
         """
         return self._declare(stateName, "value", "", schema, ttlDurationMs)
 
     def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> Any:
-        """Any number of values a key: `exists`, `get` (an iterator of tuples), `put`, `appendValue`, `appendList`,
-        `clear`. Each element lives by itself."""
+        """Create a variable with a list of values for each key, and return its `ListState`.
+
+        The arguments are those of `getValueState`. Each element expires by itself.
+        """
         return self._declare(stateName, "list", "", schema, ttlDurationMs)
 
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> Any:
-        """Values by a key of the user's within the grouping key: `exists`, `getValue`, `containsKey`, `updateValue`,
-        `iterator`, `keys`, `values`, `removeKey`, `clear`. Each entry lives by itself; iterators go by the key."""
+        """Create a variable with a map from your own keys to values for each grouping key, and return its `MapState`.
+
+        `userKeySchema` may have any columns except arrays, maps and structs. The other arguments are those of
+        `getValueState`. Each entry expires by itself. Iterators return entries in the order of your keys.
+        """
         return self._declare(stateName, "map", userKeySchema, valueSchema, ttlDurationMs)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Has `handleExpiredTimer` called for the current key when the clock reaches `expiryTimestampMs`."""
+        """Register a timer of the current key at `expiryTimestampMs`, ms since the epoch.
+
+        `handleExpiredTimer` is called when the clock of the time mode has reached that time.
+        """
         self.timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:
-        """Removes a timer of the current key, if there is one."""
+        """Delete a timer of the current key. An unknown timer is not an error."""
         self.timers.delete(expiryTimestampMs)
 
     def listTimers(self) -> Iterator[int]:
-        """The timers of the current key, ascending; one that is firing is among them."""
+        """Return the times of the current key's timers in ascending order, including a timer that is firing."""
         return iter(self.timers.list())
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Takes a variable back that this `init` declared, and its state; it cannot be used any more."""
+        """Remove a variable that this call of `init` declared. It cannot be used afterwards."""
         self._check_in_init("deleteIfExists")
         self.declared.pop(stateName, None)
         self.states.pop(stateName, None)
 
     def make_known(self) -> None:
-        """Makes the variables that are known, where `init` is not called."""
-        for one in (self._known or {}).values():
-            self.states[one.name] = one.state(self._operator, self._time_zone)
+        """Create the known variables without calling `init`."""
+        for variable in (self._known or {}).values():
+            self.states[variable.name] = variable.state(self._operator, self._time_zone)
 
     def seal(self) -> None:
-        """`init` has returned: no more variables. `InvalidInput` where they are not those that are known."""
+        """Refuse further variables, because `init` has returned. `InvalidInput` if they are not the known ones."""
         self._in_init = False
         if self._known is not None and self._known != self.declared:
             found, expected = _listed(self.declared), _listed(self._known)
             raise InvalidInput(
                 f"operator `{self._operator}`: init declared {found} in a task, {expected} when the pipeline was built",
-                hint="let init declare the same variables each time, whatever else has happened",
+                hint="init must declare the same variables every time that it is called",
             )
 
     def _declare(self, name: str, kind: Kind, key: Any, value: Any, ttl_ms: int | None) -> Any:
         self._check_in_init(f"get{kind.capitalize()}State")
         what = f"operator `{self._operator}`: {kind} state {name!r}"
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"{what}: expected a name, as text")
+            raise InvalidInput(f"{what}: expected a string that is not empty as the name")
         if name in self.declared:
-            raise InvalidInput(f"{what} is declared twice", hint="give each variable a name of its own")
+            raise InvalidInput(f"{what} is declared twice", hint="give each variable its own name")
         ttl_ms = self._checked_ttl(what, ttl_ms)
         key_schema = pa.schema([]) if kind != "map" else _user_key(what, key)
         made = Declaration(name, kind, key_schema, to_arrow(value), ttl_ms)
@@ -194,7 +205,7 @@ class StatefulProcessorHandle:
         return self.states[name]
 
     def _checked_ttl(self, what: str, ttl_ms: int | None) -> int | None:
-        """The time to live; 0 is none, as in Spark."""
+        """Return the time to live, or None. 0 means no time to live, as in Spark."""
         if ttl_ms is None or (type(ttl_ms) is int and ttl_ms == 0):
             return None
         if self._time_mode != "ProcessingTime":
@@ -212,7 +223,7 @@ class StatefulProcessorHandle:
                 CallRefused,
                 "PySparkRuntimeError",
                 f"operator `{self._operator}`: {method} can only be called in init",
-                "get the variable in init, and keep it on the processor",
+                "get the variable in init and keep it on the processor",
             )
 
 
@@ -221,11 +232,11 @@ def _user_key(what: str, key: Any) -> pa.Schema:
     for field in schema:
         if pa.types.is_nested(field.type):
             raise InvalidInput(
-                f"{what} has `{field.name}` {type_ddl(field.type)} in its user key",
-                hint="a key is made of booleans, numbers, decimals, texts, binaries, dates and timestamps",
+                f"{what} cannot have `{field.name}` {type_ddl(field.type)} in its user key",
+                hint="use only booleans, numbers, decimals, strings, binary values, dates and timestamps in a key",
             )
     return schema
 
 
 def _listed(declared: Mapping[str, Declaration]) -> str:
-    return "; ".join(f"`{name}` ({one})" for name, one in declared.items()) or "no variables"
+    return "; ".join(f"`{name}` ({variable})" for name, variable in declared.items()) or "no variables"

@@ -97,7 +97,7 @@ class TransformWithStateOperator(Declared):
         if isinstance(self.processor, type):
             name = self.processor.__name__
             raise InvalidInput(
-                f"{what}: the processor is the class `{name}`, expected an object of it", hint=f"give {name}()"
+                f"{what}: the processor is the class `{name}`, expected an instance of it", hint=f"pass {name}()"
             )
         needed = ["init", "handleInputRows"]
         if str(self.time_mode).lower() != "none":
@@ -108,7 +108,8 @@ class TransformWithStateOperator(Declared):
             if not callable(getattr(self.processor, method, None)):
                 raise InvalidInput(
                     f"{what}: {self.processor!r} has no method `{method}`, expected a StatefulProcessor",
-                    hint="subclass pyspark.sql.streaming.StatefulProcessor or tm.StatefulProcessor, and give an object",
+                    hint="pass an instance of a subclass of pyspark.sql.streaming.StatefulProcessor or "
+                    "tm.StatefulProcessor",
                 )
 
     def _event_time(self, given: Input, output: pa.Schema, what: str) -> str | None:
@@ -122,11 +123,11 @@ class TransformWithStateOperator(Declared):
             )
         if name not in output.names:
             raise InvalidInput(
-                f"{what}: eventTimeColumnName `{name}` is no column of the output, which has "
+                f"{what}: eventTimeColumnName `{name}` is not a column of the output, which has "
                 + ", ".join(f"`{known}`" for known in output.names)
             )
         if not pa.types.is_timestamp(column(output, name, what).type):
-            raise InvalidInput(f"{what}: eventTimeColumnName `{name}` is no timestamp column of the output")
+            raise InvalidInput(f"{what}: eventTimeColumnName `{name}` is not a timestamp column of the output")
         return name
 
 
@@ -266,11 +267,11 @@ def _check_names(operator: str, names: Sequence[str]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise InvalidInput(
-                f"operator `{operator}`: the variables `{other}` and `{name}` differ by upper and lower case alone",
-                hint="some stores do not tell such names apart: rename one",
+                f"operator `{operator}`: the names of the variables `{other}` and `{name}` differ only in case",
+                hint="rename one of them: some stores ignore the case of names",
             )
         if len(map_name(name)) > 128:
-            raise InvalidInput(f"operator `{operator}`: the variable name `{name}` is too long for an object's name")
+            raise InvalidInput(f"operator `{operator}`: the variable name `{name}` is too long for an object name")
 
 
 def _renamed(columns: pa.Schema, part: str, taken: Iterable[str]) -> pa.Schema:

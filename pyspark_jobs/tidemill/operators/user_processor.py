@@ -25,7 +25,7 @@ class UserProcessor:
         except Exception as error:
             raise InvalidInput(
                 f"operator `{self.operator}`: the processor cannot be copied: {type(error).__name__}: {error}",
-                hint="each task works on a copy: make connections, locks and the like in init",
+                hint="create connections, locks and similar objects in init: each task works on a copy",
             ) from error
 
     def call(self, method: str, *arguments: Any) -> None:

@@ -1,6 +1,6 @@
 """`tm.window`: time windows as a part of the key. Spark: `pyspark.sql.functions.window`.
 
-Here: what a user declares, and its checks. Which windows a row falls into is decided by the Rust engine.
+This module has the declaration and its checks. The Rust engine decides into which windows a row falls.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from ..errors import InvalidInput
 from ..units import duration_ms
 
 START, END = "window_start", "window_end"
-"""The key columns of state that hold a window's start and, where windows are given, its end."""
+"""The key columns of state with a window's start and, if the stream's column holds windows, its end."""
 
 WINDOW = "window"
-"""The column of the output that holds start and end."""
+"""The output column with the start and end of a window."""
 
 MOST_WINDOWS = 10_000
-"""How many windows a row may fall into."""
+"""The number of windows that a row may fall into."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Windows over a timestamp column, as `tm.window` makes them. Times are milliseconds."""
+    """Windows over a timestamp column, as `tm.window` returns them. Times are in milliseconds."""
 
     column: str
     size_ms: int
@@ -36,7 +36,7 @@ class Window:
 
 @dataclass(frozen=True)
 class GivenWindow:
-    """The windows that a column holds, as an operator before emitted them: `.groupBy("window")`."""
+    """Windows that a column holds, because an upstream operator emitted them: `.groupBy("window")`."""
 
     column: str
 
@@ -50,10 +50,16 @@ def window(
     slideDuration: str | timedelta | None = None,
     startTime: str | timedelta | None = None,
 ) -> Window:
-    """Windows of `windowDuration`, one every `slideDuration` (default: as long as a window), in `.groupBy`.
+    """Group rows into time windows, as an argument of `.groupBy`. Spark: `window`.
 
-    A window holds the times from its start up to its end, which it does not hold. Starts lie at multiples of the slide
-    since the epoch, plus `startTime`. The output has a column `window struct<start, end>`.
+    Each window is `windowDuration` long, and one starts every `slideDuration` (default: `windowDuration`, so that
+    windows do not overlap). A window has the times from its start up to, but not including, its end. Starts are at
+    multiples of the slide since the epoch, plus `startTime` (default: zero), which may be negative. The output has a
+    column `window struct<start, end>`.
+
+    Durations are text such as `"10 minutes"` or a `timedelta`. `InvalidInput` if the slide is not above zero or is
+    longer than a window, if `startTime` is not less than the slide, or if a row would fall into more than 10,000
+    windows.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("clicks")
@@ -70,21 +76,21 @@ def window(
     if size <= 0 or not 0 < slide <= size:
         raise InvalidInput(
             f"tm.window: {windowDuration!r} by {slideDuration!r}: expected a duration above zero, and a slide "
-            "above zero that is not longer"
+            "above zero that is no longer than the duration"
         )
     if -(-size // slide) > MOST_WINDOWS:
         raise InvalidInput(
             f"tm.window: {windowDuration!r} by {slideDuration!r}: each row falls into {-(-size // slide)} windows, "
             f"expected at most {MOST_WINDOWS}",
-            hint="each of them is a copy of the row: take a longer slide",
+            hint="use a longer slide: each window gets a copy of the row",
         )
     if abs(start) >= slide:
-        raise InvalidInput(f"tm.window: startTime {startTime!r}, expected less than the slide")
+        raise InvalidInput(f"tm.window: startTime {startTime!r}, expected less than the slide {slide} ms")
     return Window(timeColumn, size, slide, start)
 
 
 def _signed_ms(value: str | timedelta) -> int:
-    """A duration that may be negative: `"-5 minutes"`."""
+    """Return a duration in ms that may be negative, such as `"-5 minutes"`."""
     if isinstance(value, timedelta):
         return -duration_ms(-value) if value < timedelta(0) else duration_ms(value)
     text = str(value).strip()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from .. import _native
 from ..errors import InvalidInput
-from ..operators.contract import closed_if_it_fails
+from ..operators.contract import close_on_error
 from ..protocol.records import HASH_END
 from ..schema import one_batch
 from ..sources.contract import ReadContext, SourceFile
@@ -109,7 +109,7 @@ class _Preview:
         operator = placed.operator
         handle = operator.open()
         handle.open([_native.StateMap.open(columns.engine(), [], 0, HASH_END) for columns in operator.maps])
-        with closed_if_it_fails(handle):
+        with close_on_error(handle):
             made = handle.apply(self._chunks.pop(operator.name, []), self._pass(placed))
             handle.finish()
         self._results[operator.name] = pa.Table.from_batches([made])

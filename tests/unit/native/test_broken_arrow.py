@@ -247,7 +247,7 @@ def test_a_panic_of_rust_is_an_internal_error() -> None:
     keys = pa.record_batch({"k": text(0, 1 << 30, 3)})  # given to the engine as it is, it reads beyond the text
     states = EngineMap.open(MapSchema("m", keys.schema, NOTHING, NOTHING), [], 0, 2**64 - 1)
     for _ in range(2):
-        with pytest.raises(InternalError, match="the engine gave up: .*out of range") as caught:
+        with pytest.raises(InternalError, match="the engine panicked: .*out of range") as caught:
             states.get_many(keys)
         assert type(caught.value) is InternalError
         assert caught.value.hint is not None

@@ -106,11 +106,11 @@ def test_subclasses_are_what_they_stand_for_and_what_does_not_fit_is_refused() -
     for huge in (2**63, -(2**63) - 1, 10**5000, True, 1.0, "1", "\ud800"):
         with pytest.raises(InvalidInput):
             numbers.put(huge, 1, 1)
-    with pytest.raises(InvalidInput, match="cannot take"):
+    with pytest.raises(InvalidInput, match="cannot use"):
         texts.put("\ud800", 1, 1)
     with pytest.raises(InvalidInput, match="updated_ms"):
         numbers.put(1, 1, 2**63)
-    with pytest.raises(InvalidInput, match="cannot keep None as a state"):
+    with pytest.raises(InvalidInput, match="cannot store None as a state"):
         numbers.put(1, None, 1)
     assert len(numbers) == 0
 

@@ -75,12 +75,12 @@ def test_a_state_that_does_not_fit_is_the_functions_own_error_to_handle() -> Non
         return ""
 
     (found,) = call(function_operator(careful, arguments=2), ("a", 1, None))
-    assert found == ("cannot keep the state of key `'a'` of operator `spend`: found `str` 'many', expected `bigint`",)
+    assert found == ("cannot store the state of key `'a'` of operator `spend`: found `str` 'many', expected `bigint`",)
 
 
 def test_a_state_that_does_not_fit_fails_the_pass_with_its_key() -> None:
     operator = function_operator(lambda value, state: state.update(1.5), arguments=2)
-    with pytest.raises(InvalidInput, match="cannot keep the state of key `'a'` of operator `spend`") as caught:
+    with pytest.raises(InvalidInput, match="cannot store the state of key `'a'` of operator `spend`") as caught:
         call(operator, ("a", 1, None))
     error: Any = caught.value
     assert (error.operator, error.key, error.chunk) == ("spend", "'a'", 0)
@@ -95,7 +95,7 @@ def test_an_output_that_does_not_fit_names_function_key_and_field() -> None:
     with pytest.raises(InvalidInput) as caught:
         call(function_operator(wrong, output_schema=output, output_unnamed=False), ("a", 1, None))
     assert str(caught.value) == (
-        "cannot emit what function `wrong` of operator `spend` returned for key `'a'`: "
+        "cannot emit the result of function `wrong` of operator `spend` for key `'a'`: "
         "field `total` is `str` 'much', expected `double`"
     )
 

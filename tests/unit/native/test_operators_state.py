@@ -144,8 +144,8 @@ def test_what_a_call_may_not_do_raises_a_value_error() -> None:
     call(operator, ("a", 1, None))
     call(operator, ("b", 2, None), at=data(9))
     assert errors == [
-        "cannot update the state with None: `remove()` it instead",
-        "cannot update the state with None: `remove()` it instead",
+        "cannot update the state with None: call `remove()` instead",
+        "cannot update the state with None: call `remove()` instead",
         "cannot update the state after it has been removed",
         "cannot remove the state after it has been removed",
         "cannot update the state: its key is timing out",

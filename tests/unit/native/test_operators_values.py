@@ -152,7 +152,9 @@ def test_a_time_beyond_pythons_years_is_an_error_that_says_so() -> None:
     schema = pa.schema([("v", pa.timestamp("us"))])
     operator = function_operator(lambda v, s: None, arguments=2, key=[], input_schema=schema, value="v")
     far = pa.record_batch([pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))], schema=schema)
-    with pytest.raises(InvalidInput, match="operator `spend` cannot show a row to Python: .* years 1 to 9999"):
+    with pytest.raises(
+        InvalidInput, match="operator `spend` cannot convert a row to Python objects: .* years 1 to 9999"
+    ):
         operator.apply([operator.prepare(far, data()).rows], data())
 
 
@@ -229,7 +231,7 @@ OTHER_NAMES = [Row(y="a", z=1), SparkRow(p=1, q="a"), SparkRow("x", "p")(1, "a")
 @pytest.mark.parametrize("new", OTHER_NAMES, ids=repr)
 def test_a_row_that_has_a_name_which_is_no_field_is_refused(new: Any) -> None:
     names = ", ".join(new.__fields__)
-    with pytest.raises(InvalidInput, match=rf"found a `Row` of the names \({names}\), expected \(x int, y string"):
+    with pytest.raises(InvalidInput, match=rf"found a `Row` with the names \({names}\), expected \(x int, y string"):
         stored(POINT, new)
 
 
@@ -272,7 +274,7 @@ REFUSED: list[tuple[pa.DataType, Any, str]] = [
     (pa.list_(pa.int64()), [1, "b"], "field `[1]` is `str` 'b', expected `bigint`"),
     (pa.map_(pa.string(), pa.int8()), {"a": 300}, "field `['a']` is `int` 300, expected `tinyint`"),
     (pa.map_(pa.string(), pa.int8()), {None: 3}, "field `[None]` is None, expected `string not null`"),
-    (POINT, (1,), "found a `tuple` of 1, expected (x int, y string)"),
+    (POINT, (1,), "found a `tuple` of length 1, expected (x int, y string)"),
     (POINT, {"x": 1, "z": 2}, "found a `dict` with the name 'z', expected (x int, y string)"),
     (POINT, 5, "found `int` 5, expected (x int, y string)"),
     (POINT, "ab", "found `str` 'ab', expected (x int, y string)"),
@@ -285,7 +287,7 @@ REFUSED: list[tuple[pa.DataType, Any, str]] = [
 def test_what_does_not_fit_is_named(data_type: pa.DataType, new: Any, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         stored(data_type, new)
-    assert str(caught.value).startswith("cannot keep the state of key `()` of operator `spend`: ")
+    assert str(caught.value).startswith("cannot store the state of key `()` of operator `spend`: ")
     assert text in str(caught.value)
 
 

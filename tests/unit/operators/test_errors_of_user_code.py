@@ -76,7 +76,7 @@ def test_what_raises_while_rows_are_taken_is_told_with_its_traceback(
 
 @pytest.mark.parametrize("kind", ["group", "processor"])
 def test_what_cannot_be_iterated_over_is_told_as_that(kind: str) -> None:
-    said = {"group": "found a `int`, expected", "processor": "gave back `int` for key"}[kind]
+    said = {"group": "found a `int`, expected", "processor": "returned `int` for key"}[kind]
     with pytest.raises(tm.InvalidInput, match=said):
         answering(kind, lambda: 5).batch([("a", None)])
 
@@ -106,8 +106,8 @@ def test_a_time_that_pandas_cannot_hold_is_named(kind: str, year: int) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
         t.batch([("a", None), ("a", datetime(year, 1, 2, 3, tzinfo=UTC))])
     assert caught.value.first_line == (
-        f"operator `op` cannot show a row to Python: column `t` has the time {year}-01-02 03:00:00.000000 (UTC), which "
-        "pandas cannot hold: it ends in 1677 and 2262"
+        f"operator `op` cannot convert a row to Python objects: column `t` has the time "
+        f"{year}-01-02 03:00:00.000000 (UTC), outside the years 1677 to 2262 that pandas supports"
     )
 
 

@@ -54,10 +54,10 @@ def refused(act: Any, timeout: str = "NoTimeout", *, watermark: bool = False) ->
 
 def test_the_state_says_what_it_refuses() -> None:
     processing, event = "ProcessingTimeTimeout", "EventTimeTimeout"
-    assert refused(lambda s: s.get) == "StateNotSet: the state is not set: ask `exists`, or use `getOption`"
-    assert refused(lambda s: s.update(None)) == "TypeError: cannot update the state with None: `remove()` it instead"
+    assert refused(lambda s: s.get) == "StateNotSet: the state is not set: check `exists` first, or use `getOption`"
+    assert refused(lambda s: s.update(None)) == "TypeError: cannot update the state with None: call `remove()` instead"
     assert refused(lambda s: s.update("x")) == (
-        "InvalidInput: cannot keep the state of key `'a'` of operator `flat-map-groups-with-state`: "
+        "InvalidInput: cannot store the state of key `'a'` of operator `flat-map-groups-with-state`: "
         "found `str` 'x', expected `bigint`"
     )
     assert refused(lambda s: s.setTimeoutDuration(1)) == (
@@ -219,7 +219,7 @@ def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:
 
 
 def test_a_row_that_does_not_fit_and_no_rows_at_all() -> None:
-    with pytest.raises(tm.InvalidInput, match="found a `int`, expected something to iterate over"):
+    with pytest.raises(tm.InvalidInput, match="found a `int`, expected an iterable of rows"):
         once(lambda key, rows, state: 5)
     with pytest.raises(tm.InvalidInput, match="returned for key `'a'`: found `int` 5, expected `string`"):
         once(lambda key, rows, state: [5])
@@ -335,5 +335,5 @@ def test_a_mode_that_the_engine_does_not_know_is_refused() -> None:
         name="g", input=Input(schema, ("k",), None, "drop", "UTC"), state=schema, state_unnamed=False, state_type=None,
         output_schema=schema, output_unnamed=False, on_error="ignore",
     )  # fmt: skip
-    with pytest.raises(tm.InvalidInput, match='on_error is "fail" or "quarantine", found "ignore"'):
+    with pytest.raises(tm.InvalidInput, match='on_error must be "fail" or "quarantine", found "ignore"'):
         _native.groups_with_state(operator, function=print, emits="one", timeout="NoTimeout")

@@ -59,7 +59,7 @@ def test_keys_of_several_columns_may_hold_lists_and_maps() -> None:
 
 def test_what_spark_does_not_do_with_maps_is_refused() -> None:
     p = tm.Pipeline("nested")
-    with pytest.raises(InvalidInput, match=r"dropDuplicates cannot compare the column `m`, which is map<string, ?int>"):
+    with pytest.raises(InvalidInput, match=r"dropDuplicates cannot compare the column `m` of type map<string, ?int>"):
         stream(p).dropDuplicates(["n", "m"])
     grouped = stream(tm.Pipeline("nested")).groupBy("n")
     with pytest.raises(InvalidInput, match=r"needs a column of a type that has no map in it, found map<string,int>"):

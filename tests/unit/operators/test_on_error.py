@@ -100,7 +100,7 @@ WHAT = {
     "frames": "function `by_frame` of operator `totals`",
     "calls": "method `handleInputRows` of operator `totals`",
     "frames of calls": "method `handleInputRows` of operator `totals`",
-    "tables": "operator `totals`: the function given to apply_batch",
+    "tables": "operator `totals`: the apply_batch function",
 }
 SCALARS = ("rows", "groups", "tables")
 
@@ -289,7 +289,10 @@ def test_what_a_processor_gave_and_does_not_fit_is_put_aside_and_its_initial_sta
 
     t = Tester(pipeline(None))
     assert t.batch([("a", 0)]).outputs == []
-    assert "gave back for key `('a',)`: " in t.repository.quarantine(0).to_pylist()[0]["reason"]
+    assert (
+        "cannot emit the result of method `handleInputRows` of operator `begun` for key `('a',)`: "
+        in t.repository.quarantine(0).to_pylist()[0]["reason"]
+    )
     t = Tester(pipeline(pa.table({"k": ["a"], "n": [1]})))
     with pytest.raises(tm.InvalidInput, match=r"`handleInitialState` of operator `begun` raised `ValueError: no`"):
         t.batch([("b", 0)])
@@ -318,10 +321,7 @@ def test_the_keys_that_a_step_over_tables_fails_for_are_found(tasks: int) -> Non
     aside = t.repository.quarantine(0).to_pylist()
     assert (len(aside), t.repository.head.counts.quarantined_rows) == (11, 11)
     reasons = {row["reason"] for row in aside}
-    assert (
-        "operator `sums`: the function given to apply_batch raised `ArithmeticError: too much` for key `None`"
-        in reasons
-    )
+    assert "operator `sums`: the apply_batch function raised `ArithmeticError: too much` for key `None`" in reasons
     assert len(reasons) == 6
 
 
@@ -334,7 +334,10 @@ def test_a_step_that_gives_back_a_foreign_key_is_put_aside_with_its_rows() -> No
     t = Tester(p)
     assert t.batch([("y", 1)]).state == {}
     (row,) = t.repository.quarantine(0).to_pylist()
-    assert "returned as state the key 'x', which none of its rows has for key `'y'`" in row["reason"]
+    assert (
+        "the state that the apply_batch function returned has the key 'x', which is not a key of its rows for key `'y'`"
+        in row["reason"]
+    )
 
 
 def test_several_keys_that_fail_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -101,7 +101,7 @@ def test_what_is_no_time_is_told_with_operator_and_key(cell: Any, said: str) -> 
         given({"a": cell}, "timestamp", 1, zone="Europe/Berlin").batch([("a",)])
     line = caught.value.first_line
     assert line.startswith(
-        "cannot emit what function `one_row` of operator `op` returned for key `('a',)`: column `made`"
+        "cannot emit the result of function `one_row` of operator `op` for key `('a',)`: column `made`"
     )
     assert said in line
     aside = given({"a": cell}, "timestamp", 1, zone="Europe/Berlin", on_error="quarantine")
@@ -131,5 +131,5 @@ def misfits(make: Callable[[], Any]) -> Tester:
 def test_frames_of_a_timer_are_told_as_its(make: Callable[[], Any]) -> None:
     tester = misfits(make)
     tester.batch([("a",)], batch_time_ms=0)
-    with pytest.raises(tm.InvalidInput, match="method `handleExpiredTimer` of operator `op` gave back for key"):
+    with pytest.raises(tm.InvalidInput, match="the result of method `handleExpiredTimer` of operator `op` for key"):
         tester.sweep(2000)

@@ -179,7 +179,7 @@ def test_a_whole_number_that_is_no_date_is_refused(days: int, dtype: str) -> Non
 
 @pytest.mark.parametrize(("days", "dtype"), [(2**31, "int64"), (-(2**63), "int64"), (2**64 - 1, "uint64")])
 def test_a_whole_number_that_is_no_date_by_far_is_refused_alike(days: int, dtype: str) -> None:
-    with pytest.raises(tm.InvalidInput, match=f"{days} days from 1970-01-01 lie outside the years 1 to 9999"):
+    with pytest.raises(tm.InvalidInput, match=f"{days} days from 1970-01-01 is outside the years 1 to 9999"):
         given("date", np.array([days], dtype=dtype))
 
 

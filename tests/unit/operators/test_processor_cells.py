@@ -197,7 +197,7 @@ def test_what_gives_other_than_as_many_cells_is_refused(found):
 
     with pytest.raises(tm.InvalidInput) as caught:
         Tester(zoned(Shared(init, rows), "n int", "text string")).batch([("a", 1)])
-    assert "map state `map` of operator `transform-with-state` cannot take the key: found `" in str(caught.value)
+    assert "map state `map` of operator `transform-with-state` cannot store the key: found `" in str(caught.value)
     assert f"`{type(found).__name__}`" in str(caught.value)
     assert "expected (k string, j string)" in str(caught.value)
 

@@ -52,7 +52,7 @@ def test_frames_that_do_not_fit_are_told_with_method_operator_and_key(answer, me
         in_frames(answer).batch([("a", 1, None, None)])
     text = str(caught.value)
     assert text.startswith(
-        "cannot emit what method `handleInputRows` of operator `transform-with-state-in-pandas` gave back for key "
+        "cannot emit the result of method `handleInputRows` of operator `transform-with-state-in-pandas` for key "
         "`('a',)`: "
     )
     assert message in text

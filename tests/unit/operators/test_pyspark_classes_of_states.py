@@ -55,8 +55,8 @@ def test_what_a_group_state_refuses_is_pysparks_error() -> None:
                 yield f"{type(error).__name__}: {error}"
 
     assert grouped(func) == [
-        "StateNotSet: the state is not set: ask `exists`, or use `getOption`",
-        "TypeError: cannot update the state with None: `remove()` it instead",
+        "StateNotSet: the state is not set: check `exists` first, or use `getOption`",
+        "TypeError: cannot update the state with None: call `remove()` instead",
         'RuntimeError: cannot set a timeout duration without timeoutConf="ProcessingTimeTimeout"',
     ]
 

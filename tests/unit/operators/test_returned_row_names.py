@@ -25,15 +25,15 @@ class Point:
 
 OUTPUT = "a string, n int, part struct<x: int, y: string>"
 PART = tm.Row(x=1, y="s")
-WHOLE = "found a `Row` of the names ({}), expected (a string, n int, part struct<x:int,y:string>)"
-WITHIN = "field `part` is a `Row` of the names ({}), expected (x int, y string)"
+WHOLE = "found a `Row` with the names ({}), expected (a string, n int, part struct<x:int,y:string>)"
+WITHIN = "field `part` is a `Row` with the names ({}), expected (x int, y string)"
 OTHERS = [
     (SparkRow(k="a", m=1, p=None), WHOLE.format("k, m, p")),
     (tm.Row(a="a", m=1, part=None), WHOLE.format("a, m, part")),
     (tm.Row(n=1, b="a"), WHOLE.format("n, b")),
     (tm.Row(A="a", N=1, Part=None), WHOLE.format("A, N, Part")),
     (tm.Row(a="a", n=1, part=SparkRow(u=1, v="s")), WITHIN.format("u, v")),
-    (("a", 1, Point(1, "s")), "field `part` is a `Point` of the names (x, z), expected (x int, y string)"),
+    (("a", 1, Point(1, "s")), "field `part` is a `Point` with the names (x, z), expected (x int, y string)"),
 ]
 
 

@@ -20,14 +20,14 @@ from tidemill.testing import Tester
         ({"processor": 3}, "has no method `init`, expected a StatefulProcessor"),
         (
             {"processor": Processor},
-            "transformWithState: the processor is the class `Processor`, expected an object of it",
+            "transformWithState: the processor is the class `Processor`, expected an instance of it",
         ),
         ({"mode": "eventtimes"}, "unknown timeMode `eventtimes`; did you mean `EventTime`?"),
         ({"outputMode": "complete"}, "unknown outputMode `complete`"),
         ({"mode": "EventTime"}, 'timeMode "EventTime" needs a watermark on the stream, found none'),
         ({"eventTimeColumnName": "text"}, "`text` needs a watermark on the stream, found none"),
-        ({"eventTimeColumnName": "t", "watermark": True}, "`t` is no column of the output, which has `text`"),
-        ({"eventTimeColumnName": "text", "watermark": True}, "`text` is no timestamp column of the output"),
+        ({"eventTimeColumnName": "t", "watermark": True}, "`t` is not a column of the output, which has `text`"),
+        ({"eventTimeColumnName": "text", "watermark": True}, "`text` is not a timestamp column of the output"),
         ({"initialState": [("a", 1)]}, "initialState is a list, expected an Arrow table with the key columns"),
         ({"initialState": pa.table({"K": ["a"]})}, "initialState has no key column `k`, it has `K`"),
     ],
@@ -46,14 +46,14 @@ def test_what_cannot_be_is_refused_where_it_is_written(arguments, message):
         ),
         (
             lambda s, h: [h.getValueState("a", "n int"), h.getValueState("A", "n int")],
-            "`a` and `A` differ by upper and",
+            "the names of the variables `a` and `A` differ only in case",
         ),
-        (lambda s, h: h.getValueState("", "n int"), "expected a name, as text"),
-        (lambda s, h: h.getValueState("a" * 130, "n int"), "is too long for an object's name"),
+        (lambda s, h: h.getValueState("", "n int"), "expected a string that is not empty as the name"),
+        (lambda s, h: h.getValueState("a" * 130, "n int"), "is too long for an object name"),
         (lambda s, h: h.getValueState("a", "int"), "found a type without a column name"),
         (lambda s, h: h.getValueState("a", "n int", 5), 'needs timeMode "ProcessingTime"; found "None"'),
-        (lambda s, h: h.getMapState("a", "k array<int>", "n int"), "map state 'a' has `k` array<int> in its user key"),
-        (lambda s, h: h.registerTimer(1), 'has timeMode "None", which has no timers: registerTimer is refused'),
+        (lambda s, h: h.getMapState("a", "k array<int>", "n int"), "map state 'a' cannot have `k` array<int> in its"),
+        (lambda s, h: h.registerTimer(1), 'registerTimer is not available with timeMode "None"'),
         (
             lambda s, h: h.getValueState("a", "n int").get(),
             "value state `a` of operator `transform-with-state` can only",
@@ -104,7 +104,7 @@ def test_timers_are_refused_without_a_time_mode():
         ("deleteTimer", lambda self, key, rows: self.handle.deleteTimer(1)),
         ("listTimers", lambda self, key, rows: list(self.handle.listTimers())),
     ):
-        assert f'has timeMode "None", which has no timers: {method} is refused' in raised(None, call)
+        assert f'{method} is not available with timeMode "None"' in raised(None, call)
 
 
 def test_a_variable_that_init_deleted_cannot_be_used():
@@ -119,7 +119,11 @@ def test_a_variable_that_init_deleted_cannot_be_used():
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ((1,), "value state `count` of operator `transform-with-state` cannot take the value: found a `tuple` of 1"),
+        (
+            (1,),
+            "value state `count` of operator `transform-with-state` cannot store the value: "
+            "found a `tuple` of length 1",
+        ),
         (("x", "y"), "field `n` is `str` 'x', expected `int`"),
         ((2**40, None), "field `n` is `int` 1099511627776, expected `int`"),
         (None, "found None, expected (n int, s string)"),
@@ -161,16 +165,16 @@ def test_an_empty_list_is_refused():
 
     for call in (lambda self: self.list.put([]), lambda self: self.list.appendList([])):
         text = raised(init, lambda self, key, rows, call=call: [call(self)])
-        assert "CallRefused: list state `items` of operator `transform-with-state` cannot take an empty list" in text
+        assert "CallRefused: list state `items` of operator `transform-with-state` cannot store an empty list" in text
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda *_: None, "gave back `NoneType` for key `('a',)`, expected an iterator of rows"),
+        (lambda *_: None, "returned `NoneType` for key `('a',)`, expected an iterator of rows"),
         (
             lambda *_: [("x", "y")],
-            "cannot emit what method `handleInputRows` of operator",
+            "cannot emit the result of method `handleInputRows` of operator",
         ),
         (lambda *_: [None], "found None, expected (text string)"),
     ],

@@ -173,11 +173,11 @@ def test_one_value_is_no_rows(given: Any) -> None:
 
     p, by = grouped()
     by.flatMapGroupsWithState(func, "string", "int")
-    with pytest.raises(tm.InvalidInput, match=f"found a `{type(given).__name__}`, expected something to iterate over"):
+    with pytest.raises(tm.InvalidInput, match=f"found a `{type(given).__name__}`, expected an iterable of rows"):
         Tester(p).batch(["a"])
     p, by = grouped()
     by.transformWithState(Giving(), "n string", "update", "None")
-    with pytest.raises(tm.InvalidInput, match=f"gave back `{type(given).__name__}` .*, expected an iterator of rows"):
+    with pytest.raises(tm.InvalidInput, match=f"returned `{type(given).__name__}` .*, expected an iterator of rows"):
         Tester(p).batch(["a"])
 
 

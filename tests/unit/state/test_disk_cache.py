@@ -110,7 +110,10 @@ def test_descriptors_stay_the_callers_and_bad_ones_are_an_error(tmp_path: Path) 
         Run.map(SCHEMA, -1, KEY, verify=True)
     with pytest.raises(OSError, match="Bad file descriptor"):
         run_of().keep(10**6, KEY)
-    with (tmp_path / "empty").open("w+b") as file, pytest.raises(tm.CorruptState, match=f"map the run kept as `{KEY}`"):
+    with (
+        (tmp_path / "empty").open("w+b") as file,
+        pytest.raises(tm.CorruptState, match=f"cannot map the cached run `{KEY}`"),
+    ):
         Run.map(SCHEMA, file.fileno(), KEY, verify=True)
 
 

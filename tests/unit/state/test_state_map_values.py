@@ -90,7 +90,7 @@ def test_a_row_of_nulls_is_a_state_and_a_null_is_none() -> None:
         assert (states.get("b"), len(states), "c" in states) == (tm.Row(n=None, s=None), 3, True)
         known = states.get_many(pa.array(["a", "b", "?"])).column("updated_at")
         assert known.is_valid().to_pylist() == [True, True, False]
-        with pytest.raises(InvalidInput, match="cannot keep None as a state"):
+        with pytest.raises(InvalidInput, match="cannot store None as a state"):
             states.put("a", None, 5)
     structs = tm.StateMap("string", "s struct<n: bigint>")
     of_struct = pa.array([None, {"n": None}], pa.struct([("n", pa.int64())]))
@@ -120,9 +120,9 @@ def test_sizes_and_words() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: s.put("a", 1, 0), r"cannot take 'a' as a key: .*int"),
-        (lambda s: s.put(1, "a", 0), r"cannot take 'a' as a state"),
-        (lambda s: s.put(1, None, 0), r"cannot keep None as a state"),
+        (lambda s: s.put("a", 1, 0), r"cannot use 'a' as a key: .*int"),
+        (lambda s: s.put(1, "a", 0), r"cannot use 'a' as a state"),
+        (lambda s: s.put(1, None, 0), r"cannot store None as a state"),
         (lambda s: s.put(1, 1, 0.5), r"updated_ms is 0\.5, expected whole ms"),
         (lambda s: s.put(1, 1, 0, deadline_ms=2**63), r"deadline_ms is 9223372036854775808, expected whole ms"),
         (lambda s: s.get_by_time("now"), r"threshold_ms is 'now'"),

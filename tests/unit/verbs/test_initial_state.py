@@ -242,7 +242,7 @@ def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
         (TABLE.set_column(1, "word", pa.array([1, 2, 3])), "column `word` is bigint, expected string"),
         (TABLE.append_column("more", pa.array([1, 2, 3])), "unexpected column `more bigint`"),
         ([("a", 1), ("b", 2), ("a", 3)], "has the key 'a' in 2 rows, expected each key once"),
-        ([("a", None)], "a key has the state null: leave the key out"),
+        ([("a", None)], "the state of a key is null"),
         ([("a", "x")], "column `state` is bigint"),
         ([("a",)], "pair 0 is ('a',), expected (key, state)"),
         ("nowhere.parquet", "found no Parquet file at `nowhere.parquet`"),

@@ -93,7 +93,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
                 let Some(rows) = iterated_rows(&answer)? else {
-                    let why = format!("found a `{}`, expected something to iterate over", type_name(&answer));
+                    let why = format!("found a `{}`, expected an iterable of rows", type_name(&answer));
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
                 for row in rows {
@@ -165,7 +165,7 @@ pub(crate) fn groups_with_state(
     let emits = match emits {
         "one" => Emits::One,
         "many" => Emits::Many,
-        other => return Err(invalid(py, &format!("a call emits \"one\" row or \"many\", found {other:?}"))),
+        other => return Err(invalid(py, &format!("`emits` must be \"one\" or \"many\", found {other:?}"))),
     };
     let timeout = group_timeout(py, timeout)?;
     let (spec, user) = declared(operator, function, None, States::AsDeclared, timeout)?;

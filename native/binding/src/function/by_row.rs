@@ -173,7 +173,9 @@ fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Tim
         (None, "batch" | "event") => Ok(Timeout::Never),
         (Some(ms), "batch") => Ok(Timeout::BatchTime(ms)),
         (Some(ms), "event") => Ok(Timeout::EventTime(ms)),
-        (_, other) => Err(invalid(py, &format!("a timeout goes by the clock \"batch\" or \"event\", found {other:?}"))),
+        (_, other) => {
+            Err(invalid(py, &format!("the clock of a timeout must be \"batch\" or \"event\", found {other:?}")))
+        }
     }
 }
 
@@ -182,6 +184,6 @@ fn called_with(py: Python<'_>, arguments: u8) -> PyResult<Arguments> {
         4 => Ok(Arguments::Four),
         3 => Ok(Arguments::Three),
         2 => Ok(Arguments::Two),
-        other => Err(invalid(py, &format!("a function is called with 4, 3 or 2 arguments, found {other}"))),
+        other => Err(invalid(py, &format!("`arguments` must be 4, 3 or 2, found {other}"))),
     }
 }

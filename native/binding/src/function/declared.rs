@@ -133,7 +133,10 @@ pub(super) fn group_timeout(py: Python<'_>, timeout: &str) -> PyResult<Timeout> 
         "NoTimeout" => Ok(Timeout::Never),
         "ProcessingTimeTimeout" => Ok(Timeout::ArmedByBatchTime),
         "EventTimeTimeout" => Ok(Timeout::ArmedByEventTime),
-        other => Err(invalid(py, &format!("a group times out by one of Spark's three modes, found {other:?}"))),
+        other => {
+            let modes = "\"NoTimeout\", \"ProcessingTimeTimeout\" or \"EventTimeTimeout\"";
+            Err(invalid(py, &format!("`timeout` must be {modes}, found {other:?}")))
+        }
     }
 }
 
@@ -149,7 +152,7 @@ pub(crate) fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
         "drop" | "quarantine" => Ok(LateRows::TakeOut),
         "keep" => Ok(LateRows::Keep),
         other => {
-            let text = format!("late rows are for \"drop\", \"quarantine\" or \"keep\", found {other:?}");
+            let text = format!("`late` must be \"drop\", \"quarantine\" or \"keep\", found {other:?}");
             Err(invalid(py, &text))
         }
     }

@@ -64,8 +64,28 @@ impl Rules {
 
 /// The state and the timeout of one key inside a group function (Spark: `GroupState`, member for member).
 ///
-/// Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
-/// call a GroupState raises `InvalidInput` (a `ValueError`).
+/// Values are copied in and out: changing an object that `get` returned, or that was passed to `update`, does not
+/// change the state. Using the object after its call has returned raises `InvalidInput` (a `ValueError`).
+///
+/// >>> import tidemill as tm
+/// >>> def count(key, rows, state):
+/// ...     if state.hasTimedOut:
+/// ...         state.remove()
+/// ...         return (key, -1)
+/// ...     state.update((state.getOption or 0) + sum(1 for _ in rows))
+/// ...     state.setTimeoutDuration("10 minutes")
+/// ...     return (key, state.get)
+/// >>> p = tm.Pipeline("visits")
+/// >>> grouped = p.read(tm.Rows("user string")).groupBy("user")
+/// >>> counts = grouped.mapGroupsWithState(
+/// ...     count, outputSchema="user string, n bigint", stateSchema="bigint", timeoutConf="ProcessingTimeTimeout"
+/// ... )
+/// >>> tester = tm.testing.Tester(p)
+/// >>> tester.batch([("a",), ("a",)], batch_time_ms=0).outputs
+/// [('a', 2)]
+/// >>> tester.sweep(600_001).outputs
+/// [('a', -1)]
+/// [('a', -1)]
 #[pyclass(name = "GroupState", module = "tidemill._native")]
 pub(crate) struct PyGroupState {
     held: Held,
@@ -168,40 +188,41 @@ impl PyGroupState {
         class_of(slf, "pyspark.sql.streaming.state", "GroupState")
     }
 
-    /// Whether there is a state. False after `remove`, and for a key that has a timeout alone.
+    /// Whether the key has a state. False after `remove`, and for a key that has only a timeout.
     #[getter]
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.exists(py)
     }
 
-    /// The state; `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) where there is none.
+    /// The state. Raises `StateNotSet` (a `LookupError`, and a `ValueError` as in PySpark) if there is none.
     #[getter]
     fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.held.get(py)
     }
 
-    /// The state, or None.
+    /// The state, or None if there is none.
     #[getter(getOption)]
     fn get_option(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.held.value(py)
     }
 
-    /// Whether this call is for the timeout of the key: it has no rows.
+    /// Whether the function is called because the timeout of the key fired. Then there are no rows.
     #[getter(hasTimedOut)]
     fn has_timed_out(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.check_lent(py)?;
         Ok(self.has_timed_out)
     }
 
-    /// -1. PySpark's class has this member, and shows a function nothing else in it, whatever was armed before.
+    /// Always -1. PySpark's class has this member and never shows a function another value.
     #[getter(oldTimeoutTimestamp)]
     fn old_timeout_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
         Ok(NO_TIMESTAMP)
     }
 
-    /// Sets the state, also after `remove`. `InvalidInput` where it does not fit the state's schema; `TypeError` for
-    /// None.
+    /// Set the state. Allowed after `remove`.
+    ///
+    /// Raises `InvalidInput` if the value does not fit the schema of the state, and `TypeError` for None.
     #[pyo3(signature = (newValue))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -209,7 +230,7 @@ impl PyGroupState {
         update(slf, newValue, |text| raised(py, &py.get_type::<PyTypeError>(), "PySparkTypeError", text, None))
     }
 
-    /// Removes the state.
+    /// Remove the state.
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
         self.held.check_lent(py)?;
         self.held.set(Current::Absent);
@@ -221,9 +242,10 @@ impl PyGroupState {
     #[classattr]
     const NO_TIMESTAMP: i64 = NO_TIMESTAMP;
 
-    /// The key times out when batch time is more than this much later; ms, "10 seconds" or a timedelta.
+    /// Set the timeout to a duration from the batch time: ms, text such as "10 seconds", or a timedelta.
     ///
-    /// `RuntimeError` without timeoutConf="ProcessingTimeTimeout", `ValueError` for less than 1 ms.
+    /// The timeout fires when the batch time is later than that. Raises `RuntimeError` without
+    /// timeoutConf="ProcessingTimeTimeout", and `ValueError` for less than 1 ms.
     #[pyo3(name = "setTimeoutDuration", signature = (durationMs))]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn set_timeout_duration(&mut self, py: Python<'_>, durationMs: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -240,10 +262,11 @@ impl PyGroupState {
         Ok(())
     }
 
-    /// The key times out when the watermark has passed this time (of a date its midnight), plus the duration.
+    /// Set the timeout to an event time (ms since the epoch, a datetime or a date), plus the duration if given.
     ///
-    /// `RuntimeError` without timeoutConf="EventTimeTimeout", `ValueError` for a time before the watermark, or before
-    /// 1970.
+    /// A date stands for its midnight; dates and naive datetimes are in the pipeline's time zone. The timeout fires
+    /// when the watermark has passed the time. Raises `RuntimeError` without timeoutConf="EventTimeTimeout", and
+    /// `ValueError` for a time before the watermark or before 1970.
     #[pyo3(name = "setTimeoutTimestamp", signature = (timestampMs, additionalDuration=None))]
     #[expect(non_snake_case, reason = "Spark's names of the arguments")]
     fn set_timeout_timestamp(
@@ -275,7 +298,7 @@ impl PyGroupState {
         Ok(())
     }
 
-    /// The watermark that this call lives by; `RuntimeError` where the stream has none.
+    /// Return the watermark in ms since the epoch. Raises `RuntimeError` if the stream has no watermark.
     #[pyo3(name = "getCurrentWatermarkMs")]
     fn get_current_watermark_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
@@ -284,14 +307,14 @@ impl PyGroupState {
             .ok_or_else(|| not_now(py, "there is no watermark: call .withWatermark(column, delay) before .groupBy"))
     }
 
-    /// The batch time.
+    /// Return the batch time in ms since the epoch.
     #[pyo3(name = "getCurrentProcessingTimeMs")]
     fn get_current_processing_time_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.held.check_lent(py)?;
         Ok(self.rules.batch_time_ms)
     }
 
-    /// Clocks, timeout, and what this call has done so far, as PySpark writes them; without the value.
+    /// Return the clocks, the timeout and the changes made in this call as JSON, as PySpark does. The value is omitted.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
         let (defined, updated) = (self.held.exists(py)?, self.held.is_updated(py)?);
         Ok(format!(
@@ -354,5 +377,11 @@ fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
     let py = duration.py();
     let found = py.import("tidemill.units")?.getattr("interval_ms")?.call1((duration,))?.extract();
-    found.map_err(|_| invalid(py, "a duration is ms, \"10 seconds\" or a timedelta"))
+    found.map_err(|_| {
+        let found = described(duration);
+        invalid(
+            py,
+            &format!("invalid duration: found {found}, expected ms, text such as \"10 seconds\" or a timedelta"),
+        )
+    })
 }

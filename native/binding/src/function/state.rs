@@ -19,8 +19,21 @@ pub(crate) struct Lent {
 
 /// The state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
 ///
-/// Values in, values out: changing an object that `get` gave, or that `update` was given, changes no state. Beyond its
-/// call a State raises `InvalidInput` (a `ValueError`).
+/// Values are copied in and out: changing an object that `get` returned, or that was passed to `update`, does not
+/// change the state. Using the object after its call has returned raises `InvalidInput` (a `ValueError`).
+///
+/// >>> import tidemill as tm
+/// >>> def total(key, amount, state):
+/// ...     state.update((state.getOption or 0) + amount)
+/// ...     return (key, state.get)
+/// >>> p = tm.Pipeline("spend")
+/// >>> grouped = p.read(tm.Rows("user string, amount bigint")).groupBy("user")
+/// >>> spend = grouped.mapWithState(
+/// ...     tm.StateSpec.function(total), "bigint", "user string, total bigint", value="amount"
+/// ... )
+/// >>> tm.testing.Tester(p).batch([("a", 1), ("a", 5)]).outputs
+/// [('a', 1), ('a', 6)]
+/// [('a', 1), ('a', 6)]
 #[pyclass(name = "State", module = "tidemill._native")]
 pub(crate) struct PyState {
     held: Held,
@@ -95,38 +108,40 @@ impl Lendable for PyState {
 
 #[pymethods]
 impl PyState {
-    /// Whether there is a state. False after `remove`.
+    /// Whether the key has a state. False after `remove`.
     #[getter]
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.exists(py)
     }
 
-    /// The state; `StateNotSet` (a `LookupError`) where there is none.
+    /// The state. Raises `StateNotSet` (a `LookupError`) if there is none.
     #[getter]
     fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.held.get(py)
     }
 
-    /// The state, or None.
+    /// The state, or None if there is none.
     #[getter(getOption)]
     fn get_option(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.held.value(py)
     }
 
-    /// Whether the key times out: this is its last call, and the state goes afterwards.
+    /// Whether the key times out. Then this is its last call, and the state is removed afterwards.
     #[getter(isTimingOut)]
     fn is_timing_out(&self, py: Python<'_>) -> PyResult<bool> {
         self.held.check_lent(py)?;
         Ok(self.is_timing_out)
     }
 
-    /// Sets the state. `InvalidInput` where `new` does not fit the state's schema; `ValueError` for None, after
-    /// `remove`, and when timing out.
+    /// Set the state.
+    ///
+    /// Raises `InvalidInput` if `new` does not fit the schema of the state, and `ValueError` for None, after `remove`,
+    /// and while the key times out.
     fn update(slf: &Bound<'_, Self>, new: &Bound<'_, PyAny>) -> PyResult<()> {
         update(slf, new, PyValueError::new_err)
     }
 
-    /// Removes the state. `ValueError` when it has been removed already, and when timing out.
+    /// Remove the state. Raises `ValueError` if it was already removed, and while the key times out.
     fn remove(&mut self, py: Python<'_>) -> PyResult<()> {
         self.check_open(py, "remove")?;
         self.held.set(Current::Absent);

@@ -31,8 +31,7 @@ impl At {
     pub(super) fn key(&self, py: Python<'_>, what: impl FnOnce() -> String) -> PyResult<usize> {
         self.0.load(Ordering::Relaxed).checked_sub(1).ok_or_else(|| {
             let text = format!("{} can only be used while the processor is called for a key", what());
-            let hint =
-                "use it in handleInputRows, handleExpiredTimer or handleInitialState, if `init` did not delete it";
+            let hint = "use it in handleInputRows, handleExpiredTimer or handleInitialState, unless `init` deleted it";
             refused(py, &text, Some(hint))
         })
     }

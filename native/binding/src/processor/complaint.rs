@@ -35,13 +35,13 @@ impl Place<'_, '_> {
     /// The error for what the method gave back, and why it cannot be emitted.
     pub(super) fn unfit(&self, why: &str) -> Error {
         let key = repr(self.key);
-        self.complaint(&format!("cannot emit what {} gave back for key `{key}`: {why}", self.described()))
+        self.complaint(&format!("cannot emit the result of {} for key `{key}`: {why}", self.described()))
     }
 
     /// The error for what is no iterator of rows.
     pub(super) fn not_rows(&self, found: &Bound<'_, PyAny>) -> Error {
         self.complaint(&format!(
-            "{} gave back `{}` for key `{}`, expected an iterator of rows\n\
+            "{} returned `{}` for key `{}`, expected an iterator of rows\n\
              hint: yield each row, or return iter([…])",
             self.described(),
             type_name(found),

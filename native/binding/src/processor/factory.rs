@@ -51,7 +51,10 @@ impl DeclaredVariable<'_> {
             return Ok(Variable::Map(state.clone().unbind()));
         }
         let found = type_name(&self.state);
-        Err(invalid(self.state.py(), &format!("a variable is a ValueState, ListState or MapState, found `{found}`")))
+        Err(invalid(
+            self.state.py(),
+            &format!("a variable must be a ValueState, ListState or MapState, found `{found}`"),
+        ))
     }
 }
 
@@ -156,7 +159,7 @@ fn mode(py: Python<'_>, name: &str) -> PyResult<TimeMode> {
         "ProcessingTime" => Ok(TimeMode::ProcessingTime),
         "EventTime" => Ok(TimeMode::EventTime),
         other => {
-            let text = format!("a time mode is \"None\", \"ProcessingTime\" or \"EventTime\", found {other:?}");
+            let text = format!("timeMode must be \"None\", \"ProcessingTime\" or \"EventTime\", found {other:?}");
             Err(invalid(py, &text))
         }
     }

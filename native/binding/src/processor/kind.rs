@@ -58,7 +58,7 @@ impl Kind {
     fn misfit(&self, py: Python<'_>, part: &str, refused: Refused) -> PyErr {
         match refused {
             Refused::Raised(error) => error,
-            Refused::Misfit(misfit) => invalid(py, &format!("{} cannot take the {part}: {misfit}", self.described())),
+            Refused::Misfit(misfit) => invalid(py, &format!("{} cannot store the {part}: {misfit}", self.described())),
         }
     }
 }

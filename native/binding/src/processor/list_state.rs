@@ -33,7 +33,25 @@ impl Slot {
     }
 }
 
-/// Any number of values a key, in the order in which they were appended (Spark: `ListState`).
+/// Any number of values for each key, in the order in which they were appended (Spark: `ListState`).
+///
+/// Usable only while the processor is called for a key; otherwise calls raise `CallRefused`.
+///
+/// >>> import tidemill as tm
+/// >>> class Listed(tm.StatefulProcessor):
+/// ...     def init(self, handle):
+/// ...         self.seen = handle.getListState("seen", "n bigint")
+/// ...
+/// ...     def handleInputRows(self, key, rows, timerValues):
+/// ...         self.seen.appendList([(row.n,) for row in rows])
+/// ...         yield (*key, str([n for (n,) in self.seen.get()]))
+/// >>> p = tm.Pipeline("lists")
+/// >>> seen = p.read(tm.Rows("user string, n bigint")).groupBy("user").transformWithState(
+/// ...     Listed(), "user string, seen string", "update", "None"
+/// ... )
+/// >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
+/// [('a', '[1, 2]')]
+/// [('a', '[1, 2]')]
 #[pyclass(name = "ListState", module = "tidemill._native")]
 pub(crate) struct PyListState {
     kind: Arc<Kind>,
@@ -120,8 +138,8 @@ fn append(slf: &Bound<'_, PyListState>, values: &Bound<'_, PyAny>, replaces: boo
     // Not borrowed here: reading the values may run user code that asks this state.
     let parsed = values.try_iter()?.map(|value| kind.parse(&value?)).collect::<PyResult<Vec<_>>>()?;
     if parsed.is_empty() {
-        let text = format!("{} cannot take an empty list", kind.described());
-        return Err(refused(py, &text, Some("clear() the state, or leave it as it is")));
+        let text = format!("{} cannot store an empty list", kind.described());
+        return Err(refused(py, &text, Some("call clear() to empty the state")));
     }
     let slot = &mut slf.try_borrow_mut()?.slots[key];
     if replaces {
@@ -148,14 +166,14 @@ impl PyListState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ListState")
     }
 
-    /// Whether there are elements.
+    /// Return whether the list has elements.
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         let key = self.at.key(py, || format!("Error checking value state exists: {}", self.kind.described()))?;
         let slot = &self.slots[key];
         Ok(!slot.appended.is_empty() || (!slot.is_cleared && !self.stored.rows_of(key).is_empty()))
     }
 
-    /// The elements as they are now, as tuples.
+    /// Return an iterator over the current elements, as tuples. Later changes do not affect it.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         let key = self.key(py)?;
         let elements = PyList::empty(py);
@@ -168,24 +186,26 @@ impl PyListState {
         elements.try_iter()
     }
 
-    /// These elements in place of those that are there; `CallRefused` for none.
+    /// Replace all elements. Raises `CallRefused` for an empty list, `InvalidInput` if an element does not fit.
     fn put(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, newState, true)
     }
 
-    /// One element more, at the end; `InvalidInput` where it does not fit.
+    /// Append one element. Raises `InvalidInput` if it does not fit the schema.
     #[pyo3(name = "appendValue")]
     fn append_value(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, PyList::new(slf.py(), [newState])?.as_any(), false)
     }
 
-    /// These elements more, at the end; `CallRefused` for none.
+    /// Append all elements of a list, or none of them after an error.
+    ///
+    /// Raises `CallRefused` for an empty list, and `InvalidInput` if an element does not fit.
     #[pyo3(name = "appendList")]
     fn append_list(slf: &Bound<'_, Self>, newState: &Bound<'_, PyAny>) -> PyResult<()> {
         append(slf, newState, false)
     }
 
-    /// Removes all elements.
+    /// Remove all elements.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         let key = self.key(py)?;
         self.slots[key] = Slot { is_cleared: true, appended: Vec::new() };

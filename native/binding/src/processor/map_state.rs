@@ -38,8 +38,29 @@ impl Entry {
 /// The entries of a key by `ordered` bytes of their key.
 type Entries = BTreeMap<Vec<u8>, Entry>;
 
-/// Values by a key of the user's within the grouping key (Spark: `MapState`). Iterators show the entries as they are
-/// when made, in the order of the user's keys: numbers and times by value, texts by their UTF-8 bytes, null first.
+/// Values by a key of your own within each grouping key (Spark: `MapState`).
+///
+/// Usable only while the processor is called for a key; otherwise calls raise `CallRefused`. Iterators show the entries
+/// as they were when the iterator was made, in the order of your keys: numbers and times by value, texts by their UTF-8
+/// bytes, null first.
+///
+/// >>> import tidemill as tm
+/// >>> class PerPage(tm.StatefulProcessor):
+/// ...     def init(self, handle):
+/// ...         self.pages = handle.getMapState("pages", "page string", "n bigint")
+/// ...
+/// ...     def handleInputRows(self, key, rows, timerValues):
+/// ...         for row in rows:
+/// ...             (n,) = self.pages.getValue((row.page,)) or (0,)
+/// ...             self.pages.updateValue((row.page,), (n + 1,))
+/// ...         yield (*key, str([(page, n) for (page,), (n,) in self.pages.iterator()]))
+/// >>> p = tm.Pipeline("maps")
+/// >>> pages = p.read(tm.Rows("user string, page string")).groupBy("user").transformWithState(
+/// ...     PerPage(), "user string, pages string", "update", "None"
+/// ... )
+/// >>> tm.testing.Tester(p).batch([("a", "home"), ("a", "cart"), ("a", "home")]).outputs
+/// [('a', "[('cart', 1), ('home', 2)]")]
+/// [('a', "[('cart', 1), ('home', 2)]")]
 #[pyclass(name = "MapState", module = "tidemill._native")]
 pub(crate) struct PyMapState {
     kind: Arc<Kind>,
@@ -182,13 +203,13 @@ impl PyMapState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "MapState")
     }
 
-    /// Whether there is an entry.
+    /// Return whether the map has entries.
     fn exists(&mut self, py: Python<'_>) -> PyResult<bool> {
         self.at.key(py, || format!("Error checking map state exists: {}", self.kind.described()))?;
         Ok(self.entries(py)?.values().any(Entry::is_there))
     }
 
-    /// The value as a `tidemill.rows.Row`, as Spark does (iterators give tuples); None where there is none.
+    /// Return the value of a key as a `tidemill.rows.Row`, as Spark does, or None. Iterators return tuples.
     fn getValue<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (_, bytes) = parsed_key(slf, key)?;
         let mut state = slf.try_borrow_mut()?;
@@ -200,13 +221,13 @@ impl PyMapState {
         }
     }
 
-    /// Whether there is an entry of this key.
+    /// Return whether the map has an entry for the key.
     fn containsKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (_, bytes) = parsed_key(slf, key)?;
         Ok(slf.try_borrow_mut()?.entries(slf.py())?.get(&bytes).is_some_and(Entry::is_there))
     }
 
-    /// Sets the value of this key; `InvalidInput` where either does not fit.
+    /// Set the value of a key. Raises `InvalidInput` if the key or the value does not fit its schema.
     fn updateValue(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (user_key, bytes) = parsed_key(slf, key)?;
         let kind = Arc::clone(&slf.try_borrow()?.kind);
@@ -217,7 +238,7 @@ impl PyMapState {
         Ok(())
     }
 
-    /// (key, value) pairs of tuples.
+    /// Return an iterator over (key, value) pairs of tuples.
     fn iterator<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| {
             match (state.shown_key(py, entry)?, state.shown_value(py, entry, &state.kind.value)?) {
@@ -227,17 +248,17 @@ impl PyMapState {
         })
     }
 
-    /// The keys, as tuples.
+    /// Return an iterator over the keys, as tuples.
     fn keys<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| state.shown_key(py, entry))
     }
 
-    /// The values, as tuples, in the order of their keys.
+    /// Return an iterator over the values, as tuples, in the order of their keys.
     fn values<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
         self.listed(py, |state, entry| state.shown_value(py, entry, &state.kind.value))
     }
 
-    /// Removes the entry of this key; nothing where there is none.
+    /// Remove the entry of a key. An unknown key is not an error.
     fn removeKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let (_, bytes) = parsed_key(slf, key)?;
         if let Some(entry) = slf.try_borrow_mut()?.entries(slf.py())?.get_mut(&bytes) {
@@ -246,7 +267,7 @@ impl PyMapState {
         Ok(())
     }
 
-    /// Removes all entries.
+    /// Remove all entries.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         self.entries(py)?.values_mut().for_each(|entry| entry.now = Now::Removed);
         Ok(())

@@ -23,7 +23,8 @@ struct Timer {
 /// The timers of a key by expiry.
 type ByExpiry = BTreeMap<i64, Timer>;
 
-/// The timers of a key, behind the processor's handle. `is_off`: the time mode is None, and all is `CallRefused`.
+/// The timers of a key, which the processor's handle uses. With `is_off` (the time mode is None) all calls raise
+/// `CallRefused`.
 #[pyclass(name = "Timers", module = "tidemill._native")]
 pub(crate) struct PyTimers {
     operator: String,
@@ -93,8 +94,7 @@ impl PyTimers {
 
     fn key(&self, py: Python<'_>, method: &str) -> PyResult<usize> {
         if self.is_off {
-            let text =
-                format!("operator `{}` has timeMode \"None\", which has no timers: {method} is refused", self.operator);
+            let text = format!("operator `{}`: {method} is not available with timeMode \"None\"", self.operator);
             return Err(refused(py, &text, Some("use timeMode \"ProcessingTime\" or \"EventTime\"")));
         }
         self.at.key(py, || format!("{method} of operator `{}`", self.operator))
@@ -109,14 +109,14 @@ impl PyTimers {
         Self { operator, is_off, at: At::default(), stored: Stored::default(), slots: Vec::new() }
     }
 
-    /// A timer at this time, ms since the epoch; nothing where there is one.
+    /// Register a timer at this time, ms since the epoch. An existing timer stays.
     fn register(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
         let key = self.key(py, "registerTimer")?;
         self.timers(key).entry(expiry_ms).or_insert(Timer { stored: None, is_set: true }).is_set = true;
         Ok(())
     }
 
-    /// Removes the timer at this time; nothing where there is none.
+    /// Delete the timer at this time. An unknown timer is not an error.
     fn delete(&mut self, py: Python<'_>, expiry_ms: i64) -> PyResult<()> {
         let key = self.key(py, "deleteTimer")?;
         if let Some(timer) = self.timers(key).get_mut(&expiry_ms) {
@@ -125,7 +125,7 @@ impl PyTimers {
         Ok(())
     }
 
-    /// Ascending; one that is firing is among them.
+    /// Return the times of all timers in ascending order, including a timer that is firing.
     fn list<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let key = self.key(py, "listTimers")?;
         PyList::new(

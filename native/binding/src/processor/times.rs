@@ -5,8 +5,9 @@ use tidemill_core::operator::{Pass, TimeMode};
 
 use crate::spark::class_of;
 
-/// The clocks that a processor's call sees, ms since the epoch: both −1 where the time mode is None; the watermark is 0
-/// where there is none.
+/// The clocks that a call of a processor sees, in ms since the epoch.
+///
+/// Both are −1 if the time mode is None. The watermark is 0 if there is none.
 #[pyclass(name = "TimerValues", module = "tidemill._native", frozen)]
 pub(crate) struct PyTimerValues {
     processing_ms: i64,
@@ -31,13 +32,13 @@ impl PyTimerValues {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "TimerValues")
     }
 
-    /// The batch time.
+    /// Return the batch time.
     #[pyo3(name = "getCurrentProcessingTimeInMs")]
     fn processing_time(&self) -> i64 {
         self.processing_ms
     }
 
-    /// The watermark that this call lives by.
+    /// Return the watermark.
     #[pyo3(name = "getCurrentWatermarkInMs")]
     fn watermark(&self) -> i64 {
         self.watermark_ms
@@ -48,7 +49,7 @@ impl PyTimerValues {
     }
 }
 
-/// The timer that a call is about.
+/// The timer for which `handleExpiredTimer` is called.
 #[pyclass(name = "ExpiredTimerInfo", module = "tidemill._native", frozen)]
 pub(crate) struct PyExpiredTimerInfo {
     pub(super) expiry_ms: i64,
@@ -62,7 +63,7 @@ impl PyExpiredTimerInfo {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ExpiredTimerInfo")
     }
 
-    /// When it expired, ms since the epoch.
+    /// Return the time at which the timer expired, in ms since the epoch.
     #[pyo3(name = "getExpiryTimeInMs")]
     fn expiry_time(&self) -> i64 {
         self.expiry_ms

@@ -19,9 +19,28 @@ enum Slot {
     Cleared,
 }
 
-/// One value a key (Spark: `ValueState`). Usable while the processor is called for a key, else `CallRefused`.
+/// One value for each key (Spark: `ValueState`).
 ///
-/// Values in and out are tuples; changing an object that was given or got changes no state.
+/// Usable only while the processor is called for a key; otherwise calls raise `CallRefused`. Values are tuples, copied
+/// in and out: changing an object that was passed or returned does not change the state.
+///
+/// >>> import tidemill as tm
+/// >>> class Last(tm.StatefulProcessor):
+/// ...     def init(self, handle):
+/// ...         self.last = handle.getValueState("last", "n bigint")
+/// ...
+/// ...     def handleInputRows(self, key, rows, timerValues):
+/// ...         before = self.last.get()
+/// ...         for row in rows:
+/// ...             self.last.update((row.n,))
+/// ...         yield (*key, str(before), str(self.last.get()))
+/// >>> p = tm.Pipeline("values")
+/// >>> changes = p.read(tm.Rows("user string, n bigint")).groupBy("user").transformWithState(
+/// ...     Last(), "user string, before string, after string", "update", "None"
+/// ... )
+/// >>> tester = tm.testing.Tester(p)
+/// >>> tester.batch([("a", 1), ("a", 2)]).outputs, tester.batch([("a", 3)]).outputs
+/// ([('a', 'None', '(2,)')], [('a', '(2,)', '(3,)')])
 #[pyclass(name = "ValueState", module = "tidemill._native")]
 pub(crate) struct PyValueState {
     kind: Arc<Kind>,
@@ -85,7 +104,7 @@ impl PyValueState {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ValueState")
     }
 
-    /// Whether there is a value.
+    /// Return whether the key has a value.
     fn exists(&self, py: Python<'_>) -> PyResult<bool> {
         let key = self.at.key(py, || format!("Error checking value state exists: {}", self.kind.described()))?;
         Ok(match &self.slots[key] {
@@ -95,7 +114,7 @@ impl PyValueState {
         })
     }
 
-    /// The value as a tuple; None where there is none.
+    /// Return the value as a tuple, or None if there is none.
     fn get<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let key = self.key(py)?;
         match &self.slots[key] {
@@ -108,7 +127,7 @@ impl PyValueState {
         }
     }
 
-    /// Sets the value; `InvalidInput` where it does not fit.
+    /// Set the value. Raises `InvalidInput` if it does not fit the schema.
     #[pyo3(name = "update")]
     #[expect(non_snake_case, reason = "Spark's name of the argument")]
     fn update(slf: &Bound<'_, Self>, newValue: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -122,7 +141,7 @@ impl PyValueState {
         Ok(())
     }
 
-    /// Removes the value.
+    /// Remove the value.
     fn clear(&mut self, py: Python<'_>) -> PyResult<()> {
         let key = self.key(py)?;
         self.slots[key] = Slot::Cleared;

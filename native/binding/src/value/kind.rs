@@ -117,13 +117,13 @@ fn no_dict(py: Python<'_>, field: &ArrowField) -> PyErr {
     invalid(
         py,
         &format!(
-            "column `{}` has type {found}, which Python functions cannot be given: the keys of a dict are no lists or \
-             dicts\nhint: key the map by a struct of plain fields, or by text",
+            "column `{}` has type {found}, which cannot be passed to Python functions, because lists and dicts cannot \
+             be the keys of a dict\nhint: key the map by a struct of plain fields, or by text",
             field.name()
         ),
     )
 }
 
 fn unknown(py: Python<'_>, name: &str, found: &DataType) -> PyErr {
-    invalid(py, &format!("column `{name}` has type {found}, which Python functions cannot be given"))
+    invalid(py, &format!("column `{name}` has type {found}, which cannot be passed to Python functions"))
 }

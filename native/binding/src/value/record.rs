@@ -215,7 +215,7 @@ impl Record {
     }
 
     fn other_names(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Refused {
-        let found = format!("a `{}` of the names ({})", type_name(object), given.join(", "));
+        let found = format!("a `{}` with the names ({})", type_name(object), given.join(", "));
         Refused::misfit_described(self.described(), found)
     }
 
@@ -232,7 +232,7 @@ impl Record {
         if found == self.fields.len() {
             return Ok(());
         }
-        Err(Refused::misfit_described(self.described(), format!("a `{}` of {found}", type_name(object))))
+        Err(Refused::misfit_described(self.described(), format!("a `{}` of length {found}", type_name(object))))
     }
 
     fn check_names(&self, dict: &Bound<'_, PyDict>) -> Result<(), Refused> {

@@ -31,7 +31,7 @@ impl Shape {
         }
         match schema.fields().as_ref() {
             [field] => Ok(Self::Scalar(Field::new(py, field)?)),
-            fields => Err(invalid(py, &format!("a schema without names has one column, found {}", fields.len()))),
+            fields => Err(invalid(py, &format!("a schema without names must have one column, found {}", fields.len()))),
         }
     }
 

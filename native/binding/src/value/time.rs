@@ -126,7 +126,7 @@ impl std::fmt::Display for Zone {
 
 fn zone_info(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     let zone = py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,));
-    Ok(zone.map_err(|_| crate::error::invalid(py, &format!("there is no time zone `{name}`")))?.unbind())
+    Ok(zone.map_err(|_| crate::error::invalid(py, &format!("unknown time zone `{name}`")))?.unbind())
 }
 
 /// A naive datetime, given its distance from 1970-01-01 00:00.
@@ -181,7 +181,7 @@ pub(super) fn date_days(date: &Bound<'_, PyDate>) -> PyResult<i64> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "each part is in its range")]
 fn civil(py: Python<'_>, days: i64) -> PyResult<[u8; 4]> {
     if !DAYS.contains(&days) {
-        let text = format!("a time lies {days} days from 1970, outside of the years 1 to 9999 that Python has");
+        let text = format!("a time is {days} days from 1970-01-01, outside the years 1 to 9999 that Python supports");
         return Err(crate::error::invalid(py, &text));
     }
     let shifted = days + 719_468;

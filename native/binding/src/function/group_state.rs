@@ -85,7 +85,6 @@ impl Rules {
 /// [('a', 2)]
 /// >>> tester.sweep(600_001).outputs
 /// [('a', -1)]
-/// [('a', -1)]
 #[pyclass(name = "GroupState", module = "tidemill._native")]
 pub(crate) struct PyGroupState {
     held: Held,

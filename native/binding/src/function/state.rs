@@ -33,7 +33,6 @@ pub(crate) struct Lent {
 /// ... )
 /// >>> tm.testing.Tester(p).batch([("a", 1), ("a", 5)]).outputs
 /// [('a', 1), ('a', 6)]
-/// [('a', 1), ('a', 6)]
 #[pyclass(name = "State", module = "tidemill._native")]
 pub(crate) struct PyState {
     held: Held,

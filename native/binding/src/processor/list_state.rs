@@ -51,7 +51,6 @@ impl Slot {
 /// ... )
 /// >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
 /// [('a', '[1, 2]')]
-/// [('a', '[1, 2]')]
 #[pyclass(name = "ListState", module = "tidemill._native")]
 pub(crate) struct PyListState {
     kind: Arc<Kind>,

@@ -60,7 +60,6 @@ type Entries = BTreeMap<Vec<u8>, Entry>;
 /// ... )
 /// >>> tm.testing.Tester(p).batch([("a", "home"), ("a", "cart"), ("a", "home")]).outputs
 /// [('a', "[('cart', 1), ('home', 2)]")]
-/// [('a', "[('cart', 1), ('home', 2)]")]
 #[pyclass(name = "MapState", module = "tidemill._native")]
 pub(crate) struct PyMapState {
     kind: Arc<Kind>,

@@ -221,7 +221,7 @@ def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:
 def test_a_row_that_does_not_fit_and_no_rows_at_all() -> None:
     with pytest.raises(tm.InvalidInput, match="found a `int`, expected an iterable of rows"):
         once(lambda key, rows, state: 5)
-    with pytest.raises(tm.InvalidInput, match="returned for key `'a'`: found `int` 5, expected `string`"):
+    with pytest.raises(tm.InvalidInput, match="the result of function .* for key `'a'`: found `int` 5, expected"):
         once(lambda key, rows, state: [5])
     assert once(lambda key, rows, state: None) == []
 
@@ -300,7 +300,7 @@ def test_a_frame_that_does_not_fit_is_told_by_names_and_types(make: Any, message
     with pytest.raises(tm.InvalidInput) as caught:
         in_pandas(make).batch([("a", None, 1)])
     assert message in str(caught.value)
-    assert "returned for key `('a',)`" in str(caught.value)
+    assert "cannot emit the result of function `func` of operator `f` for key `('a',)`" in str(caught.value)
     aside = in_pandas(make, "quarantine")
     assert aside.batch([("a", None, 1)]).outputs == []
     assert message in aside.repository.quarantine(0).to_pylist()[0]["reason"]

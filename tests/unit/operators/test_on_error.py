@@ -147,7 +147,8 @@ def test_what_does_not_fit_is_put_aside_too() -> None:
     t = Tester(p)
     assert t.batch([("a", 0)]).outputs == []
     (row,) = t.repository.quarantine(0).to_pylist()
-    assert "returned for key `'a'`: found `str` 'aa', expected `bigint`" in row["reason"]
+    said = "the result of function `<lambda>` of operator `map-groups-with-state` for key `'a'`: found `str` 'aa'"
+    assert said in row["reason"]
 
 
 def failing(key: str, rows: Any, state: Any) -> Any:

@@ -171,9 +171,7 @@ def test_whole_numbers_count_by_their_values_in_decimals_and_dates(kind: str, co
 @pytest.mark.parametrize("dtype", ["int64", "int32", "Int64", "object"])
 @pytest.mark.parametrize("days", [-719163, 2932897, -(2**31), 2**31 - 1])
 def test_a_whole_number_that_is_no_date_is_refused(days: int, dtype: str) -> None:
-    with pytest.raises(
-        tm.InvalidInput, match=f"is `{dtype}`, expected `date`: {days} days from 1970-01-01 lie outside"
-    ):
+    with pytest.raises(tm.InvalidInput, match=f"is `{dtype}`, expected `date`: {days} days from 1970-01-01 is outside"):
         given("date", pd.Series([0, days], dtype=dtype))
 
 

@@ -71,8 +71,11 @@ def test_sessions_of_no_other_key_are_one_row_of_sessions() -> None:
 
 def test_the_engine_checks_sessions_and_parameters() -> None:
     schema = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us")), ("x", pa.int32())])
-    refused(lambda: sessions("s", ["k"], schema, [("n", "count", None)], "ts", 0, 0), "a gap of 0 ms")
-    refused(lambda: sessions("s", ["k"], schema, [("n", "count", None)], "ts", 5, 2), "place 2 of 1")
+    refused(lambda: sessions("s", ["k"], schema, [("n", "count", None)], "ts", 0, 0), "at least 1 ms, found 0 ms")
+    refused(
+        lambda: sessions("s", ["k"], schema, [("n", "count", None)], "ts", 5, 2),
+        "session position 2 is out of range: there are 1 key columns",
+    )
     refused(lambda: sessions("s", ["k"], schema, [("n", "count", None)], "x", 5, 0), "`x`, which is int")
     for function, parameter in (("approx_count_distinct", 3), ("collect_set", 0), ("sum", 1), ("collect_set", None)):
         given = {} if parameter is None else {"n": parameter}
@@ -84,7 +87,7 @@ def test_distinct_values_are_of_simple_types_and_bounded() -> None:
     for rsd in (0.5, 0.002, 0, True, "5%"):
         refused(lambda r=rsd: tm.approx_count_distinct("x", r), "rsd", "0.0022 to 0.39")
     for limit in (0, -1, 2.5, True):
-        refused(lambda n=limit: tm.collect_set("x", n), "limit", "at most")
+        refused(lambda n=limit: tm.collect_set("x", n), "limit", "the most values to keep")
     refused(lambda: stream().groupBy("k").agg(n=tm.collect_set("m", 5)), "`n`, the collect_set of column `m`")
     refused(lambda: stream().groupBy("k").agg(n=tm.approx_count_distinct("m")), "approx_count_distinct", "map<")
 

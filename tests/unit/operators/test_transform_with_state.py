@@ -272,7 +272,7 @@ def test_columns_of_variables_may_be_called_as_key_columns_are():
     [
         (
             lambda s, h: h.getValueState("count", "n int"),
-            "has state schema `n int, s string`, this code declares `n int` (column `s` string is missing)",
+            "has state schema `n int, s string`, this code declares `n int` (missing column `s string`)",
         ),
         (
             lambda s, h: h.getValueState("count", "n int, s string, score float"),

@@ -140,7 +140,7 @@ def test_apply_batch_sees_its_own_names(tasks: int) -> None:
         tm.InvalidInput, match=r"stateSchema has the key column `k`, expected state columns only\nhint: remove `k` from"
     ):
         tm.Pipeline("p").read(tm.Rows("k int")).groupBy("k").apply_batch(at_once, "k int", "k int")
-    with pytest.raises(tm.InvalidInput, match="hint: or name the state's column: stateSchema='total double'"):
+    with pytest.raises(tm.InvalidInput, match="hint: name the state's column: stateSchema='total double'"):
         tm.Pipeline("p").read(tm.Rows("state int")).groupBy("state").apply_batch(at_once, "int", "state int")
 
 

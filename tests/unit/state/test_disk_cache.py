@@ -106,7 +106,7 @@ def test_descriptors_stay_the_callers_and_bad_ones_are_an_error(tmp_path: Path) 
         run_of().keep(file.fileno(), KEY)
         assert same(Run.map(SCHEMA, file.fileno(), KEY, verify=True), run_of())
         assert same(Run.map(SCHEMA, file.fileno(), KEY, verify=True), run_of())
-    with pytest.raises(OSError, match="a descriptor is never negative"):
+    with pytest.raises(OSError, match="a file descriptor cannot be negative"):
         Run.map(SCHEMA, -1, KEY, verify=True)
     with pytest.raises(OSError, match="Bad file descriptor"):
         run_of().keep(10**6, KEY)

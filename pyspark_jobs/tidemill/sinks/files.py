@@ -1,7 +1,7 @@
-"""`Parquet` and `Json`: rows as files of one form, in folders by partition columns where the user asks for that.
+"""`Parquet` and `Json`: sinks that write rows as files, in partition folders if the user asks for them.
 
-How JSON is written stands in `json_text`, how folders are named in `partitions`. INVARIANT: the same rows give the
-same bytes, and `decode` gives the rows back that `encode` was given.
+`json_text` writes JSON, `partitions` names folders. INVARIANT: the same rows give the same bytes, and `decode`
+returns exactly the rows that `encode` was given.
 """
 
 from __future__ import annotations
@@ -25,11 +25,19 @@ from .publish import are_published, publish_files
 
 
 class Parquet:
-    """A folder of Parquet files (zstd), readable by anything; each row carries `_batch_id`. Spark: `format("parquet")`.
+    """A sink that writes a folder of Parquet files, compressed with zstd. Spark: `format("parquet")`.
 
-    `partitionBy`: columns that become folders `column=value/` and leave the files, as in Spark; there, too, an empty
-    text comes back as null. Files must stay in the folder: what of the newest version is not there, the next run
-    publishes (again).
+    `path` is a folder or an `s3://` URI. Each row also has the column `_batch_id`, the version that wrote it.
+    `partitionBy` names one column or several, whose values become folders `column=value/` instead of columns of the
+    files. As in Spark, an empty string in such a column is read back as null.
+
+    The files of a batch appear after its commit, each under a fixed name, so that no row appears twice. Keep the files
+    of the newest version in the folder, because the next run publishes missing ones again. Raises `InvalidInput` for an
+    empty path, and for a partition column that is named twice, unknown, nested or binary.
+
+    >>> import tidemill as tm
+    >>> tm.Parquet("out/orders", partitionBy=["country"])
+    Parquet('out/orders', partitionBy=['country'])
     """
 
     kind = "parquet"
@@ -45,8 +53,9 @@ class Parquet:
             raise InvalidInput(f"sink {self.path}: partitionBy names a column twice: {', '.join(self.partitionBy)}")
 
     def check(self, schema: pa.Schema) -> None:
-        """`InvalidInput` where rows of this schema cannot be written: a partition column that is not there or has no
-        text, or no other column left."""
+        """Raise `InvalidInput` if rows of this schema cannot be written.
+
+        A partition column must exist and have a simple type, and at least one other column must remain."""
         for name in self.partitionBy:
             if name not in schema.names:
                 raise unknown(f"partition column of the sink {self.path}", str(name), schema.names)
@@ -60,14 +69,14 @@ class Parquet:
             raise InvalidInput(f"sink {self.path}: partitionBy names every column, but at least one must remain")
 
     def encode(self, rows: pa.Table) -> list[Encoded]:
-        """One file, or one for each combination of partition values, in the order of their folders."""
+        """Return one file, or one for each combination of partition values, ordered by folder."""
         return [
             Encoded(suffix, self.extension, self._bytes(part), part.num_rows)
             for suffix, part in parts(rows, self.partitionBy)
         ]
 
     def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
-        """The rows of files (content, folder), in their order; partition columns come back from the folders' names."""
+        """Return the rows of files, given as (content, folder), in order; folder names give the partition columns."""
         tables = [empty_table(schema)]
         for data, suffix in files:
             folders = folder_values(suffix)
@@ -76,28 +85,28 @@ class Parquet:
         return pa.concat_tables(tables)
 
     def check_place(self, options: Options) -> None:
-        """`InvalidInput` where the path can be no folder."""
+        """Raise `InvalidInput` if the path cannot be a folder. Touches nothing."""
         folder_store(self.path, options)
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Copies the files that are not there yet into the folder."""
+        """Copy the files that are not in the folder yet into it, and return how many these are."""
         return publish_files(store, folder_store(self.path, options), files, whose)
 
     def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Whether all files are in the folder."""
+        """Return whether all files are in the folder."""
         del store
         return are_published(folder_store(self.path, options), files, whose)
 
     def _bytes(self, rows: pa.Table) -> bytes:
-        """Chunks are put together first: where they end must not show in the file."""
+        """Return the rows as Parquet. Chunks are combined first, so that their borders do not change the file."""
         sink, whole = pa.BufferOutputStream(), rows.combine_chunks()
         pq.write_table(whole, sink, compression="zstd", use_dictionary=columns_with_dictionary(whole))
         data: bytes = sink.getvalue().to_pybytes()
         return data
 
     def _rows(self, data: bytes, schema: pa.Schema) -> pa.Table:
-        # One thread: Arrow's own would let go of `data` after the answer, and one that does so while the interpreter
-        # ends takes the whole process down with it (std::terminate).
+        # One thread, because Arrow's threads release `data` after the result is returned. If a thread does that while
+        # the interpreter shuts down, the whole process aborts (std::terminate).
         try:
             found = pq.ParquetFile(pa.BufferReader(data)).read(columns=schema.names, use_threads=False)
         except pa.ArrowException as error:
@@ -110,18 +119,27 @@ class Parquet:
 
 
 class Json(Parquet):
-    """A folder of JSON lines, a row a line; each row carries `_batch_id`. Spark: `format("json")`.
+    """A sink that writes a folder of JSON lines, one row a line. Spark: `format("json")`.
 
-    As Spark writes them: nulls are left out, times are ISO 8601 (in UTC, to the microsecond where a millisecond is
-    not enough), decimals are numbers with all their digits, binary is base64, NaN and infinities are the strings
-    `NaN`, `Infinity`, `-Infinity`.
+    `path`, `partitionBy`, `_batch_id` and publishing are as in `Parquet`. Values are written as Spark writes them:
+
+    - Nulls are omitted.
+    - Times are ISO 8601 in UTC, with milliseconds, or microseconds if the value has them.
+    - Decimals are numbers with all their digits, and binary values are base64.
+    - NaN and infinities are the strings `NaN`, `Infinity` and `-Infinity`.
+
+    Raises `InvalidInput` for maps whose keys are not strings, numbers or times.
+
+    >>> import tidemill as tm
+    >>> tm.Json("out/orders")
+    Json('out/orders')
     """
 
     kind = "json"
     extension = ".json"
 
     def check(self, schema: pa.Schema) -> None:
-        """As `Parquet.check`; also `InvalidInput` for maps whose keys are no text, number or time."""
+        """Raise `InvalidInput` as `Parquet.check`, and for maps whose keys are not strings, numbers or times."""
         super().check(schema)
         for field in schema:
             json_text.check_keys(field.type, field.name)

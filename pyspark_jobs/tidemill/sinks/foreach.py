@@ -1,7 +1,8 @@
-"""`.foreachBatch(fn)`: a user's function as a sink, called by the driver once a batch that is committed.
+"""`.foreachBatch(fn)`: a user's function as a sink. The driver calls it once for each committed batch.
 
-Its rows are kept in the repository as Parquet, as those of a stream without a sink. CRASH: that it was called is
-recorded after it has returned; a run that dies between calls it again: at least once, in the order of versions.
+The rows are stored in the repository as Parquet, like those of a stream without a sink. CRASH: the driver records the
+call after the function has returned. A run that dies before that calls it again, so the function is called at least
+once for each batch, in the order of versions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Function = Callable[[pa.Table, int], Any]
 
 
 class ForeachBatch(Parquet):
-    """Calls `function(table, batch_id)`. It stays with the driver: workers are sent the sink without it."""
+    """Calls `function(table, batch_id)` on the driver. Workers receive the sink without the function."""
 
     kind = "foreach-batch"
     every_batch = True
@@ -44,11 +45,13 @@ class ForeachBatch(Parquet):
         return {**self.__dict__, "function": None}
 
     def check_place(self, options: Options) -> None:
-        """There is no place, so there are no options for it."""
+        """Accept anything, because the sink has no folder."""
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Calls the function, unless it is recorded that it has been. What it raises is `InvalidInput` where it is a
-        programmer's error, such as a TypeError, else `StoreUnavailable`: what the function talks to may be back."""
+        """Call the function unless the repository records that it was called; return how many calls were made.
+
+        An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
+        becomes `StoreUnavailable`, because another system that the function uses may recover."""
         del options
         called = names.called(whose.sink, whose.version)
         if self.function is None or store.stat(called) is not None:
@@ -68,7 +71,7 @@ class ForeachBatch(Parquet):
         return 1
 
     def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Whether it is recorded that the function has been called."""
+        """Return whether the repository records that the function was called."""
         del files, options
         return self.function is None or store.stat(names.called(whose.sink, whose.version)) is not None
 

@@ -1,5 +1,5 @@
-"""Sources: which files there are (`files`), their rows and rejects (`decode`), which were taken (`ledger`), steps.
+"""Sources: `files` finds files, `decode` reads rows and rejects, `ledger` knows which were read, `steps` transform.
 
-`contract` holds what the rest of Tidemill sees of a source. INVARIANT: no row is lost silently: it comes out as a
-row, as a reject, or as an error.
+`contract` holds what the rest of Tidemill sees of a source. INVARIANT: no row is lost silently; it becomes a row, a
+reject or an error.
 """

@@ -1,7 +1,7 @@
-"""DuckDB connections of a thread and a time zone: one for reading files, one closed to the outside for users' SQL.
+"""DuckDB connections, one for each thread, time zone and use: reading files, or running users' SQL in a sandbox.
 
-INVARIANT: results keep the order of rows: one thread a connection. INVARIANT: a connection keeps its time zone, so that
-whoever holds one may call what asks for another.
+INVARIANT: results keep the order of rows, because each connection has one thread. INVARIANT: a connection keeps its
+time zone, so the caller of one connection may call code that uses another.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ..schema import literal
 
 _CLOSED = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
 _WITH_OFFSET = r":.*(?:[A-Za-z]|[+-][0-9:]+)\s*$"
-"""What follows the time of a text that says how far from UTC it is."""
+"""Matches the end of a time that names its offset from UTC."""
 _local = threading.local()
 
 
 def for_files(time_zone: str = "UTC") -> Any:
-    """This thread's connection for reading files; text without an offset is in `time_zone`."""
+    """Return this thread's connection for reading files; times without an offset are in `time_zone`."""
     return _connection("reader", {}, time_zone)
 
 
 def for_user_sql(time_zone: str = "UTC") -> Any:
-    """This thread's connection that reaches no file and no network, for SQL that a user wrote."""
+    """Return this thread's connection for users' SQL, which can reach no file and no network."""
     return _connection("closed", _CLOSED, time_zone)
 
 
 def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
-    """The result of one SELECT over the Arrow `tables`, which are bound by name for this call only."""
+    """Return the result of one SELECT over the Arrow `tables`, which are registered by name for this call only."""
     for name, table in tables.items():
         connection.register(name, table)
     try:
@@ -45,7 +45,7 @@ def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
 
 @dataclass
 class _Opened:
-    """The connections of a thread, by kind and time zone, and whose process they are."""
+    """The connections of a thread by kind and time zone, and the process that opened them."""
 
     process: int
     connections: dict[tuple[str, str], Any]
@@ -64,9 +64,9 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
 
 
 def _instants(zone: str) -> str:
-    """SQL: two macros, `instant_of_wall` of a clock's reading in `zone`, and `instant_of_text` of an ISO text.
+    """Return SQL for two macros: `instant_of_wall` converts a local time in `zone`, `instant_of_text` an ISO text.
 
-    A reading that a zone shows twice is the earlier instant, as in Spark and Python; DuckDB takes the later one.
+    A local time that a zone has twice means the earlier instant, as in Spark and Python. DuckDB uses the later one.
     """
     if zone == "UTC":
         wall, text = "CAST(wall AS TIMESTAMPTZ)", "TRY_CAST(written AS TIMESTAMPTZ)"

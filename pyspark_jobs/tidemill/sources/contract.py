@@ -1,6 +1,7 @@
-"""What the rest of Tidemill sees of a source: files, blocks of rows, and the seam `Source`.
+"""What the rest of Tidemill sees of a source: files, blocks of rows, and the protocols `Source` and `Step`.
 
-Values only. INVARIANT: blocks depend on the file's bytes and `block_rows` alone, not on where or how often it is read.
+Values only. INVARIANT: blocks depend only on the file's bytes and on `block_rows`, not on where or how often the file
+is read.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from ..protocol.records import Split
 from ..schema import TIMESTAMP
 
 ROW = "_row"
-"""Hidden column, last: the number of a row in its file from 0 on, counted over good and bad ones."""
+"""Hidden last column: the number of a row in its file, from 0. Unreadable rows count too."""
 METADATA = "_metadata"
-"""Hidden column, where it is asked for: which file a row comes from (Spark: `_metadata`)."""
+"""Hidden column, present if a step asks for it: the file that a row comes from. Spark: `_metadata`."""
 HIDDEN = (METADATA, ROW)
 SPLIT_BYTES = 64 * 1024**2
-"""A file larger than this is cut, where its format can be."""
+"""A larger file is split if its format allows it."""
 
 METADATA_TYPE = pa.struct(
     [
@@ -45,12 +46,12 @@ REJECT_SCHEMA = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
-"""Rows that could not be read. `line` counts from 1; it is null where the whole file is rejected, or has no lines."""
+"""Unreadable rows. `line` counts from 1. It is null if the whole file is rejected or its format has no lines."""
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that a source has now. `path` is relative to the source's folder."""
+    """A file that is in the source's folder now. `path` is relative to that folder."""
 
     source: str
     path: str
@@ -61,7 +62,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a split, hidden columns last, and what was rejected since the block before (or None)."""
+    """Consecutive rows of a split, hidden columns last, and the rejects since the previous block, or None."""
 
     number: int
     rows: pa.RecordBatch
@@ -70,40 +71,40 @@ class Block:
 
 @dataclass(frozen=True)
 class ReadContext:
-    """How splits are read: by which options of the store, in which time zone, with `_metadata` or not; what of them."""
+    """How splits are read: options of the store, time zone, whether `_metadata` is added, and which columns."""
 
     storage_options: Mapping[str, Any] = field(default_factory=dict)
     time_zone: str = "UTC"
     metadata: bool = False
     columns: frozenset[str] | None = None
-    """The columns of the schema that anybody looks at; a source may leave out others. None: all."""
+    """The columns that the pipeline uses. A source may omit others. None means all."""
 
 
 @dataclass(frozen=True)
 class Intake:
-    """What the planner does with the files that a source shows, and how much of them one batch takes."""
+    """Which files of a source the planner reads, and how much of them one batch may read."""
 
     start: Literal["earliest", "latest"] = "earliest"
-    """"latest": files that were there before `init` are passed over."""
+    """With "latest", files that were present before `init` are skipped."""
     overwritten: Literal["error", "new"] = "error"
-    """What a taken file with another content is."""
+    """What a file is that was overwritten after it was read."""
     max_files: int | None = None
     max_bytes: int | None = None
 
 
 class Source(Protocol):
-    """Where rows come from. Travels to the workers by pickle."""
+    """Where rows come from. It is sent to the workers by pickle."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """The columns of the rows."""
 
     @property
     def intake(self) -> Intake:
-        """Which of its files wait, and how many a batch takes."""
+        """Which files are read, and how many by one batch."""
 
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
-        """Every file that is there now, in the order in which batches take them."""
+        """Return every file that is present now, in the order in which batches read them."""
 
     def splits(
         self,
@@ -111,14 +112,14 @@ class Source(Protocol):
         storage_options: Mapping[str, Any] | None = None,
         split_bytes: int = SPLIT_BYTES,
     ) -> list[Split]:
-        """The files as units of reading: one each, or parts of about `split_bytes` where the format can be cut."""
+        """Return one split for each file, or parts of about `split_bytes` if the format allows it."""
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter."""
+        """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last."""
 
 
 class Step(Protocol):
-    """A stateless step over rows. Travels to the workers by pickle."""
+    """A stateless step over rows. It is sent to the workers by pickle."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -126,14 +127,16 @@ class Step(Protocol):
 
     @property
     def needs_metadata(self) -> bool:
-        """Whether it asks for `_metadata`."""
+        """Whether the step reads `_metadata`."""
 
     def output(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that it makes of rows with `schema`; `InvalidInput` where it cannot."""
+        """Return the columns that the step makes of rows with `schema`. Raises `InvalidInput` if it cannot."""
 
     def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
-        """The names in `made`, its output, under which a column of `given` leaves it as it came, where that has `names`
-        there: all of them the same. Those of the first come first, and of each its own."""
+        """Return the names under which an unchanged column leaves the step.
+
+        `given` are the columns before the step and `made` those after it. The column has `names` in `given`, all of
+        which hold the same values. Results for the first name come first; of each, the unchanged name comes first."""
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
-        """What it makes of `rows`, hidden columns last as they came."""
+        """Return the step's result for `rows`. Hidden columns stay last."""

@@ -1,7 +1,7 @@
-"""Text and JSON to typed values, as DuckDB SQL: the strict rules that CSV, JSON lines and partition folders share.
+"""Conversion of text and JSON to typed values, as DuckDB SQL. CSV, JSON lines and partition folders share its rules.
 
-Nothing is rounded to an integer, no date is guessed. INVARIANT: for every value either the conversion is exact to
-its type, or the misfit is true.
+The rules are strict: nothing is rounded to an integer, no date is guessed. INVARIANT: a value is either converted
+exactly to its type, or its misfit is true.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..schema import TIMESTAMP, TIMESTAMP_NTZ, literal, quoted, to_duckdb
 
 MARK = "\x02number:"
-"""Begins a JSON string that stands for a number with more digits than a double has (see `json_lines`)."""
+"""The start of a JSON string that holds a number with more digits than a double has; see `json_lines`."""
 
 _JAVA_PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 _STRPTIME = {
@@ -37,16 +37,16 @@ _SPECIAL_FLOATS = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "
 
 @dataclass(frozen=True)
 class Formats:
-    """How dates and timestamps are written, as `strptime` patterns; None: ISO."""
+    """The formats of dates and timestamps as `strptime` patterns. None means ISO."""
 
     date: str | None = None
     timestamp: str | None = None
     marked: bool = False
-    """Whether strings in JSON may carry `MARK`."""
+    """Whether JSON strings may begin with `MARK`."""
 
 
 def strptime(pattern: str, option: str) -> str:
-    """Spark's datetime pattern as one of `strptime`; `InvalidInput` names the letters that have no counterpart."""
+    """Return Spark's datetime pattern as a `strptime` pattern. Raises `InvalidInput` for unsupported letters."""
     if "%" in pattern:
         return pattern
     made, position = [], 0
@@ -72,36 +72,36 @@ def strptime(pattern: str, option: str) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be made: `raw` is SQL for its text or JSON, NULL where there is none."""
+    """A column to convert. `raw` is SQL for its text or JSON, NULL if it has none."""
 
     field: pa.Field
     raw: str
 
 
 def text_columns(columns: Sequence[Column], source: str, formats: Formats, also: Sequence[str] = ()) -> Conversion:
-    """The conversion of text to the columns' types; `source` is what follows FROM, `also` columns to be kept."""
+    """Return the conversion of text to the columns' types. `source` follows FROM; the columns `also` are kept."""
     values = [text_value(f"r{i}", column.field.type, formats) for i, column in enumerate(columns)]
     misfits = [_misfit(f"r{i}", f"v{i}", column.field) for i, column in enumerate(columns)]
     return Conversion(columns, values, misfits, source, tuple(also))
 
 
 def json_columns(columns: Sequence[Column], source: str, formats: Formats, also: Sequence[str] = ()) -> Conversion:
-    """The conversion of JSON to the columns' types, as `text_columns`."""
+    """Return the conversion of JSON to the columns' types; otherwise as `text_columns`."""
     values, misfits = [], []
     for i, column in enumerate(columns):
         kind = column.field.type
         values.append(_json_value(f"r{i}", kind, formats))
-        fits_not = _misfit(f"r{i}", f"v{i}", column.field)
+        misfit = _misfit(f"r{i}", f"v{i}", column.field)
         if pt.is_nested(kind):
             inner = _json_misfit(f"r{i}", kind, formats)
-            fits_not = inner if column.field.nullable else f"(r{i} IS NULL OR {inner})"
-        misfits.append(fits_not)
+            misfit = inner if column.field.nullable else f"(r{i} IS NULL OR {inner})"
+        misfits.append(misfit)
     return Conversion(columns, values, misfits, source, tuple(also))
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """SQL that makes typed columns: each raw value is computed once, then its value, then whether it fits."""
+    """SQL for typed columns. It computes each raw value once, then the typed value, then whether that fits."""
 
     columns: Sequence[Column]
     values: Sequence[str]
@@ -110,14 +110,15 @@ class Conversion:
     also: tuple[str, ...]
 
     def select(self) -> str:
-        """First whether some column does not fit, then the columns kept, then the values. To be told by position: users
-        may name columns as they like."""
+        """Return SQL for: whether any column does not fit, the kept columns, the values.
+
+        Read the result by position, because users may give columns any name."""
         made = [f"v{i} AS {quoted(column.field.name)}" for i, column in enumerate(self.columns)]
         misfit = f"({' OR '.join(self.misfits)}) AS misfit"
         return f"SELECT {', '.join([misfit, *self.also, *made])} FROM {self._made()}"
 
     def explain(self) -> str:
-        """For each column `f<i>` whether it does not fit and `r<i>` its text, and the columns kept."""
+        """Return SQL for: `f<i>`, whether column i does not fit; `r<i>`, its text; and the kept columns."""
         flags = [f"{misfit} AS f{i}" for i, misfit in enumerate(self.misfits)]
         texts = [f"CAST(r{i} AS VARCHAR) AS r{i}" for i in range(len(self.columns))]
         return f"SELECT {', '.join([*flags, *texts, *self.also])} FROM {self._made()}"
@@ -129,12 +130,12 @@ class Conversion:
 
 
 def _misfit(raw: str, value: str, field: pa.Field) -> str:
-    """SQL: whether `raw` is there and `value`, made of it, is not, or lies outside of what its type may hold."""
+    """Return SQL for whether `raw` has a value but the converted `value` is null or outside the bounds of its type."""
     kind, none = field.type, "true" if not field.nullable else "false"
     if pt.is_string(kind):
         return f"({raw} IS NULL AND {none})"
     found = f"{value} IS NULL"
-    if pt.is_temporal(kind):  # years 1 to 9999: what Spark, Python and Parquet readers all know; `infinity` is none
+    if pt.is_temporal(kind):  # years 1 to 9999, which Spark, Python and Parquet readers support; not `infinity`
         least, greatest = _BOUNDS[kind]
         found = f"({value} BETWEEN {least} AND {greatest}) IS NOT TRUE"
     return f"(CASE WHEN {raw} IS NULL THEN {none} ELSE {found} END)"
@@ -144,7 +145,7 @@ def _misfit(raw: str, value: str, field: pa.Field) -> str:
 
 
 def text_value(text: str, kind: pa.DataType, formats: Formats) -> str:
-    """SQL: the expression `text` as `kind`, NULL where it does not fit."""
+    """Return SQL for the expression `text` as `kind`, NULL if it does not fit."""
     name = to_duckdb(kind)
     if pt.is_string(kind):
         return text
@@ -170,7 +171,7 @@ def text_value(text: str, kind: pa.DataType, formats: Formats) -> str:
 
 
 def json_structure(schema: pa.Schema | pa.DataType) -> str:
-    """SQL: the structure for `from_json` that gives each field of an object as JSON."""
+    """Return SQL for the structure with which `from_json` returns each field of an object as JSON."""
     return literal(json.dumps({field.name: "JSON" for field in schema}, ensure_ascii=False))
 
 
@@ -184,7 +185,8 @@ def _json_value(value: str, kind: pa.DataType, formats: Formats, depth: int = 0)
         key = text_value(f"{entry}.key", kind.key_type, formats)
         inner = _json_value(f"{entry}.value", kind.item_type, formats, depth + 1)
         pairs = f"list_transform({_entries(value)}, lambda {entry}: {{'key': {key}, 'value': {inner}}})"
-        return f"CAST(TRY(map_from_entries({pairs})) AS {to_duckdb(kind)})"  # keys that are one once they are typed
+        # TRY, because distinct texts may be equal keys once they are converted.
+        return f"CAST(TRY(map_from_entries({pairs})) AS {to_duckdb(kind)})"
     if pt.is_struct(kind):
         made = [f"{quoted(f.name)} := {_json_value(_member(value, kind, f), f.type, formats, depth)}" for f in kind]
         return f"CASE WHEN {_begins(value, '{')} THEN struct_pack({', '.join(made)}) END"

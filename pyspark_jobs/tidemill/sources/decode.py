@@ -1,6 +1,6 @@
-"""What a format's reader decodes, to blocks: turns rejects into errors or tables, cuts rows into blocks.
+"""Blocks of what a format's reader decodes: turns rejects into errors or tables, and cuts rows into blocks.
 
-INVARIANT: every block but the last of a split has exactly `block_rows` rows, in the file's order.
+INVARIANT: every block of a split except the last has exactly `block_rows` rows, in the order of the file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["REJECT_SCHEMA", "Reading", "blocks"]
 
 @dataclass(frozen=True)
 class Reading:
-    """One split being read: where it comes from, how strict, and what its blocks look like."""
+    """One split that is being read: its origin, its mode, and the columns of its blocks."""
 
     source: str
     path: str
     mode: str
     schema: pa.Schema
-    """The columns of a block, hidden ones too."""
+    """The columns of a block, including the hidden ones."""
     finish: Callable[[pa.Table], pa.Table]
-    """Brings the columns of the file to those of a block: partition columns and `_metadata` in, `_row` last."""
+    """Turns columns of the file into those of a block: adds partition columns and `_metadata`, puts `_row` last."""
 
 
 def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Iterator[Block]:
-    """The rows in blocks. A reject is an error (FAILFAST), or comes with the block that ends after it."""
+    """Yield the rows in blocks. A reject is an error with FAILFAST, else it comes with the block that ends after it."""
     number, waiting = 0, empty_table(reading.schema)
     rejects: list[Reject] = []
     for part in _guarded(decoded):
@@ -51,7 +51,7 @@ def blocks(decoded: Iterable[Decoded], block_rows: int, reading: Reading) -> Ite
 
 
 def _guarded(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-    """What was decoded; where a file is not what its format says, one reject stands for all that follows."""
+    """Yield what was decoded. If the file turns out to be invalid, one reject stands for everything that follows."""
     try:
         yield from decoded
     except Unreadable as end:

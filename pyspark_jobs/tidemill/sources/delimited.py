@@ -1,7 +1,7 @@
-"""CSV: DuckDB splits lines into cells, `convert` makes values of them, row by row either right or a reject.
+"""CSV: DuckDB splits lines into cells, and `convert` turns them into values. Each record becomes a row or a reject.
 
-No files are found and no blocks cut here. INVARIANT: every record of the file is a row or a reject, and has a number;
-empty lines are neither, but count.
+Finding files and cutting blocks happens elsewhere. INVARIANT: every record of the file is a row or a reject and has a
+number. Empty lines are neither, but have a number too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How delimited text is written. Spark's options; only `escape` has another default (Spark: a backslash)."""
+    """The format of delimited text: Spark's options and defaults, except `escape`, which is a backslash in Spark."""
 
     header: bool = False
     separator: str = ","
@@ -54,14 +54,14 @@ class CsvOptions:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Some consecutive records of a file: rows in the file's columns and `_row`, and rejects in order."""
+    """Consecutive records of a file: rows with the file's columns and `_row`, and rejects in order."""
 
     rows: pa.Table | None
     rejects: Sequence[Reject] = ()
 
 
 def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str, what: str) -> Iterator[Decoded]:
-    """The records of `stream` in the columns of `schema`; `Unreadable` where DuckDB finds no records in it."""
+    """Yield the records of `stream` in the columns of `schema`. Raises `Unreadable` if DuckDB cannot find records."""
     quoting = Quoting(options.separator, options.quote, options.escape)
     row, line, begun = 0, 1, False
     for data in pieces(stream, quoting):
@@ -78,7 +78,7 @@ def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str
 
 
 class _Piece:
-    """Whole records of a file, and where they begin in it. Each record is looked up only where that is asked for."""
+    """Whole records of a file, and their position in it. Single records are located only on demand."""
 
     def __init__(self, data: bytes, quoting: Quoting, row: int, line: int) -> None:
         self.data, self.row, self.line = data, row, line
@@ -90,7 +90,7 @@ class _Piece:
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each record begins and ends, its line end left out."""
+        """Start and end of each record, without its line end."""
         found, start = [], 0
         for record in self._plain.removesuffix(b"\n").split(b"\n"):
             found.append((start, start + len(record.removesuffix(b"\r"))))
@@ -98,8 +98,10 @@ class _Piece:
         return found
 
     def for_duckdb(self) -> _Given:
-        """The piece as DuckDB reads it: with line ends of one kind, and records that hold a bare carriage return made
-        empty lines, because DuckDB gives up a whole file for either."""
+        """Return the piece in a form that DuckDB reads.
+
+        All its line ends are of one kind, and records with a bare carriage return become empty lines, because DuckDB
+        rejects a whole file that has either."""
         if b"\r" not in self.data:
             return _Given(self.data, "\\n")
         returns, pairs, feeds = (self._plain.count(mark) for mark in (b"\r", b"\r\n", b"\n"))
@@ -111,22 +113,22 @@ class _Piece:
 
     @property
     def may_have_empty_lines(self) -> bool:
-        """False: every record has at least one character."""
+        """Whether some record may be empty. False means that every record has a character."""
         return self.data.startswith((b"\n", b"\r\n")) or b"\n\n" in self.data or b"\n\r\n" in self.data
 
     def text(self, record: int) -> str:
-        """The record as it stands in the file."""
+        """Return the record as it is in the file."""
         start, end = self.spans[record]
         return self.data[start:end].rstrip(b"\r\n").decode(errors="backslashreplace")
 
     def line_of(self, record: int) -> int:
-        """The line of the file, from 1 on, on which the record begins."""
+        """Return the line of the file, from 1, on which the record begins."""
         return self.line + self.data.count(b"\n", 0, self.spans[record][0])
 
 
 @dataclass(frozen=True)
 class _Broken:
-    """A record that could not be split into cells."""
+    """A record that DuckDB could not split into cells."""
 
     reason: str
     column: str | None
@@ -135,7 +137,7 @@ class _Broken:
 
 @dataclass(frozen=True)
 class _Given:
-    """What DuckDB is given: bytes, how its lines end, and the records that were taken out."""
+    """The input of DuckDB: bytes, their line end, and the records that were removed from them."""
 
     data: bytes
     line_end: str
@@ -144,7 +146,7 @@ class _Given:
 
 @dataclass
 class _Decoder:
-    """One piece on its way to rows and rejects. `records` is set when it is decoded."""
+    """Decodes one piece into rows and rejects. `decode` sets `records`."""
 
     piece: _Piece
     schema: pa.Schema
@@ -154,7 +156,7 @@ class _Decoder:
     records: int = 0
 
     def decode(self) -> Decoded:
-        """Rows and rejects of the piece."""
+        """Return the rows and rejects of the piece."""
         given = self.piece.for_duckdb()
         with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
             path = os.path.join(folder, "piece.csv")
@@ -164,7 +166,7 @@ class _Decoder:
             return good if good is not None else self._decode_with_rejects(path, given)
 
     def _decode_if_all_good(self, path: str, given: _Given) -> Decoded | None:
-        """The rows, if every record is one; None otherwise. Cheaper than asking for rejects, and the common case."""
+        """Return the rows if every record is valid, else None: the common case, cheaper than with rejects."""
         cells = _cells(path, given, self.schema, self.options, _NO_REJECTS)
         try:
             found = connections.query(connections.for_files(self.time_zone), self._conversion(f"({cells})").select())
@@ -189,7 +191,7 @@ class _Decoder:
         return self._separate(found, raw, broken)
 
     def _separate(self, found: pa.Table, raw: pa.Table | None, broken: dict[int, _Broken]) -> Decoded:
-        """Rows and rejects of a piece in which not everything is a good row."""
+        """Return rows and rejects of a piece in which some records are invalid."""
         records = self._records_of_rows(found, broken)
         self.records = max([len(self.piece.spans), *(number + 1 for number in (*records[-1:], *broken))])
         texts = _Texts(self.piece, exact=len(self.piece.spans) == self.records)
@@ -209,8 +211,10 @@ class _Decoder:
         return Decoded(rows, [rejects[number] for number in sorted(rejects)])
 
     def _records_of_rows(self, found: pa.Table, broken: dict[int, _Broken]) -> list[int]:
-        """The record of each row. DuckDB passes over empty lines; where its records are not those that the line ends
-        make (stray quotes), rows are numbered in the order in which it gave them."""
+        """Return the record number of each row.
+
+        DuckDB skips empty lines. If stray quotes make it find other records than the line ends do, rows are numbered in
+        the order in which DuckDB returned them."""
         filled = [n for n, (start, end) in enumerate(self.piece.spans) if n not in broken and start < end]
         if len(filled) == found.num_rows:
             return filled
@@ -226,7 +230,7 @@ class _Decoder:
         return text_columns(columns, source, self.options.formats)
 
     def _explain(self, raw: pa.Table) -> list[tuple[str, str, str]]:
-        """For each bad row the first column that does not fit, why, and the row's cells."""
+        """Return for each invalid row the first column that does not fit, the reason, and the row's cells."""
         explained = []
         for row in connections.query(
             connections.for_files(self.time_zone), self._conversion("raw").explain(), raw=raw
@@ -240,7 +244,7 @@ class _Decoder:
 
 @dataclass(frozen=True)
 class _Texts:
-    """Line and text of a record: as the file has them, else (`exact` false) by counting."""
+    """Line and text of a record, from the file if `exact`, else by counting records."""
 
     piece: _Piece
     exact: bool
@@ -260,7 +264,7 @@ def sequence(start: int, count: int) -> pa.Array:
 
 
 _NUMBERED = 131_072
-"""Rows up to here are numbered by adding to numbers that are there: twenty times as fast as to count them anew."""
+"""Up to so many rows are numbered by adding to cached numbers, which is twenty times as fast as counting."""
 
 
 @functools.cache
@@ -274,7 +278,7 @@ def _counted(start: int, count: int) -> pa.Array:
 
 
 def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
-    """Where the records after the header begin; the header must name the columns of `schema`, in their order."""
+    """Return where the records after the header begin. The header must name the columns of `schema`, in order."""
     text = data[: 1024 * 1024].decode(errors="replace")
     doubled = options.escape in ("", options.quote)
     reader = csv.reader(
@@ -295,7 +299,7 @@ def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
 
 
 def _other_header(found: list[str], schema: pa.Schema) -> Unreadable:
-    """Says how the header of a file differs from the schema, and what to write where it has the same columns."""
+    """Return the error for a header that differs from the schema; it shows the schema if only the order differs."""
     reason = f"the header names {listed(found)}, expected {listed(schema.names)}"
     if sorted(found) == sorted(schema.names):
         declared = to_ddl(pa.schema([schema.field(name) for name in found]))
@@ -315,8 +319,9 @@ def _other_header(found: list[str], schema: pa.Schema) -> Unreadable:
 
 
 def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions, rejects: str) -> str:
-    """SQL: the cells of a file as text. Null is an empty cell, and one that holds the null value, quoted or not, as in
-    Spark."""
+    """Return SQL for the cells of a file as text.
+
+    As in Spark, an empty cell is null, and so is a cell with the null value, quoted or not."""
     names = [quoted(name) for name in schema.names]
     cells = ", ".join(f"nullif({name}, {literal(options.null_value)}) AS {name}" for name in names)
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in schema.names)
@@ -328,12 +333,12 @@ def _cells(path: str, given: _Given, schema: pa.Schema, options: CsvOptions, rej
         "hive_partitioning = false, "
         f"max_line_size = {buffer - 1}, buffer_size = {buffer}, {rejects})"
     )
-    # A file of one column: DuckDB takes an empty line for a null.
+    # If there is one column, DuckDB reads an empty line as a null.
     return f"SELECT {cells} FROM {source}" + (f" WHERE {names[0]} IS NOT NULL" if len(names) == 1 else "")
 
 
 def misfit_reason(value: str | None, field: pa.Field) -> str:
-    """Why `value` is no value of `field`."""
+    """Return why `value` is not a valid value of `field`."""
     if value is None:
         return f"found no value, expected {type_ddl(field.type)} not null"
     shown = value if len(value) <= 100 else value[:100] + "…"
@@ -341,7 +346,7 @@ def misfit_reason(value: str | None, field: pa.Field) -> str:
 
 
 def _read_broken(connection: Any) -> dict[int, _Broken]:
-    """The records that DuckDB could not split, by number from 0 on; of several reasons the first."""
+    """Return the records that DuckDB could not split, by number from 0, each with its first reason."""
     rows = connection.execute("SELECT line, error_type, column_name, csv_line FROM reject_errors ORDER BY line")
     found: dict[int, _Broken] = {}
     for line, kind, column, text in rows.fetchall():

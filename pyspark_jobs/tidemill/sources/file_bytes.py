@@ -1,6 +1,6 @@
-"""The bytes of a source's file: from a folder or a store, decompressed, cut into pieces at ends of records.
+"""The bytes of a source's file: read from a folder or a store, decompressed, and cut into pieces at ends of records.
 
-INVARIANT: where a file is cut depends on its bytes alone. What the rows mean is not known here.
+INVARIANT: where a file is cut depends on its bytes alone. The meaning of rows is not known here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..errors import StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
 
 PIECE_BYTES = 32 * 1024**2
-"""How much of a text file is decoded at once."""
+"""How many bytes of a text file are decoded at once."""
 RECORD_BYTES = 8 * PIECE_BYTES
-"""A record that is longer is refused."""
+"""A longer record is an error."""
 WHOLE_BYTES = 64 * 1024**2
-"""An object up to this size is fetched by one request."""
+"""An object of at most this size is fetched by one request."""
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
 class StoreFile(io.RawIOBase):
-    """An object as a file that can be read and searched, by ranged reads."""
+    """An object as a seekable file. Each read is a ranged read from the store."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         super().__init__()
@@ -42,17 +42,17 @@ class StoreFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves the position; nothing is read."""
+        """Move the position and return it; nothing is read."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = max(0, start + offset)
         return self._position
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """One ranged read."""
+        """Fill `buffer` by one ranged read and return the number of bytes."""
         wanted = min(len(buffer), self._size - self._position)
         data = self._store.get_range(self._name, self._position, wanted) if wanted > 0 else b""
         buffer[: len(data)] = data
@@ -61,7 +61,7 @@ class StoreFile(io.RawIOBase):
 
 
 class Content:
-    """The bytes of one file. A small object of a remote store is fetched by one request when this is made."""
+    """The bytes of one file. The constructor fetches a small object of a remote store by one request."""
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         self._store, self._name, self._size = store, name, size
@@ -69,10 +69,10 @@ class Content:
         whole = self._path is None and size <= WHOLE_BYTES
         self._data = store.get(name) if whole else None
         self.at_once = self._data is not None
-        """Whether all of it is one version of the object, whatever happens to that now."""
+        """Whether all bytes were read in one request, so that later changes of the object do not matter."""
 
     def open(self) -> IO[bytes]:
-        """The file, opened for reading; `ObjectMissing` if there is none."""
+        """Open the file for reading. Raises `ObjectMissing` if there is none."""
         if self._data is not None:
             return io.BytesIO(self._data)
         if self._path is None:
@@ -88,7 +88,7 @@ class Content:
 
     @contextlib.contextmanager
     def open_text(self) -> Iterator[Any]:
-        """Something with `read(n)`, decompressed by the file's ending."""
+        """Open the file as an object with `read(n)`, decompressed according to the file's ending."""
         codec = next((codec for ending, codec in _CODECS.items() if self._name.lower().endswith(ending)), None)
         with self.open() as file:
             if codec is None or self._size == 0:
@@ -99,7 +99,7 @@ class Content:
 
 
 class Quoting:
-    """How records of delimited text are told apart: a line end inside a quoted field ends no record."""
+    """Finds the records of delimited text: a line end inside a quoted field does not end a record."""
 
     def __init__(self, separator: str, quote: str, escape: str) -> None:
         self._quote = quote.encode()
@@ -108,7 +108,7 @@ class Quoting:
         self._field = self._quoted_field(separator.encode()) if quote else re.compile(b"(?!)")
 
     def _quoted_field(self, separator: bytes) -> re.Pattern[bytes]:
-        """A field that begins with a quote, up to the quote that closes it, or to the end."""
+        """Return a pattern for a field that begins with a quote, up to its closing quote or to the end."""
         mark, slash = re.escape(self._quote), re.escape(self._escape)
         inside = b"[^%b]*+(?:%b%b[^%b]*+)*+" % (mark, mark, mark, mark)
         if not self._doubled:
@@ -117,7 +117,7 @@ class Quoting:
         return re.compile(starts + mark + inside + b"(?:" + mark + b"|\\Z)", re.DOTALL)
 
     def end_of_records(self, data: bytes) -> int:
-        """After the last line end of `data`, which begins with a record, that ends a record; 0 if none does."""
+        """Return the position after the last complete record of `data`, or 0. `data` begins with a record."""
         end = data.rfind(b"\n")
         if end < 0 or not self._quote or data.find(self._quote, 0, end) < 0:
             return end + 1
@@ -126,7 +126,7 @@ class Quoting:
         return self.plain(data).rfind(b"\n") + 1
 
     def plain(self, data: bytes) -> bytes:
-        """`data` with quoted fields blanked out, in the same length: each line end left in it ends a record."""
+        """Return `data` with quoted fields blanked out, in the same length. Each remaining line end ends a record."""
         if not self._quote or self._quote not in data:
             return data
         return self._field.sub(lambda match: b"x" * len(match[0]), data)
@@ -137,9 +137,9 @@ LINES = Quoting("", "", "")
 
 
 class Unreadable(Exception):
-    """A file, from `line` on where that is known, is not what its format says. Becomes a reject or an error.
+    """A file is invalid in its format, from `line` on if that is known. It becomes a reject or an error.
 
-    `hint`: what to do where it is an error, if there is more to say than what goes for all.
+    `hint` replaces the general hint of the error.
     """
 
     def __init__(self, reason: str, line: int | None = None, hint: str | None = None) -> None:
@@ -150,15 +150,15 @@ class Unreadable(Exception):
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether an error of Arrow or of a file speaks of the data, and not of the disk or the store that has it.
+    """Return whether an error of Arrow or of a file means invalid data, and not a failing disk or store.
 
-    INVARIANT: what goes away by itself is never a reject: the batch fails, and is run again.
+    INVARIANT: a failure that may pass is never a reject. The batch fails, and the next run retries it.
     """
     return not isinstance(error, TidemillError) and getattr(error, "errno", None) is None
 
 
 def pieces(stream: Any, quoting: Quoting) -> Iterator[bytes]:
-    """The content of `stream` in pieces of whole records, of about `PIECE_BYTES`; the last may lack its line end."""
+    """Yield `stream` in pieces of whole records, of about `PIECE_BYTES`. The last may lack its line end."""
     rest = b""
     while data := _read(stream):
         rest += bytes(data)
@@ -175,7 +175,7 @@ def pieces(stream: Any, quoting: Quoting) -> Iterator[bytes]:
 
 
 def _read(stream: Any) -> bytes:
-    """The next bytes; zlib, zstd and Arrow say in different ways that compressed data is damaged."""
+    """Return the next bytes. zlib, zstd and Arrow report damaged compressed data in different ways."""
     try:
         return bytes(stream.read(PIECE_BYTES))
     except (pa.ArrowException, EOFError, OSError) as error:

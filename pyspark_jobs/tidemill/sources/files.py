@@ -1,7 +1,7 @@
-"""`Files`: a folder of CSV, JSON or Parquet files as a source. What there is, as splits, as blocks of rows.
+"""`Files`: a folder of CSV, JSON or Parquet files as a source: which files it has, their splits, their blocks of rows.
 
-The formats live beside it. INVARIANT: a split is read only as the plan saw it: a file that has vanished or changed
-since is an error.
+Each format is decoded in a module of its own. INVARIANT: a split is read only as it was planned; a file that is
+missing or has changed since is an error.
 """
 
 from __future__ import annotations
@@ -44,23 +44,37 @@ __all__ = ["Files", "ReadContext", "SourceFile"]
 
 
 class Files:
-    """The files of a folder, local or on S3, as a source: each file is read once.
+    """A source that reads the files of a folder, local or on S3. Each file is read once.
 
-    `format` is `"parquet"`, `"csv"` or `"json"` (lines); `schema` is DDL, a `pyarrow.Schema`, a Spark `StructType` or
-    a dataclass. `header`: a CSV file's first line names its columns, and must name the schema's. Options have Spark's
-    names and meaning: `maxFilesPerTrigger`, `maxBytesPerTrigger`, `pathGlobFilter`, `recursiveFileLookup`,
-    `modifiedAfter` (UTC), `mode` (`"FAILFAST"`, or `"PERMISSIVE"`: what cannot be read goes to quarantine, of Parquet
-    a whole file, or a whole range of row groups where a large file is cut, as one row that counts its rows),
-    `multiLine`, `dateFormat`, `timestampFormat`, `sep` or `delimiter`, `quote`, `escape`, `nullValue`; and ours:
-    `start` (`"earliest"`, a time, or `"latest"`: what arrived since `init`, and in the very second of it, since some
-    stores tell times by the second), `order` (`"name"` or `"modified"`), `overwritten` (`"error"` or `"new"`). As in
-    Spark, decimals with more digits than the schema are rounded half up, and a time in an hour that a zone has twice
-    is the earlier one. Differences from Spark: `escape` is `"` (doubled quotes), quoted line ends are always read, a
-    record with too few cells cannot be read, a header must name the schema's columns in order, and a Parquet file must
-    have all of them.
+    `path` is a folder, a single file, or an `s3://` URI. `format` is `"parquet"` (the default), `"csv"` or `"json"`,
+    which is one object a line. `schema` is required: DDL, a `pyarrow.Schema`, a Spark `StructType` or a dataclass.
+    `header=True` says that the first line of a CSV file names its columns, which must be those of the schema, in order.
 
-    Names beginning with `_` or `.` are not data; files ending in `.gz` and `.zst` are decompressed; columns of the
-    schema may come from partition folders `dt=2020-01-01/`. Text without an offset is in the pipeline's time zone.
+    Options with Spark's names and meaning:
+
+    - `maxFilesPerTrigger`, `maxBytesPerTrigger`: how much one batch reads. Bytes are a number or `"1 GiB"`.
+    - `pathGlobFilter`, `recursiveFileLookup`, `modifiedAfter` (UTC): which files belong to the source.
+    - `mode`: `"FAILFAST"` (the default) raises an error for an unreadable row. `"PERMISSIVE"` quarantines it. In
+      Parquet that is a whole file, or a whole range of row groups if a large file is split. One quarantined row then
+      says how many rows are unreadable.
+    - `dateFormat`, `timestampFormat` for CSV and JSON, `multiLine` for JSON.
+    - `sep` or `delimiter`, `quote`, `escape`, `nullValue` for CSV.
+
+    Tidemill's own options:
+
+    - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` reads files modified at or after `init`, to
+      the second, because some stores record times in seconds.
+    - `order`: `"name"` (the default) or `"modified"`.
+    - `overwritten`: `"error"` (the default) or `"new"`, which reads an overwritten file again.
+
+    Differences from Spark: `escape` defaults to `"` (doubled quotes), line ends inside quotes are always read, a CSV
+    record with too few cells is unreadable, a header must name the schema's columns in order, and a Parquet file must
+    have every column of the schema. As in Spark, decimals with more digits than the schema are rounded half up. A time
+    that a time zone has twice means the earlier instant.
+
+    Tidemill skips files whose name begins with `_` or `.`, and decompresses files that end in `.gz` or `.zst`. Columns
+    of the schema may come from partition folders such as `dt=2020-01-01/`. Times without an offset are in the
+    pipeline's time zone. An unknown option, or one that does not fit the format, raises `InvalidInput`.
 
     >>> import tidemill as tm
     >>> tm.Files("data/by-day/", format="csv", header=True, schema="id int, price decimal(10,2)").schema.names
@@ -105,12 +119,12 @@ class Files:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """The columns of the rows."""
         return self._schema
 
     @property
     def intake(self) -> Intake:
-        """As the options say."""
+        """Where reading starts, what an overwritten file is, and the limits of a batch, as the options say."""
         return Intake(
             start="latest" if self.start == "latest" else "earliest",
             overwritten="new" if self.overwritten == "new" else "error",
@@ -123,10 +137,10 @@ class Files:
         return f"Files({self.path!r}, format={self.format!r}, schema={to_ddl(self._schema)!r}{options})"
 
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
-        """Every file of the source `name` that is there now, filters applied, in `order`.
+        """Return the files that the source has now, filtered and in `order`; `name` is the source's name.
 
-        `InvalidInput` where the folder is missing. `start="latest"` is the caller's to apply: it depends on when the
-        repository was made.
+        Raises `InvalidInput` if the folder is missing. The caller applies `start="latest"`, because that depends on
+        when the repository was made.
         """
         store, only = self._open(storage_options)
         found = [entry for entry in self._entries(store, only, name) if self._wanted(entry)]
@@ -138,9 +152,9 @@ class Files:
         storage_options: Mapping[str, Any] | None = None,
         split_bytes: int = SPLIT_BYTES,
     ) -> list[Split]:
-        """The files as units of reading: one each; a Parquet file of more than `split_bytes` by ranges of row groups.
+        """Return one split for each file, or one for each range of row groups of a Parquet file above `split_bytes`.
 
-        Every split carries the size of the whole file, which is how a changed file is known.
+        Every split records the etag and the size of the whole file, by which a changed file is recognised.
         """
         store, _ = self._open(storage_options)
         made: list[Split] = []
@@ -156,10 +170,10 @@ class Files:
         return made
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """The rows of a split, in blocks of exactly `block_rows` rows, the last one shorter; rejects with them.
+        """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last, with their rejects.
 
-        Columns: the schema's, `_metadata` where the context asks for it, and `_row`. `InvalidInput` where the file has
-        vanished or is another one than the plan says, and, with FAILFAST, for the first row that cannot be read.
+        The columns are those of the schema, `_metadata` if the context asks for it, and `_row`. Raises `InvalidInput`
+        if the file is missing or has changed since it was planned, and with FAILFAST for the first unreadable row.
         """
         store, _ = self._open(context.storage_options)
         try:
@@ -196,7 +210,7 @@ class Files:
                 yield from read_json(stream, columns.in_file, self._json, time_zone, what)
 
     def _open(self, storage_options: Mapping[str, Any] | None) -> tuple[Store, str | None]:
-        """The store of the folder; where `path` is one local file, its folder and its name."""
+        """Return the store of the folder, and the name of the file if `path` is a single local file."""
         store = folder_store(self.path, storage_options)
         inside = store.local_path("x")
         folder = None if inside is None else os.path.dirname(inside)
@@ -241,10 +255,10 @@ class Files:
 
 
 class _Columns:
-    """Where each column of a block comes from: the file, the names of its folders, or Tidemill.
+    """Says where each column of a block comes from: the file, the names of its folders, or Tidemill.
 
-    `in_file` are the columns that the file must have, `asked` those of them that are read: at least one, by which rows
-    are counted.
+    `in_file` are the columns that the file must have. `asked` are those of them that are read, at least one, so that
+    rows can be counted.
     """
 
     def __init__(
@@ -265,7 +279,7 @@ class _Columns:
         self.schema = pa.schema([*wanted, *hidden, pa.field(ROW, pa.int64())])
 
     def resolve(self, time_zone: str) -> str | None:
-        """Reads the values of the folders; why one does not fit its column, None where all do."""
+        """Parse the values of the folders. Return why a value does not fit its column, or None if all fit."""
         for name, text in self._folders.items():
             field = self._schema.field(name)
             table = pa.table({"text": string_array([text])})
@@ -279,7 +293,7 @@ class _Columns:
         return None
 
     def finish(self, rows: pa.Table) -> pa.Table:
-        """The columns of a block for rows in the columns of the file and `_row`."""
+        """Return the columns of a block, given those of the file and `_row`."""
         arrays = []
         for field in self.schema:
             if field.name == METADATA and self._metadata is not None:
@@ -308,7 +322,7 @@ def _whole_fields(split: Split) -> tuple[str, str, str, int, int]:
 
 
 def _ranges(store: Store, file: SourceFile, split_bytes: int) -> list[tuple[int, int, int]]:
-    """Ranges of row groups; none where the file is no Parquet: reading it says so."""
+    """Return ranges of row groups, none if the file is not valid Parquet: the error is raised when it is read."""
     try:
         with Content(store, file.path, file.size).open() as opened:
             return row_group_ranges(opened, file.size, split_bytes)

@@ -1,7 +1,7 @@
-"""JSON lines: one object a line, or, with multiLine, one value or list of objects a file.
+"""JSON lines: one object a line, or one value or list of objects in a file with `multiLine`.
 
-DuckDB checks and converts; `convert` has the rules. INVARIANT: every line that is not empty is a row or a reject;
-`_row` is the number of its line, from 0 on.
+DuckDB validates and converts by the rules of `convert`. INVARIANT: every line that is not empty is a row or a reject;
+`_row` is the number of its line, from 0.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*+"|(-?\d[\d.]{15,}(?:[eE][+-]?\d+)?)')
 
 @dataclass(frozen=True)
 class JsonOptions:
-    """How dates and timestamps are written, and whether a file is one JSON value."""
+    """The formats of dates and timestamps, and whether a file is one JSON value."""
 
     multi_line: bool = False
     formats: Formats = field(default_factory=Formats)
 
 
 def read_json(stream: Any, schema: pa.Schema, options: JsonOptions, time_zone: str, what: str) -> Iterator[Decoded]:
-    """The objects of `stream` in the columns of `schema`: missing fields are null, unknown ones passed over."""
+    """Yield the objects of `stream` in the columns of `schema`. Missing fields are null; unknown fields are ignored."""
     row = 0
     found = pieces(stream, LINES)
     for number, data in enumerate(found):
@@ -52,7 +52,7 @@ def read_json(stream: Any, schema: pa.Schema, options: JsonOptions, time_zone: s
 
 
 class _Piece:
-    """Some lines of a file on their way to rows and rejects."""
+    """Decodes some lines of a file into rows and rejects."""
 
     def __init__(
         self, data: bytes, row: int, schema: pa.Schema, options: JsonOptions, time_zone: str, what: str
@@ -66,7 +66,7 @@ class _Piece:
         self.lines = self._elements(given) if options.multi_line else _split(given)
 
     def decode(self) -> Decoded:
-        """Rows and rejects of these lines."""
+        """Return the rows and rejects of these lines."""
         table, rejects = self._as_text()
         found = connections.query(self._connection, self._conversion().select(), lines=table)
         bad = found.column(0)
@@ -79,7 +79,7 @@ class _Piece:
         return Decoded(rows, sorted(rejects, key=lambda reject: reject.line or 0))
 
     def _as_text(self) -> tuple[pa.Table, list[Reject]]:
-        """The lines, numbered, as text; those that are not UTF-8 are empty there, and rejects."""
+        """Return the numbered lines as text. A line that is not UTF-8 is empty there, and a reject."""
         rejects: list[Reject] = []
         binary = binary_array(self.lines)
         try:
@@ -90,7 +90,7 @@ class _Piece:
         return pa.table({_NUMBER: sequence(self._row, len(self.lines)), _LINE: text}), rejects
 
     def _elements(self, data: bytes) -> list[bytes]:
-        """The objects of a file that is one JSON value: its elements, if that is a list."""
+        """Return the objects of a file that is one JSON value: the elements of a list, or the value itself."""
         if not _is_utf8(data):
             raise Unreadable("not UTF-8")
         text = pa.table({_LINE: string_array([data.decode()])})
@@ -106,7 +106,7 @@ class _Piece:
         return [b"null" if value is None else value.encode() for value in found.column(0).to_pylist()]
 
     def _conversion(self) -> Conversion:
-        """`_fields` are the columns of a line as JSON, null if the line is no object."""
+        """Return the conversion of lines. `_fields` are a line's columns as JSON, null if the line is not an object."""
         begins = f"(starts_with({_LINE}, '{{') OR starts_with(ltrim({_LINE}, ' \t\r'), '{{'))"
         fields = (
             f"from_json(CASE WHEN {begins} AND json_valid({_LINE}) THEN {_LINE} END, {json_structure(self._schema)})"
@@ -117,7 +117,7 @@ class _Piece:
         return json_columns([*columns, object_], given, self._formats, also=[_NUMBER])
 
     def _explain(self, broken: pa.Table) -> list[Reject]:
-        """For each line that does not fit the first column, and why."""
+        """Return a reject for each invalid line, with the first column that does not fit and the reason."""
         rejects = []
         columns = len(self._schema)
         for row in connections.query(self._connection, self._conversion().explain(), lines=broken).to_pylist():
@@ -150,11 +150,11 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def _is_long_decimal(kind: pa.DataType) -> bool:
-    """Whether a value of this type may have more digits than a double."""
+    """Return whether a value of this type may have more digits than a double."""
     return bool(pt.is_decimal(kind) and kind.precision > 15)
 
 
 def _mark_long_numbers(data: bytes) -> bytes:
-    """`data` with long numbers as marked strings, because DuckDB reads numbers in JSON as doubles."""
+    """Return `data` with long numbers as marked strings, because DuckDB reads numbers in JSON as doubles."""
     mark = b'"' + _WRITTEN_MARK.encode()
     return _TOKEN.sub(lambda match: mark + match[1] + b'"' if match[1] else match[0], data)

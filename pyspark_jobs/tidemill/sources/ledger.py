@@ -1,6 +1,6 @@
-"""The ledger: which files have been taken, as a state map of the pipeline itself, so that it rewinds and forks with it.
+"""The ledger: which files the pipeline has read. It is a state map, so that it rewinds and forks with the pipeline.
 
-INVARIANT: a file is in the ledger of version N exactly if a commit up to N names it; plans alone take nothing.
+INVARIANT: a file is in the ledger of version N exactly if a commit up to N names it; a plan alone records nothing.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _VALUE = pa.schema(
     ]
 )
 LEDGER_SCHEMA = MapSchema("files", _KEY, pa.schema([]), _VALUE)
-"""The ledger's columns: (source, path) → (etag, size, modified_ms, version that took it)."""
+"""The ledger's columns: (source, path) → (etag, size, modified_ms, version that read it)."""
 
 
 def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> list[SourceFile]:
-    """The files that no commit has taken, in their order.
+    """Return the files that no commit has read, in their order.
 
-    A taken file whose content has changed since is `InvalidInput`, or, with `overwritten="new"`, taken again.
+    A file that was overwritten after it was read raises `InvalidInput`, or is new again if `overwritten` is "new".
     """
     if not files:
         return []
@@ -57,9 +57,12 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: StateMap) -> None:
-    """`InvalidInput` where a source of `unread`, which has taken none of the files that it has, has one that was taken,
-    as it is, under a name that no source has, or that is of `unread` too: so it was renamed, or names were swapped, and
-    it would take all of them again. A file that was moved to a new source while its old one goes on is that one's."""
+    """Raise `InvalidInput` if a source was renamed, or two sources swapped names, and would read files again.
+
+    `unread` are the sources that have read none of the files they have now. Such a source was renamed if one of its
+    files, unchanged, was read under a name that no source has any longer, or that is also in `unread`. A file that was
+    moved to a new source belongs to that source, as long as the old source remains.
+    """
     fresh = {(file.path, file.etag): file for name in unread for file in listed[name]}
     if not fresh or not len(ledger):
         return
@@ -77,7 +80,7 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
 
 
 def record(ledger: StateMap, plan: Plan) -> None:
-    """Marks the files of a plan as taken by it."""
+    """Record the files of a plan as read by it."""
     files = list({(split.source, split.path): split for split in plan.splits}.values())
     columns = [
         string_array([split.etag for split in files]),

@@ -1,6 +1,7 @@
-"""Which files of a folder are data: hidden names, filters, partition folders `dt=2020-01-01/`.
+"""Which files of a folder are data: hidden names, filters, and partition folders such as `dt=2020-01-01/`.
 
-Names in, names out; nothing is read. INVARIANT: names with a part that begins with `_` or `.` are never data.
+Names in, names out; nothing is read. INVARIANT: a name with a part that begins with `_` or `.` is never data, except
+a partition folder such as `_a=1`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
-    """Whether the file `name`, relative to its source's folder, belongs to the source.
+    """Return whether the file `name`, relative to its source's folder, belongs to the source.
 
-    Not recursive: it lies in the folder itself or in partition folders below it, as in Spark.
+    Unless `recursive`, only files in the folder itself and in partition folders below it belong to it, as in Spark.
     """
     *folders, file = name.split("/")
     if any(part.startswith(("_", ".")) and "=" not in part for part in folders) or file.startswith(("_", ".")):
@@ -28,7 +29,7 @@ def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
 
 
 def matches(file: str, pattern: str) -> bool:
-    """Whether a file's name fits a glob as Hadoop writes it: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`."""
+    """Return whether a file name matches a glob in Hadoop's form: `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`."""
     return any(fnmatch.fnmatchcase(file, one.replace("[^", "[!")) for one in _alternatives(pattern))
 
 
@@ -50,7 +51,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def partition_values(path: str) -> dict[str, str | None]:
-    """The columns that the folders of a path give: `dt=2020-01-01/x.csv` has {"dt": "2020-01-01"}."""
+    """Return the columns in the folders of a path: `dt=2020-01-01/x.csv` gives {"dt": "2020-01-01"}."""
     values: dict[str, str | None] = {}
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
@@ -60,7 +61,7 @@ def partition_values(path: str) -> dict[str, str | None]:
 
 
 def ordered(entries: Iterable[Entry], order: str) -> list[Entry]:
-    """By name, or by time of arrival and then name."""
+    """Return entries sorted by name, or by modification time and then name."""
     if order == "modified":
         return sorted(entries, key=lambda entry: (entry.modified_ms, entry.name.encode()))
     return sorted(entries, key=lambda entry: entry.name.encode())

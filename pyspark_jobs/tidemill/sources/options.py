@@ -1,6 +1,6 @@
-"""The options of `Files`, in Spark's names: what each accepts, for which formats, and as what it is kept.
+"""The options of `Files`, with Spark's names: which values and formats each accepts, and its default.
 
-INVARIANT: an option that is not known, or not of the format, is an error; no option is ignored.
+INVARIANT: an unknown option, or one that does not fit the format, is an error; no option is ignored.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _ALIASES = {"delimiter": "sep"}
 
 
 def read_options(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every known option with its value: as given, else its default."""
+    """Return every known option with the value given, or its default."""
     values = {name: default for name, (_, default, _) in _KNOWN.items()}
     for written, value in given.items():
         name = _ALIASES.get(written, written)

@@ -1,8 +1,8 @@
-"""Parquet: row groups by pyarrow, columns by name, types checked and widened where nothing can be lost.
+"""Parquet: pyarrow reads row groups; columns are matched by name, and types are widened if no value can change.
 
-INVARIANT: with PERMISSIVE a split (a file, or a range of its row groups) is read whole or not at all: a damaged one is
-one reject that counts its rows, and gives none. With FAILFAST the batch fails, so damage may be met after some rows.
-Of columns that nobody looks at only the footer is read: damage in them is not seen.
+INVARIANT: with PERMISSIVE a split is read as a whole or not at all. A damaged split gives no rows and one reject, which
+says how many rows are lost. With FAILFAST the batch fails, perhaps after some rows.
+Corruption in unused columns is not detected, because only the footer of such columns is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .read_ahead import read_ahead
 from .rejects import FAILFAST
 
 KEPT_BYTES = 128 * 1024**2
-"""With PERMISSIVE, rows of up to this size wait in memory until all are decoded; a larger split is read twice."""
+"""With PERMISSIVE, up to so many bytes of rows are kept until all are decoded. A larger split is read twice."""
 _WIDTHS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 _BATCH_ROWS = 131_072
 
@@ -37,10 +37,10 @@ def read_parquet(
     misfit: str | None = None,
     asked: pa.Schema | None = None,
 ) -> Iterator[Decoded]:
-    """The rows of a split of a Parquet file. `Unreadable` where they cannot be read, with PERMISSIVE before the first.
+    """Yield the rows of a split of a Parquet file. Raises `Unreadable`, with PERMISSIVE before the first row.
 
-    The file must have the columns `schema`; read are those of `asked`, where that is given. A file that does not fit,
-    by its columns or otherwise (`misfit`), is told of by its first split alone; with PERMISSIVE others give nothing.
+    The file must have the columns of `schema`; those of `asked`, if given, are read. If the file does not fit, by its
+    columns or for the reason `misfit`, only its first split reports that with PERMISSIVE; the others give no rows.
     """
     parquet = _open(file)
     misfit = misfit or _misfit(schema, parquet.schema_arrow)
@@ -56,7 +56,7 @@ def read_parquet(
     try:
         yield from _decode(parquet, columns, split) if kept is None else kept
     except Unreadable as end:
-        # INVARIANT: rows are out already, so this is no reject: the batch fails and is run again.
+        # INVARIANT: after the first row is yielded, damage fails the batch. A reject would lose rows already counted.
         raise InvalidInput(
             f"read file `{split.path}` of source `{split.source}`: the file was valid when it was checked, but "
             f"is damaged now: {end.reason}",
@@ -74,7 +74,7 @@ def _open(file: IO[bytes]) -> pq.ParquetFile:
 
 
 def _decode(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterator[Decoded]:
-    """The rows of a split in batches as they are decoded; `Unreadable` where one cannot be."""
+    """Yield the rows of a split in batches as they are decoded. Raises `Unreadable` if one cannot be decoded."""
     what = f"read file `{split.path}` of source `{split.source}`"
     groups = _groups(parquet.metadata, split.row_groups)
     row = split.first_row
@@ -83,7 +83,7 @@ def _decode(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterato
         decoded = parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False)
         for batch in read_ahead(decoded) if _rows(parquet.metadata, groups) > _BATCH_ROWS else decoded:
             rows = conform(pa.Table.from_batches([batch]), schema, what)
-            for name in decimals:  # a file may hold more digits than it says: kept, they would be another number
+            for name in decimals:  # a value with more digits than its type would turn into another number
                 rows.column(name).validate(full=True)
             yield Decoded(rows.append_column(pa.field(ROW, pa.int64()), sequence(row, batch.num_rows)))
             row += batch.num_rows
@@ -96,7 +96,7 @@ def _decode(parquet: pq.ParquetFile, schema: pa.Schema, split: Split) -> Iterato
 
 
 def _decode_fully(parts: Iterator[Decoded]) -> list[Decoded] | None:
-    """All of `parts`; None, once they have been decoded to their end, where they are more than is kept."""
+    """Decode all of `parts` and return them, or None if they are larger than `KEPT_BYTES`."""
     kept: list[Decoded] = []
     size = 0
     for part in parts:
@@ -117,7 +117,7 @@ def _rows(footer: pq.FileMetaData, groups: list[int]) -> int:
 
 
 def _lost_rows(footer: pq.FileMetaData, row_groups: tuple[int, int] | None) -> str:
-    """What is lost with a split, or with the whole file: the footer counts it."""
+    """Say how many rows are lost with a split, or with the whole file, by the counts in the footer."""
     count = _rows(footer, _groups(footer, row_groups))
     if row_groups is None:
         return "its only row could not be read" if count == 1 else f"none of its {count:,} rows could be read"
@@ -129,7 +129,7 @@ def _invalid_file(error: Exception) -> str:
 
 
 def row_group_ranges(file: IO[bytes], size: int, split_bytes: int) -> list[tuple[int, int, int]]:
-    """(first, last, first row) of ranges of row groups of about `split_bytes` of a file of `size` bytes."""
+    """Return (first group, last group, first row) of ranges of about `split_bytes` in a file of `size` bytes."""
     footer = pq.ParquetFile(file).metadata
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     total = sum(group.total_byte_size for group in groups) or 1
@@ -146,7 +146,7 @@ def row_group_ranges(file: IO[bytes], size: int, split_bytes: int) -> list[tuple
 
 
 def _misfit(expected: pa.Schema, found: pa.Schema) -> str | None:
-    """Why columns of `found` cannot be read as `expected`; None: they can."""
+    """Return why the columns `found` cannot be read as `expected`, or None if they can."""
     for field in expected:
         index = found.get_field_index(field.name)
         if index < 0:
@@ -165,7 +165,7 @@ def _shown(kind: pa.DataType) -> str:
 
 
 def _fits(kind: pa.DataType, expected: pa.DataType) -> bool:
-    """The same type once canonical, or one whose values all fit: int → long, float → double, int → decimal, …"""
+    """Return whether every value of `kind` fits `expected`: same canonical type, int → long, float → double, …"""
     try:
         found = normalise(pa.schema([pa.field("c", kind)])).field(0).type
     except InvalidInput:

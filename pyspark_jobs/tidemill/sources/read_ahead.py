@@ -1,6 +1,6 @@
-"""Reading ahead: one item is made by a thread while the one before it is used.
+"""Reading ahead: a thread makes the next item while the caller uses the current one.
 
-INVARIANT: items and errors come in the order in which they would come without it, and no thread outlives the call.
+INVARIANT: items and errors come in the same order as without it, and no thread outlives the call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """`items`, each made while the caller is busy with the one before; an error is raised where its item would come."""
+    """Yield `items`, each made while the caller uses the previous one. An error is raised in place of its item."""
     end = object()
     with ThreadPoolExecutor(1, "tidemill-read") as thread:
         following = thread.submit(next, items, end)

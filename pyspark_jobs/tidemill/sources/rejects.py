@@ -1,6 +1,6 @@
-"""Rejects: what could not be read, where and why. Either rows for quarantine, or one error.
+"""Rejects: rows that could not be read, with place and reason. They become rows for quarantine, or one error.
 
-INVARIANT: with FAILFAST the first reject of a file, by line, is the error.
+INVARIANT: with FAILFAST, the error is the file's first reject by line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class Reject:
-    """One record that could not be read, or a whole file (`line` None). `hint`: what to do about it in particular."""
+    """One unreadable record, or a whole unreadable file if `line` is None. `hint` is advice for this reject alone."""
 
     line: int | None
     column: str | None
@@ -31,7 +31,7 @@ class Reject:
 
 
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
-    """Rejects as rows of `REJECT_SCHEMA`."""
+    """Return rejects as rows of `REJECT_SCHEMA`."""
     records = [
         {"source": source, "file": file, "line": one.line, "column": one.column, "reason": one.reason, "text": one.text}
         for one in rejects
@@ -40,7 +40,7 @@ def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table
 
 
 def reject_error(reject: Reject, source: str, file: str) -> InvalidInput:
-    """The error for a reject: file, line, column, reason; then the text."""
+    """Return the error for a reject: file, line, column and reason, then the text."""
     where = f"file `{file}` of source `{source}`"
     where += f", line {reject.line}" if reject.line is not None else ""
     where += f", column `{reject.column}`" if reject.column is not None else ""

@@ -1,6 +1,6 @@
-"""`Rows`: a source whose rows a test gives. They lie as Parquet files in a folder that the tester chooses.
+"""`Rows`: a source whose rows a test supplies. They are stored as Parquet files in a folder that the tester chooses.
 
-So that every engine reads them as it reads any source. INVARIANT: a pipeline with an unbound `Rows` does not run.
+So every engine reads them as it reads any source. INVARIANT: a pipeline whose `Rows` has no folder does not run.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .files import Files
 
 GIVEN = "rows given to the tester"
-"""What errors call them."""
+"""The name of such rows in errors."""
 
 
 class Rows:
-    """Rows given by a test (`tm.testing.Tester`), in the columns of `schema`.
+    """A source for tests: `tm.testing.Tester` supplies its rows, in the columns of `schema`.
+
+    `schema` is DDL, a `pyarrow.Schema`, a Spark `StructType` or a dataclass. Rows are dicts, tuples, an Arrow table, or
+    scalars if there is one column. A pipeline that reads `Rows` outside of a test raises `InvalidInput`.
 
     >>> import tidemill as tm
     >>> tm.Rows("word string, n int").schema.names
@@ -38,24 +41,24 @@ class Rows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """The columns of the rows."""
         return self._files.schema
 
     @property
     def intake(self) -> Intake:
-        """All that is there."""
+        """No limits: a batch reads every waiting file."""
         return Intake()
 
     def __repr__(self) -> str:
         return f"Rows({to_ddl(self.schema)!r})"
 
     def bind(self, folder: str) -> None:
-        """From now on its rows are the files in `folder`, a path or a store's URI."""
+        """Read rows from the files in `folder` from now on; it is a path or the URI of a store."""
         self._folder = folder
         self._files = Files(folder, format="parquet", schema=self.schema)
 
     def put(self, number: int, rows: Any, time_zone: str = "UTC") -> str:
-        """Writes rows as file `number` of the folder, in the form of `table`; the file's name."""
+        """Write rows as file `number` of the folder and return the file's name; `table` says what rows may be."""
         name = f"{number:010d}.parquet"
         sink = io.BytesIO()
         pq.write_table(self.table(rows, time_zone), sink)
@@ -63,8 +66,10 @@ class Rows:
         return name
 
     def table(self, rows: Any, time_zone: str = "UTC") -> pa.Table:
-        """Rows as a table: dicts, tuples, scalars (one column), or an Arrow table. Missing fields are null; times
-        (datetimes or ISO text) without a zone are in `time_zone`. `InvalidInput` for a value that does not fit."""
+        """Return rows as a table. Rows are dicts, tuples, scalars if there is one column, or an Arrow table.
+
+        Missing fields are null. Datetimes and ISO text without a zone are in `time_zone`. Raises `InvalidInput` for a
+        value that does not fit its column."""
         if isinstance(rows, pa.Table | pa.RecordBatch):
             given = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
             return conform(checked(given, GIVEN), self.schema, GIVEN)
@@ -77,7 +82,7 @@ class Rows:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
-        """The files that were put."""
+        """Return the files that were written."""
         self._bound()
         return self._files.discover(name, storage_options)
 
@@ -87,11 +92,11 @@ class Rows:
         storage_options: Mapping[str, Any] | None = None,
         split_bytes: int = SPLIT_BYTES,
     ) -> list[Split]:
-        """As `Files.splits`."""
+        """Return the splits of the files; see `Files.splits`."""
         return self._files.splits(files, storage_options, split_bytes)
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """As `Files.read`."""
+        """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
 
     def _bound(self) -> str:

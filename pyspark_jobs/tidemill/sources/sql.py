@@ -1,7 +1,7 @@
-"""Row-wise SQL: what of DuckDB's SELECT is allowed over a stream, and how hidden columns travel through it.
+"""Row-wise SQL: which DuckDB SELECT statements a stream allows, and how hidden columns pass through them.
 
-Decisions over the parsed statement, no rows. INVARIANT: a statement that passes gives for each row the same, whatever
-rows stand beside it, whenever and wherever it runs.
+Decisions about the parsed statement; no rows are read. INVARIANT: a statement that passes gives the same result for
+each row, whatever other rows there are, and whenever and wherever it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import connections
 
 TABLE = "rows"
 ALIAS = "_tidemill"
-"""Hidden columns leave the statement as `_tidemill<name>`, so that no `*` confuses them with the user's columns."""
+"""Prefix of hidden columns in the result, so that no `*` confuses them with the user's columns."""
 
 _ENVIRONMENT = {
     "current_date", "current_localtime", "current_localtimestamp", "current_time", "current_timestamp", "localtime",
@@ -44,12 +44,12 @@ _TABLES = {
     "AT": "AT",
 }
 _PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "regexp_full_match"}
-"""What `* LIKE …` and its kin are when parsed."""
+"""The functions that `* LIKE …` and similar forms become when parsed."""
 _USE_KEYED = "use a keyed operator: .groupBy(…).agg(…) or .dropDuplicates(…)"
 
 
 def check_row_wise(text: str, columns: Sequence[str]) -> None:
-    """`InvalidInput` unless `text` is one SELECT over `rows` alone that treats each row by itself."""
+    """Raise `InvalidInput` unless `text` is one SELECT over `rows` alone that treats each row by itself."""
     node = _parsed(text)
     _check_clauses(text, node)
     _check_table(text, node.get("from_table") or {})
@@ -62,9 +62,9 @@ def check_row_wise(text: str, columns: Sequence[str]) -> None:
 
 
 def carried(text: str, columns: Sequence[str], name: str) -> list[str]:
-    """The names under which the column `name` of `columns` may leave the statement as it came, its own first.
+    """Return the names under which the column `name` of `columns` may leave the statement unchanged, its own first.
 
-    Of what `COLUMNS(…)` and `* LIKE …` choose only DuckDB knows: there a column leaves under its name if it leaves.
+    Only DuckDB knows which columns `COLUMNS(…)` and `* LIKE …` choose. A column that they choose keeps its name.
     """
     items = _parsed(text)["select_list"]
     leaves: list[str] = []
@@ -80,7 +80,7 @@ def carried(text: str, columns: Sequence[str], name: str) -> list[str]:
 
 
 def _is_column(path: Sequence[str], columns: Sequence[str], name: str) -> bool:
-    """Whether a reference is to the column, by its name or behind the table's, and not to a field of a struct."""
+    """Return whether a reference means the column, alone or after the table's name, and not a field of a struct."""
     *table, last = (part.lower() for part in path)
     return last == name.lower() and (
         not table or (len(table) == 1 and table[0] not in {one.lower() for one in columns})
@@ -88,7 +88,7 @@ def _is_column(path: Sequence[str], columns: Sequence[str], name: str) -> bool:
 
 
 def _through_star(star: dict[str, Any], name: str) -> list[str]:
-    """The name under which a column leaves a `*`; none where it is left out or replaced."""
+    """Return the name under which a column passes `*`; empty if it is excluded or replaced."""
     out = [*(star.get("exclude_list") or ()), *(one["column"] for one in star.get("qualified_exclude_list") or ())]
     out += [one["key"] for one in star.get("replace_list") or ()]
     if name.lower() in {str(one).lower() for one in out}:
@@ -98,7 +98,7 @@ def _through_star(star: dict[str, Any], name: str) -> list[str]:
 
 
 def _chooses(item: dict[str, Any]) -> bool:
-    """`COLUMNS(…)`, or `* LIKE …`."""
+    """Return whether an item is `COLUMNS(…)` or `* LIKE …`."""
     if item["class"] == "STAR":
         return True
     arguments = item.get("arguments") or item.get("children") or ()
@@ -106,7 +106,7 @@ def _chooses(item: dict[str, Any]) -> bool:
 
 
 def _may_be(item: dict[str, Any], name: str) -> bool:
-    """Whether an item that is no choice of columns may make one called `name`."""
+    """Return whether an item other than `*` or `COLUMNS(…)` may make a column called `name`."""
     if item["class"] == "STAR" or _chooses(item):
         return False
     if item.get("alias"):
@@ -116,7 +116,7 @@ def _may_be(item: dict[str, Any], name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def with_hidden(text: str, hidden: tuple[str, ...]) -> str:
-    """`text` with the columns `hidden` kept out of every `*` and added at the end, as `_tidemill<name>`."""
+    """Return `text` with the columns `hidden` excluded from every `*` and added at the end as `_tidemill<name>`."""
     if not hidden:
         return text
     tree = _serialised(text)
@@ -134,7 +134,7 @@ def with_hidden(text: str, hidden: tuple[str, ...]) -> str:
 
 
 def sql_error(text: str, what: str, hint: str | None = None) -> InvalidInput:
-    """The error for a statement; its first line holds no line ends of the statement."""
+    """Return the error for a statement, with the statement on one line."""
     shown = " ".join(text.split())
     return InvalidInput(f"sql `{shown if len(shown) <= 200 else shown[:200] + '…'}`: {what}", hint=hint)
 
@@ -198,7 +198,7 @@ def _check_table(text: str, table: dict[str, Any]) -> None:
 
 
 def _expressions(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every expression in a part of a statement, outer ones first."""
+    """Yield every expression in a part of a statement, outer ones first."""
     if isinstance(tree, dict):
         if "class" in tree:
             yield tree
@@ -226,7 +226,7 @@ def _check_expression(text: str, found: dict[str, Any], columns: set[str]) -> No
 
 
 def _check_no_whole_row(text: str, found: dict[str, Any], columns: set[str], table: str) -> None:
-    """A table's name as a value is the row with its hidden columns."""
+    """Refuse the table's name as a value, because that is the row including hidden columns."""
     is_table = found["class"] == "COLUMN_REF" and [name.lower() for name in found["column_names"]] == [table]
     if is_table and table not in columns:
         raise sql_error(
@@ -266,7 +266,7 @@ def _changes(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _functions() -> dict[str, dict[str, list[str]]]:
-    """Name → kinds (`scalar`, `aggregate`, `macro`, …) and stabilities; for macros, what they stand for."""
+    """Return for each name its kinds (`scalar`, `aggregate`, `macro`, …), its stability and definitions of macros."""
     found: dict[str, dict[str, list[str]]] = {}
     rows = connections.for_user_sql().execute(
         "SELECT function_name, function_type, stability, macro_definition FROM duckdb_functions()"
@@ -280,6 +280,6 @@ def _functions() -> dict[str, dict[str, list[str]]]:
 
 @lru_cache(maxsize=256)
 def _macro(definition: str) -> list[dict[str, Any]]:
-    """The expressions of a macro's definition; none where it is a table's, which is no expression anyway."""
+    """Return the expressions in a macro's definition; none for a table macro, which is not an expression."""
     tree = _serialised(f"SELECT {definition}")
     return [] if tree.get("error") else list(_expressions(tree["statements"][0]["node"]))

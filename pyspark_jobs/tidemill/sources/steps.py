@@ -1,7 +1,7 @@
 """Stateless steps: `Select`, `Drop`, `Sql`, `MapBatches`. Each is checked when the pipeline is built.
 
-A step gives the columns it makes (`output`) and makes them (`apply`). INVARIANT: hidden columns (`_metadata`, `_row`)
-come out last, as they went in, unless a function changed the number of rows.
+`output` gives a step's columns and `apply` its rows. INVARIANT: hidden columns (`_metadata`, `_row`) come out last and
+unchanged, unless a function changed the number of rows.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from .contract import HIDDEN, METADATA, METADATA_TYPE, ROW
 
 
 class _Plain:
-    """What a step is unless it says otherwise."""
+    """Defaults of a step: no user functions, no metadata, columns keep their names."""
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """None of the user's."""
+        """The user's functions in this step: none."""
         return ()
 
     @property
     def needs_metadata(self) -> bool:
-        """No."""
+        """Whether the step reads `_metadata`: no."""
         return False
 
     def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:  # noqa: ARG002
-        """Its own names."""
+        """Return those of `names` that the result still has."""
         return [name for name in names if name in made.names]
 
 
 @dataclass(frozen=True)
 class Select(_Plain):
-    """Only these columns, in this order; `_metadata.file_path` gives the column `file_path`."""
+    """Keeps only these columns, in this order; `_metadata.file_path` becomes the column `file_path`."""
 
     columns: tuple[str, ...]
 
     @property
     def needs_metadata(self) -> bool:
-        """Where a column of it is chosen."""
+        """Whether a field of `_metadata` is selected."""
         return any(str(name).startswith(METADATA) for name in self.columns)
 
     def output(self, schema: pa.Schema) -> pa.Schema:
-        """The chosen columns; `InvalidInput` names the nearest one to a name that is not there."""
+        """Return the selected columns. Raises `InvalidInput` for an unknown column, naming the nearest one."""
         if not self.columns:
             raise InvalidInput("select needs at least one column")
         fields = [self._field(schema, name) for name in self.columns]
@@ -59,7 +59,7 @@ class Select(_Plain):
         return pa.schema(fields)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
-        """The chosen columns of `rows`."""
+        """Return the selected columns of `rows`."""
         arrays, fields = [], []
         for name in self.columns:
             field = self._field(rows.schema, name)
@@ -86,12 +86,12 @@ class Select(_Plain):
 
 @dataclass(frozen=True)
 class Drop(_Plain):
-    """Without these columns."""
+    """Removes these columns."""
 
     columns: tuple[str, ...]
 
     def output(self, schema: pa.Schema) -> pa.Schema:
-        """The other columns; `InvalidInput` for one that is not there, or if none is left."""
+        """Return the other columns. Raises `InvalidInput` for an unknown column, or if no column remains."""
         for name in self.columns:
             if name not in schema.names:
                 raise unknown("column", str(name), _visible(schema))
@@ -101,23 +101,23 @@ class Drop(_Plain):
         return pa.schema(left)
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
-        """The other columns of `rows`."""
+        """Return the other columns of `rows`."""
         return rows.select([name for name in rows.schema.names if name not in self.columns])
 
 
 @dataclass(frozen=True)
 class Sql(_Plain):
-    """One row-wise SELECT of DuckDB's SQL over the stream, which is called `rows` (see `sources/sql.py`)."""
+    """Runs one row-wise SELECT in DuckDB's SQL over the stream, which is called `rows`; see `sources/sql.py`."""
 
     text: str
 
     @property
     def needs_metadata(self) -> bool:
-        """Where the statement speaks of it."""
+        """Whether the statement mentions `_metadata`."""
         return METADATA in self.text
 
     def output(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that the statement makes of none; `InvalidInput` for what is not row-wise, or DuckDB refuses."""
+        """Return the statement's columns. Raises `InvalidInput` if it is not row-wise, or if DuckDB refuses it."""
         sql.check_row_wise(self.text, [*schema.names, *HIDDEN])
         hidden = [pa.field(ROW, pa.int64())]
         if self.needs_metadata:
@@ -136,12 +136,12 @@ class Sql(_Plain):
             raise sql.sql_error(self.text, error.message, error.hint) from error
 
     def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:
-        """Its own names, and that of each `AS`."""
+        """Return the names under which the column passes the statement, including those given by `AS`."""
         found = (one for name in names for one in sql.carried(self.text, given.names, name))
         return [name for name in dict.fromkeys(found) if name in made.names]
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
-        """The statement over `rows`; times are in `time_zone`."""
+        """Return the statement's result for `rows`; its times are in `time_zone`."""
         made = self._run(pa.Table.from_batches([rows]), time_zone)
         fields = []
         columns = []
@@ -163,7 +163,7 @@ class Sql(_Plain):
 
 @dataclass(frozen=True)
 class MapBatches(_Plain):
-    """A user's function on each block; `schema` declares what it gives back."""
+    """Calls a user's function with each block; `schema` declares the columns that it returns."""
 
     fn: Callable[[pa.RecordBatch], pa.RecordBatch]
     schema: Any
@@ -171,7 +171,7 @@ class MapBatches(_Plain):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The function."""
+        """The user's function."""
         return (self.fn,)
 
     def __post_init__(self) -> None:
@@ -180,17 +180,18 @@ class MapBatches(_Plain):
         object.__setattr__(self, "_made", to_arrow(self.schema))
 
     def output(self, schema: pa.Schema) -> pa.Schema:  # noqa: ARG002
-        """The declared columns."""
+        """Return the declared columns."""
         return self._made
 
     def carried(self, given: pa.Schema, made: pa.Schema, names: Sequence[str]) -> list[str]:  # noqa: ARG002
-        """The first name, where there is such a column, of times or dates: whether the function has left the others the
-        same is not known."""
+        """Return the first name if the result has it as a column of times or dates.
+
+        Tidemill assumes that the function kept that column; nothing is known of the others."""
         first = names[0]
         return [first] if first in made.names and _is_time(made.field(first).type) else []
 
     def apply(self, rows: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:  # noqa: ARG002
-        """What the function gives back for `rows`; `InvalidInput` where that is not what was declared."""
+        """Return the function's result for `rows`. Raises `InvalidInput` if it differs from the declared columns."""
         given = rows.select(_visible(rows.schema))
         made = self.fn(given)
         name = getattr(self.fn, "__qualname__", repr(self.fn))
@@ -216,7 +217,7 @@ def _visible(schema: pa.Schema) -> list[str]:
 
 
 def _with_hidden(made: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`made` and the hidden columns of `rows`, which has as many rows."""
+    """Return `made` with the hidden columns of `rows`, which has as many rows."""
     hidden = [name for name in HIDDEN if name in rows.schema.names]
     schema = pa.schema([*made.schema, *(rows.schema.field(name) for name in hidden)])
     return pa.RecordBatch.from_arrays([*made.columns, *(rows.column(name) for name in hidden)], schema=schema)

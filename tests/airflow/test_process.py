@@ -169,9 +169,9 @@ def test_killed_supervisor_takes_the_command_with_it(
     assert supervisor.stdout is not None
     with supervisor.stdout, ours, theirs:
         task = int(supervisor.stdout.readline())
-        everybody = [task, *pids()]
-        assert alive(everybody) == everybody
+        processes_seen = [task, *pids()]
+        assert alive(processes_seen) == processes_seen
         supervisor.kill()
         supervisor.wait()
-        wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+        wait_for(lambda: alive(processes_seen) == [], "task, command, JVM and daemon are gone")
         assert b"the Airflow supervisor of this task has ended" in supervisor.stdout.read()

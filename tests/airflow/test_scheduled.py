@@ -166,10 +166,10 @@ def test_killed_process_of_a_task_leaves_none(
     command, *others = pids()
     task = parent(command)
     supervisor = parent(task)
-    everybody = [task, command, *others]
-    assert alive([supervisor, *everybody]) == [supervisor, *everybody]
+    processes_seen = [task, command, *others]
+    assert alive([supervisor, *processes_seen]) == [supervisor, *processes_seen]
     os.kill(task if victim == "task" else supervisor, signal.SIGKILL)
-    wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+    wait_for(lambda: alive(processes_seen) == [], "task, command, JVM and daemon are gone")
     # Without its supervisor the run would count as running, and hold up the next one, until a heartbeat is missed.
     servers.call("PATCH", f"/api/v2/dags/retail/dagRuns/killed_{victim}", {"state": "failed"})
 
@@ -180,11 +180,11 @@ def test_cancelled_task_leaves_no_process(
     wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
     task = servers.trigger("cancelled", "stubborn", tmp_path / "pids")
     command, *others = pids()
-    everybody = [parent(command), command, *others]
-    assert alive(everybody) == everybody
+    processes_seen = [parent(command), command, *others]
+    assert alive(processes_seen) == processes_seen
     wait_for(lambda: servers.state(task)[0] == "running", "the task runs")
     servers.call("PATCH", task, {"new_state": "failed"})
-    wait_for(lambda: alive(everybody) == [], "task, command, JVM and daemon are gone")
+    wait_for(lambda: alive(processes_seen) == [], "task, command, JVM and daemon are gone")
 
 
 @pytest.mark.parametrize("way", ["killed", "cancelled"])
@@ -199,15 +199,15 @@ def test_task_that_is_in_a_user_function_on_real_spark_leaves_no_process(
     (worker,) = servers.home.glob("worker-*")
     in_function = int(worker.name.partition("-")[2])
     command = session_of(in_function)
-    everybody = alive([parent(command), *in_session(command)])
-    assert {parent(command), command, in_function} < set(everybody)
-    assert "java" in [Path(f"/proc/{pid}/comm").read_text().strip() for pid in everybody]
+    processes_seen = alive([parent(command), *in_session(command)])
+    assert {parent(command), command, in_function} < set(processes_seen)
+    assert "java" in [Path(f"/proc/{pid}/comm").read_text().strip() for pid in processes_seen]
     if way == "killed":
         os.kill(parent(command), signal.SIGKILL)
     else:
         wait_for(lambda: servers.state(task)[0] == "running", "the task runs")
         servers.call("PATCH", task, {"new_state": "failed"})
-    wait_for(lambda: alive(everybody) == [], "task, driver, JVM, daemon and workers are gone")
+    wait_for(lambda: alive(processes_seen) == [], "task, driver, JVM, daemon and workers are gone")
     servers.call("PATCH", f"/api/v2/dags/hold/dagRuns/{way}", {"state": "failed"})
 
 

@@ -100,11 +100,11 @@ def test_interpreter_that_is_not_there_is_invalid_input(fake_env: Env) -> None:
 @pytest.mark.parametrize("behaviour", ["hang", "stubborn"])
 def test_end_leaves_no_process(behaviour: str, fake_env: Env, pids: Pids, alive: Alive) -> None:
     seen = Seen(fake_env(behaviour))
-    asker = threading.Thread(target=lambda: (pids(), seen.child.end("somebody asked")))
+    asker = threading.Thread(target=lambda: (pids(), seen.child.end("the test asked")))
     asker.start()
     outcome = seen.child.run()
     asker.join()
-    assert outcome.ended == "somebody asked"
+    assert outcome.ended == "the test asked"
     assert outcome.status == (-signal.SIGKILL if behaviour == "stubborn" else -signal.SIGTERM)
     assert len(pids()) == 3
     assert alive(pids()) == []

@@ -102,7 +102,7 @@ class S3Server:
             )
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
-        """A free port may be taken by somebody else before the server binds it: then another is tried."""
+        """Start on a free port. If another process binds it first, try another port."""
         for _ in range(5):
             port = _free_port()
             process = subprocess.Popen(

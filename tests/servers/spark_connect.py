@@ -60,7 +60,7 @@ class SparkConnectServer:
         self.stop()
 
     def _start(self) -> tuple[subprocess.Popen[bytes], int]:
-        """A free port may be taken by somebody else before the server binds it: then another is tried."""
+        """Start on a free port. If another process binds it first, try another port."""
         log = self._folder / "server.log"
         for _ in range(3):
             port = _free_port()

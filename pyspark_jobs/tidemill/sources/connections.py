@@ -11,7 +11,6 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from ..schema import literal
@@ -30,6 +29,14 @@ def for_files(time_zone: str = "UTC") -> Any:
 def for_user_sql(time_zone: str = "UTC") -> Any:
     """Return this thread's connection for users' SQL, which can reach no file and no network."""
     return _connection("closed", _CLOSED, time_zone)
+
+
+def error_type() -> type[Exception]:
+    """Return the base class of DuckDB's errors. DuckDB is imported on first use, because most reads do not need it."""
+    import duckdb
+
+    kind: type[Exception] = duckdb.Error
+    return kind
 
 
 def query(connection: Any, text: str, **tables: pa.Table) -> pa.Table:
@@ -56,6 +63,8 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
     if opened is None or opened.process != os.getpid():  # a forked process must not use what its parent opened
         opened = _local.opened = _Opened(os.getpid(), {})
     if (kind, time_zone) not in opened.connections:
+        import duckdb
+
         connection = duckdb.connect(config={"threads": "1", "preserve_insertion_order": "true", **config})
         connection.execute("SET python_enable_replacements = false; SET arrow_output_version = '1.0'")
         connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")

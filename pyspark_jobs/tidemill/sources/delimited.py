@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -170,7 +169,7 @@ class _Decoder:
         cells = _cells(path, given, self.schema, self.options, _NO_REJECTS)
         try:
             found = connections.query(connections.for_files(self.time_zone), self._conversion(f"({cells})").select())
-        except duckdb.Error:
+        except connections.error_type():
             return None
         if pc.any(found.column(0)).as_py():
             return None
@@ -184,7 +183,7 @@ class _Decoder:
             found = connections.query(connection, self._conversion(f"({cells})").select())
             broken = given.broken | _read_broken(connection)
             raw = connections.query(connection, cells) if pc.any(found.column(0)).as_py() else None
-        except duckdb.Error as error:
+        except connections.error_type() as error:
             raise Unreadable(f"not CSV: {str(error).strip().splitlines()[0]}", self.piece.line) from error
         finally:
             _forget_rejects(connection)

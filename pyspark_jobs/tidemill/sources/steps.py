@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from ..errors import InvalidInput
@@ -156,7 +155,7 @@ class Sql(_Plain):
         hidden = tuple(name for name in HIDDEN if name in rows.schema.names)
         try:
             return connections.query(connections.for_user_sql(time_zone), sql.with_hidden(self.text, hidden), rows=rows)
-        except duckdb.Error as error:
+        except connections.error_type() as error:
             message = str(error).strip().partition("\n\nLINE ")[0]
             raise sql.sql_error(self.text, message) from error
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from ..driver.context import Context
@@ -143,7 +142,7 @@ def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
 def _where(table: pa.Table, where: str) -> pa.Table:
     try:
         return connections.for_user_sql().from_arrow(table).filter(where).to_arrow_table().cast(table.schema)
-    except duckdb.Error as error:
+    except connections.error_type() as error:
         raise InvalidInput(
             f"state: where={where!r} is not a valid condition over the columns of the state: {error}"
         ) from error

@@ -94,9 +94,9 @@ GOOD: dict[str, Callable[[], Made]] = {
     "empty": empty,
 }
 CORRUPT = [
-    ("truncated", "it is no Parquet file of Tidemill's"),
-    ("half", "it is no Parquet file of Tidemill's"),
-    ("flipped", "row group 0 does not have the checksum"),
+    ("truncated", "not a valid Tidemill segment"),
+    ("half", "not a valid Tidemill segment"),
+    ("flipped", "row group 0 does not match its checksum"),
     ("other-format", "`tidemill.format` is `2`, expected `1`"),
     ("many-rows", "row group 0 has 4 rows, expected 9"),
     ("other-hashes", "row group 0 has the key hashes"),

@@ -302,12 +302,12 @@ def test_a_segment_of_another_operator_does_not_hinder_reading(golden: Golden) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: flipped(data, 50), "row group 0 does not have the checksum "),
+        (lambda data: flipped(data, 50), "row group 0 does not match its checksum "),
         (
             lambda data: data.replace(b"tidemill.format\x18\x011", b"tidemill.format\x18\x012"),
             "`tidemill.format` is `2`",
         ),
-        (lambda data: data[:-8], "it is no Parquet file of Tidemill's: "),
+        (lambda data: data[:-8], "not a valid Tidemill segment: "),
     ],
 )
 @pytest.mark.parametrize("verb", ["state", "run"])

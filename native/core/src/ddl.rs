@@ -1,8 +1,8 @@
-//! How types are spelled to users: DDL, as they write it in schemas.
+//! The spelling of types in messages: DDL, as users write it in schemas.
 
 use arrow_schema::{DataType, TimeUnit};
 
-/// A type as users write it.
+/// Return a type as users write it.
 #[must_use]
 pub fn ddl(data_type: &DataType) -> String {
     match data_type {

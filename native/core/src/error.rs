@@ -1,27 +1,28 @@
-//! The kinds of error, by what the caller must do. The binding raises the classes of `tidemill.errors` for them.
+//! The kinds of error. Each kind tells the caller what to do; the binding maps it to a class of `tidemill.errors`.
 //!
-//! `Fenced` is missing: only the protocol, which is Python, can find it. A message's first line stands alone.
+//! `Fenced` has no counterpart here, because only the protocol, which is Python, can detect it.
+//! The first line of a message must stand alone.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use arrow_schema::ArrowError;
 
-/// What a call of the engine answers.
+/// The result of a call to the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The call, a schema or the data is wrong: fix it.
+    /// The call, a schema or the data is invalid: fix it.
     InvalidInput(String),
-    /// A store did not answer: retry later.
+    /// A store did not respond: retry later.
     StoreUnavailable(String),
-    /// Bytes are not what was written: restore them.
+    /// Stored bytes differ from what was written: restore them.
     CorruptState(String),
-    /// An invariant of the engine does not hold: a bug.
+    /// An invariant of the engine is violated: this is a bug.
     InternalError(String),
-    /// An error of a user function on its way through, untouched.
+    /// An error raised by a user function, passed through unchanged.
     External(Box<dyn StdError + Send + Sync>),
 }
 
@@ -47,24 +48,25 @@ impl StdError for Error {
 }
 
 impl Error {
-    /// A column would hold more than its 32-bit offsets can count.
+    /// Return the error for a column that would exceed its 32-bit offsets.
     pub(crate) fn column_too_large() -> Self {
         Self::InvalidInput(format!(
-            "a column would hold more than {} bytes of text or binary, or items of lists, at once\n\
-             hint: run with more tasks, so that a key range holds fewer rows, with fewer `tidemill.block_rows`, or keep \
-             less in each row; change less in one version of a StateMap or a StateStore",
+            "a column would hold more than {} bytes of text or binary, or list items\n\
+             hint: run with more tasks so that each key range holds fewer rows, lower `tidemill.block_rows`, or store \
+             less in each row; in a StateMap or StateStore, change fewer rows per version",
             i32::MAX
         ))
     }
 }
 
 impl From<ArrowError> for Error {
-    /// Arrays are checked where they come in, so a complaint of arrow's is a bug of ours, or a limit of its formats.
+    /// Arrays are checked when they enter the engine, so an Arrow error is a bug in Tidemill or a limit of Arrow's
+    /// formats.
     fn from(error: ArrowError) -> Self {
         match error {
             ArrowError::OffsetOverflowError(_) => Self::column_too_large(),
             ArrowError::InvalidArgumentError(text) if text.starts_with("offset overflow") => Self::column_too_large(),
-            other => Self::InternalError(format!("arrow refused arrays that the engine made: {other}")),
+            other => Self::InternalError(format!("Arrow rejected an array that the engine built: {other}")),
         }
     }
 }

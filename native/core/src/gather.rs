@@ -1,4 +1,4 @@
-//! Collecting rows of several runs into new columns.
+//! Collecting cells of several source columns into one new column.
 
 use std::hint::black_box;
 
@@ -12,9 +12,9 @@ use arrow_select::take::take;
 use crate::error::Result;
 use crate::{memory, offsets};
 
-/// What lack of memory keeps from being done.
+/// The action that messages about too little memory name.
 const COLLECT: &str = "collect the rows of a column";
-/// TextSource whose bytes are read together.
+/// Texts whose bytes are read together.
 const TOGETHER: usize = 64;
 
 /// A row of one of several sources, or no row at all.
@@ -27,7 +27,7 @@ pub(crate) struct Pick {
 }
 
 impl Pick {
-    /// No row: gathered as null.
+    /// No row: gathers a null.
     pub(crate) const NOWHERE: Self = Self { source: u32::MAX, row: 0 };
 
     #[inline]
@@ -51,26 +51,27 @@ impl Pick {
     }
 }
 
-/// The cells at `picks` of `sources`, which are of `data_type`, as one array, which shares nothing with them.
+/// Collect the cells at `picks` of `sources`, which all have type `data_type`, into a new array that shares no memory
+/// with them.
 pub(crate) fn gather(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
     let mut gathering = Gathering::new(data_type, sources, picks.len())?;
     gathering.add(picks)?;
     gathering.finish()
 }
 
-/// A column that cells are collected into, some at a time.
+/// A column that is being collected, a few cells at a time.
 pub(crate) struct Gathering<'a> {
     data_type: DataType,
     sources: &'a [&'a dyn Array],
-    /// The sources, where cells are collected one by one.
+    /// The sources, if cells are collected one by one.
     data: Vec<ArrayData>,
     rows: usize,
-    /// Which cells are not null, where any is.
+    /// Which cells are not null, once any cell is null.
     valid: Option<BooleanBufferBuilder>,
     cells: Collected,
 }
 
-/// What is collected, by how cells lie in memory.
+/// The cells collected so far, by their memory layout.
 enum Collected {
     /// All sources are null in all rows.
     Nothing,
@@ -79,14 +80,14 @@ enum Collected {
     Wide4(Vec<i32>),
     Wide8(Vec<i64>),
     Wide16(Vec<i128>),
-    /// Where each text or binary ends, and their bytes.
+    /// The end offset of each text or binary, and the bytes of all.
     Bytes(Vec<i32>, Vec<u8>),
-    /// Anything else, by Arrow's own functions, all at once.
+    /// Any other type: collected at the end by Arrow's own functions.
     Other(Vec<Pick>),
 }
 
 impl<'a> Gathering<'a> {
-    /// Nothing of `sources`, which are of `data_type`, yet; `rows` cells are expected.
+    /// Start an empty column over `sources`, which all have type `data_type`; about `rows` cells will be added.
     pub(crate) fn new(data_type: &DataType, sources: &'a [&'a dyn Array], rows: usize) -> Result<Self> {
         let is_nothing = sources.iter().all(|source| source.null_count() == source.len());
         let cells = match data_type.primitive_width() {
@@ -110,7 +111,7 @@ impl<'a> Gathering<'a> {
         Ok(Self { data_type: data_type.clone(), sources, data, rows: 0, valid: None, cells })
     }
 
-    /// Adds the cells at `picks`.
+    /// Add the cells at `picks`.
     pub(crate) fn add(&mut self, picks: &[Pick]) -> Result<()> {
         let has_nowhere = picks.iter().any(|pick| pick.is_nowhere());
         let data = self.data.as_slice();
@@ -141,7 +142,7 @@ impl<'a> Gathering<'a> {
         Ok(())
     }
 
-    /// The column.
+    /// Return the column.
     pub(crate) fn finish(self) -> Result<ArrayRef> {
         let buffers = match self.cells {
             Collected::Nothing => return Ok(new_null_array(&self.data_type, self.rows)),
@@ -151,7 +152,7 @@ impl<'a> Gathering<'a> {
             Collected::Wide8(cells) => vec![Buffer::from_vec(cells)],
             Collected::Wide16(cells) => vec![Buffer::from_vec(cells)],
             Collected::Bytes(ends, mut bytes) => {
-                bytes.shrink_to_fit(); // a run keeps it
+                bytes.shrink_to_fit(); // runs keep this memory
                 vec![Buffer::from_vec(ends), Buffer::from_vec(bytes)]
             }
             Collected::Other(picks) => return other(&self.data_type, self.sources, &picks),
@@ -161,7 +162,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// Values of one width, whatever they mean.
+/// Collect values of a fixed width, whatever their type.
 fn fixed<T: ArrowNativeType>(cells: &mut Vec<T>, data: &[ArrayData], picks: &[Pick], has_nowhere: bool) {
     match data {
         [only] if !has_nowhere => {
@@ -175,7 +176,7 @@ fn fixed<T: ArrowNativeType>(cells: &mut Vec<T>, data: &[ArrayData], picks: &[Pi
     }
 }
 
-/// The texts or binaries of a source.
+/// The texts or binaries of one source.
 struct TextSource<'a> {
     offsets: &'a [i32],
     bytes: &'a [u8],
@@ -188,7 +189,7 @@ impl<'a> TextSource<'a> {
         Self { offsets: data.buffer(0), bytes: &data.buffers()[1], nulls }
     }
 
-    /// Those of a row; nothing where it is null, whatever lies under it.
+    /// Return the bytes of a row. A null row is empty, whatever bytes are stored under it.
     fn cell(&self, row: usize) -> &'a [u8] {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return &[];
@@ -197,8 +198,8 @@ impl<'a> TextSource<'a> {
     }
 }
 
-/// Each loop does little, so that the processor has many of the reads on their way at once: where the texts lie, then
-/// their first bytes, then all.
+/// Each loop does little work, so that the processor overlaps many reads: first the offsets, then the first bytes of
+/// each text, then the whole texts.
 fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[TextSource<'_>], picks: &[Pick]) -> Result<()> {
     let offset = |pick: &Pick| sources.get(pick.source()).map_or(0, |source| source.offsets[pick.row()]);
     black_box(picks.iter().fold(0, |seen, pick| seen ^ offset(pick)));
@@ -219,7 +220,7 @@ fn texts(ends: &mut Vec<i32>, bytes: &mut Vec<u8>, sources: &[TextSource<'_>], p
     Ok(())
 }
 
-/// Anything else, by Arrow's own functions.
+/// Collect cells of any other type by Arrow's own functions.
 fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result<ArrayRef> {
     memory::check_available(COLLECT, bytes_at(sources, picks.len()))?;
     match sources {
@@ -238,7 +239,8 @@ fn other(data_type: &DataType, sources: &[&dyn Array], picks: &[Pick]) -> Result
     }
 }
 
-/// What so many rows of `sources` take while they are collected, if they are like all: what grows takes up to twice of it.
+/// Estimate the bytes needed to collect `picked` rows, if they are like the average row of `sources`. Buffers that grow
+/// can take up to twice their content.
 fn bytes_at(sources: &[&dyn Array], picked: usize) -> usize {
     let rows: usize = sources.iter().map(|source| source.len()).sum();
     let bytes = sources.iter().map(|source| source.to_data().get_slice_memory_size().unwrap_or(0));
@@ -262,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    /// `numbers` as columns of all the ways in which cells lie in memory.
+    /// `numbers` as one column for each memory layout.
     fn columns(numbers: &[Option<i8>]) -> Vec<ArrayRef> {
         let text = |number: &Option<i8>| number.map(|number| "ä".repeat(number.unsigned_abs().into()));
         let mut lists = ListBuilder::new(Int64Builder::new());
@@ -291,9 +293,9 @@ mod tests {
         ]
     }
 
-    /// What lies under a null is no text, and is not looked at.
+    /// Bytes stored under a null need not be valid text, and must not be copied.
     #[test]
-    fn bytes_under_a_null_are_left() {
+    fn bytes_under_a_null_are_not_copied() {
         let offsets = OffsetBuffer::new(vec![0, 1, 2].into());
         let data = ArrayData::builder(DataType::Binary)
             .len(2)
@@ -316,8 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_do_not_fit_together_are_refused() {
-        let nulls = list(Arc::new(NullArray::new(1 << 30))); // they take no memory
+    fn rows_that_exceed_one_column_are_refused() {
+        let nulls = list(Arc::new(NullArray::new(1 << 30))); // a null array takes no memory
         for half in [list(nulls.clone()), nulls] {
             let all = |sources: &[&dyn Array], picks: &[Pick]| gather(half.data_type(), sources, picks);
             let (first, second) = (Pick::new(0, 0), Pick::new(1, 0));
@@ -334,9 +336,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is collected, in however many parts, is what Arrow interleaves.
+        /// Cells gathered in any number of parts equal those that Arrow interleaves.
         #[test]
-        fn cells_are_those_picked(
+        fn gathered_cells_are_those_picked(
             sources in prop::collection::vec(a_source(), 1..4),
             picked in prop::collection::vec(prop::option::weighted(0.9, any::<(prop::sample::Index, prop::sample::Index)>()), 0..300),
             part in 1usize..200, skipped in 0usize..2,

@@ -1,7 +1,8 @@
 //! The engine of Tidemill: keys and their hashes, sorted runs, state maps, segments and keyed operators.
 //!
-//! No Python, no object names, no version numbers and no clock here: bytes, rows and times come in as arguments.
-//! INVARIANT: every order is (hash of the key, key bytes, sub-key bytes), and every comparison of keys is by hash first.
+//! The engine knows no Python, no object names, no version numbers and no clock: bytes, rows and times are arguments.
+//! INVARIANT: rows are always ordered by (hash of the key, key bytes, sub-key bytes), and keys are compared by hash
+//! first.
 
 pub mod aggregate;
 pub mod ddl;

@@ -1,7 +1,8 @@
-//! Lack of memory as an error: what may take much of it is asked for before it is made.
+//! Errors instead of crashes when memory runs out.
 //!
-//! Rust ends a process that gets no memory. So what grows with a user's data is asked for, part by part where it is
-//! collected (`reserve`), else as a whole beforehand (`check_available`), by what it will take at most or, of nested columns, on average.
+//! Rust aborts the process when an allocation fails. So memory that grows with a user's data is requested first, either
+//! in parts while it is filled (`reserve`) or once beforehand (`check_available`). A check beforehand uses an upper
+//! bound; for nested columns it uses an average.
 
 use std::io;
 
@@ -9,43 +10,44 @@ use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
-/// Less than this is just taken: where so little is not there, nothing goes on for long.
+/// Smaller requests are not checked: a process that lacks this little memory cannot go on anyway.
 const SMALL: usize = 1 << 20;
 
-/// `InvalidInput` where there is no memory for `bytes` more; `what` says what for. Nothing is kept.
+/// Check that `bytes` more memory is available for `what`; otherwise `InvalidInput`. Nothing stays allocated.
 pub fn check_available(what: &str, bytes: usize) -> Result<()> {
-    // The system is asked, not the allocator: that would keep what it gets, and who counts would think that it is used.
+    // Ask the system, not the allocator: the allocator would keep the memory, and memory accounting would count it as
+    // in use.
     match bytes {
         0..SMALL => Ok(()),
         _ => MmapMut::map_anon(bytes).map(drop).map_err(|_| too_little(what, bytes)),
     }
 }
 
-/// What is said where there is no memory to do `what`.
+/// Return the error for too little memory to do `what`.
 #[must_use]
 pub fn too_little(what: &str, bytes: usize) -> Error {
     Error::InvalidInput(format!(
-        "cannot {what}: there is no memory for {bytes} bytes more\n\
-         hint: give the process more memory, or run with more tasks, so that a key range holds fewer rows"
+        "cannot {what}: not enough memory for another {bytes} bytes\n\
+         hint: give the process more memory, or run with more tasks so that each key range holds fewer rows"
     ))
 }
 
-/// Room for `more` in `vec`; `InvalidInput` where there is none.
+/// Reserve room for `more` items in `vec`; `InvalidInput` if memory is short.
 #[inline]
 pub(crate) fn reserve<T>(what: &str, vec: &mut Vec<T>, more: usize) -> Result<()> {
-    // It grows by as much as it holds, so that it seldom moves, where there is memory for that.
+    // Doubling the capacity keeps moves rare. Fall back to the exact size if there is no memory for the double.
     let made = vec.try_reserve(more).or_else(|_| vec.try_reserve_exact(more));
     made.map_err(|_| too_little(what, (vec.len() + more).saturating_mul(size_of::<T>())))
 }
 
-/// An empty vector with room for `rows`; `InvalidInput` where there is none.
+/// Return an empty vector with room for `rows`; `InvalidInput` if memory is short.
 pub(crate) fn with_capacity<T>(what: &str, rows: usize) -> Result<Vec<T>> {
     let mut made = Vec::new();
     made.try_reserve_exact(rows).map_err(|_| too_little(what, rows.saturating_mul(size_of::<T>())))?;
     Ok(made)
 }
 
-/// Bytes that are written into memory.
+/// A writer into memory that reports too little memory as an error.
 pub(crate) struct MemoryWriter(pub(crate) Vec<u8>);
 
 impl io::Write for MemoryWriter {
@@ -65,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_one_clear_error() {
+    fn lack_of_memory_is_one_clear_error() {
         assert!(check_available("read", 0).is_ok() && check_available("read", 64 << 20).is_ok());
         assert!(with_capacity::<u8>("read", 10).unwrap().capacity() >= 10);
         let mut words = vec![1_u64];
@@ -78,10 +80,7 @@ mod tests {
         ];
         for refused in lacking {
             let said = refused.unwrap_err().to_string();
-            assert!(
-                said.starts_with("cannot read: there is no memory for ") && said.contains("\nhint: give"),
-                "{said}"
-            );
+            assert!(said.starts_with("cannot read: not enough memory for ") && said.contains("\nhint: give"), "{said}");
         }
         assert_eq!(words, [1]);
     }

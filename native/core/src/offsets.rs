@@ -1,6 +1,6 @@
-//! Where the texts and lists of a column end: 32-bit numbers, as Arrow and Spark have them, so a column has a limit.
+//! 32-bit offsets of texts and lists, which Arrow and Spark share. They limit what one column can hold.
 //!
-//! INVARIANT: what does not fit is one clear error, never a panic.
+//! INVARIANT: a column that would exceed the limit is a clear error, never a panic.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BinaryArray};
@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
 
-/// Most bytes of text or binary, or items of lists, in a column.
+/// Most bytes of text or binary, or list items, in one column.
 const MOST: usize = i32::MAX as usize;
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ std::thread_local! {
     static MOST_HERE: std::cell::Cell<usize> = const { std::cell::Cell::new(MOST) };
 }
 
-/// Columns made by `work` hold at most so much.
+/// Run `work` with a lower limit for the columns that it makes.
 #[cfg(test)]
 pub(crate) fn with_columns_of_at_most<T>(most: usize, work: impl FnOnce() -> T) -> T {
     MOST_HERE.set(most);
@@ -26,7 +26,7 @@ pub(crate) fn with_columns_of_at_most<T>(most: usize, work: impl FnOnce() -> T) 
     made
 }
 
-/// Most bytes of text or binary, or items of lists, in a column.
+/// Return the most bytes of text or binary, or list items, that one column can hold.
 pub(crate) fn most() -> usize {
     #[cfg(test)]
     return MOST_HERE.get();
@@ -34,27 +34,28 @@ pub(crate) fn most() -> usize {
     MOST
 }
 
-/// `InvalidInput` unless a column can hold so many bytes of text or binary, or so many items of lists.
+/// Check that one column can hold `total` bytes of text or binary, or list items; otherwise `InvalidInput`.
 pub fn check(total: usize) -> Result<()> {
     check_at_most(total, most())
 }
 
-/// `rows` times `value`; `InvalidInput` where there is no memory for so many, which a caller's columns of nothing may claim.
+/// Return `rows` copies of `value`; `InvalidInput` if memory is short. A column of nulls can claim any number of rows.
 pub fn filled<T: Clone>(value: T, rows: usize) -> Result<Vec<T>> {
     let mut made = Vec::new();
-    let no_room = |_| Error::InvalidInput(format!("there is no memory for {rows} rows at once\nhint: hand over fewer"));
+    let no_room =
+        |_| Error::InvalidInput(format!("not enough memory for {rows} rows at once\nhint: pass fewer rows per call"));
     made.try_reserve_exact(rows).map_err(no_room)?;
     made.resize(rows, value);
     Ok(made)
 }
 
-/// Where parts of these lengths end.
+/// Return the offsets of parts with these lengths.
 pub(crate) fn of_lengths(lengths: impl Iterator<Item = usize> + Clone) -> Result<OffsetBuffer<i32>> {
     check(lengths.clone().fold(0, usize::saturating_add))?;
     Ok(OffsetBuffer::from_lengths(lengths))
 }
 
-/// The most that the offsets of a column count, or those within it: bytes of text or binary, items of lists and maps.
+/// Return the largest span of offsets in a column or nested in it: bytes of text or binary, or items of lists and maps.
 pub(crate) fn counted(column: &dyn Array) -> usize {
     let span = |offsets: &[i32]| match offsets {
         [first, .., last] => (*first as usize, (last - first) as usize),
@@ -74,7 +75,7 @@ pub(crate) fn counted(column: &dyn Array) -> usize {
     }
 }
 
-/// A column of these bytes, none of them null.
+/// Return a binary column of these cells, without nulls.
 pub(crate) fn binary(cells: impl Iterator<Item = Vec<u8>>) -> Result<BinaryArray> {
     binary_at_most(cells, MOST)
 }
@@ -103,22 +104,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_no_memory_holds_are_one_clear_error() {
+    fn too_many_rows_for_memory_are_one_clear_error() {
         assert_eq!(filled(7, 2).unwrap(), [7, 7]);
         let refused = filled(0_u64, 1 << 60).unwrap_err();
         assert!(
-            matches!(&refused, Error::InvalidInput(text) if text.starts_with("there is no memory for")),
+            matches!(&refused, Error::InvalidInput(text) if text.starts_with("not enough memory for")),
             "{refused}"
         );
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error_that_says_so() {
+    fn a_column_that_is_too_large_is_a_clear_error() {
         assert!(check(MOST).is_ok());
         let said = check(MOST + 1).unwrap_err().to_string();
-        assert!(
-            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items of lists")
-        );
+        assert!(said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or list items\n"));
         assert!(said.contains("\nhint: run with more tasks"));
         assert_eq!(&*of_lengths([2, 0, 3].into_iter()).unwrap(), &[0, 2, 2, 5]);
         assert!(of_lengths([MOST, 1].into_iter()).is_err());
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_column_counts_is_that_of_its_largest_part() {
+    fn a_column_counts_as_much_as_its_largest_part() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("abc"), None, Some("de"), Some("fghi")]));
         assert_eq!((counted(&texts), counted(&texts.slice(1, 2))), (9, 2));
         let item = Arc::new(Field::new("item", texts.data_type().clone(), true));

@@ -1,6 +1,6 @@
-//! Ranges of the 64-bit key hash, and splitting rows by them. What a range means to a batch is decided in Python.
+//! Ranges of the 64-bit key hash, and partitioning of rows by them. Python decides how a batch uses ranges.
 //!
-//! INVARIANT: a range never cuts a key, because all rows of a key have one hash.
+//! INVARIANT: a range never splits a key, because all rows of a key have one hash.
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
@@ -11,9 +11,9 @@ use crate::key::Keys;
 /// The hashes `lo..=hi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// The least hash in the range.
+    /// The lowest hash in the range.
     pub lo: u64,
-    /// The greatest hash in the range.
+    /// The highest hash in the range.
     pub hi: u64,
 }
 
@@ -21,30 +21,31 @@ impl KeyRange {
     /// Every hash.
     pub const ALL: Self = Self { lo: 0, hi: u64::MAX };
 
-    /// The range `lo..=hi`; `InvalidInput` if it is empty.
+    /// Return the range `lo..=hi`; `InvalidInput` if it is empty.
     pub fn new(lo: u64, hi: u64) -> Result<Self> {
         if lo > hi {
             return Err(Error::InvalidInput(format!(
-                "a key range must not be empty: its least hash {lo:016x} is above its greatest {hi:016x}"
+                "the key range is empty: its lowest hash {lo:016x} is greater than its highest hash {hi:016x}"
             )));
         }
         Ok(Self { lo, hi })
     }
 
-    /// Whether `hash` lies in the range.
+    /// Whether `hash` is in the range.
     #[must_use]
     pub const fn contains(self, hash: u64) -> bool {
         self.lo <= hash && hash <= self.hi
     }
 }
 
-/// `rows` split by key hash, one batch a range, rows in the order they had.
+/// Split `rows` by key hash into one batch for each range. Rows keep their order.
 ///
-/// `bounds` are the inclusive upper ends of the ranges, ascending, the last one `u64::MAX`; `keys` are those of `rows`.
+/// `bounds` are the inclusive upper ends of the ranges, ascending; the last is `u64::MAX`. `keys` are the keys of
+/// `rows`.
 pub fn partition(rows: &RecordBatch, keys: &Keys, bounds: &[u64]) -> Result<Vec<RecordBatch>> {
     check_bounds(bounds)?;
     if rows.num_rows() != keys.len() {
-        return Err(Error::InternalError(format!("cannot split {} rows by {} keys", rows.num_rows(), keys.len())));
+        return Err(Error::InternalError(format!("cannot partition {} rows by {} keys", rows.num_rows(), keys.len())));
     }
     if bounds.len() == 1 {
         return Ok(vec![rows.clone()]);
@@ -58,10 +59,10 @@ pub fn partition(rows: &RecordBatch, keys: &Keys, bounds: &[u64]) -> Result<Vec<
 
 fn check_bounds(bounds: &[u64]) -> Result<()> {
     if bounds.last() != Some(&u64::MAX) {
-        return Err(Error::InvalidInput("the last bound of a partition must be 2**64 - 1".into()));
+        return Err(Error::InvalidInput("the last partition bound must be 2**64 - 1".into()));
     }
     if !bounds.is_sorted_by(|a, b| a < b) {
-        return Err(Error::InvalidInput("the bounds of a partition must ascend".into()));
+        return Err(Error::InvalidInput("partition bounds must be in ascending order".into()));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The columns of a state map, and which Arrow types they may have.
+//! The columns of a state map, and the Arrow types that they can have.
 //!
-//! INVARIANT: in a run key and value columns are nullable: null keys are keys, and a tombstone has no value.
+//! INVARIANT: key and value columns of a run are nullable, because a key can be null and a tombstone has no value.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,38 +9,39 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use crate::error::{Error, Result};
 
-/// Names that a map adds to the user's columns.
+/// When the row was last written, ms. The map adds this column to the user's columns, like the next two.
 pub const UPDATED_AT: &str = "updated_at";
 /// The first ms at which the row is due.
 pub const DEADLINE: &str = "deadline";
 /// Whether the row is a tombstone.
 pub const DELETED: &str = "deleted";
-/// All of them.
+/// The names that a map reserves.
 pub const TAKEN: [&str; 3] = [UPDATED_AT, DEADLINE, DELETED];
 
-/// The columns of a state map: (key, sub-key) → (value, `updated_at`, `deadline`).
+/// The columns of a state map, which maps (key, sub-key) to (value, `updated_at`, `deadline`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapSchema {
     /// The map's name, for messages.
     pub name: String,
-    /// Key columns: hashed, and what rows are exchanged by.
+    /// Key columns. Their hash decides which task has a row.
     pub key: Fields,
-    /// Sub-key columns: order the rows of one key.
+    /// Sub-key columns. They order the rows of one key.
     pub sub_key: Fields,
     /// Value columns.
     pub value: Fields,
 }
 
 impl MapSchema {
-    /// A schema of these columns. `InvalidInput` for a type that cannot be a key or kept, and for a name used twice.
+    /// Return the schema of these columns; `InvalidInput` for a type that cannot be a key or be stored, or for two
+    /// equal names.
     pub fn new(name: impl Into<String>, key: &Fields, sub_key: &Fields, value: &Fields) -> Result<Self> {
         let schema = Self::of_types(name.into(), key, sub_key, value)?;
         schema.check_names()?;
         Ok(schema)
     }
 
-    /// A schema of columns of any names; one whose name is taken is kept under another (`distinct_names`).
-    /// `InvalidInput` for a type that cannot be a key or kept.
+    /// Return the schema of columns with any names; a column whose name is reserved or used is renamed
+    /// (`distinct_names`). `InvalidInput` for a type that cannot be a key or be stored.
     pub fn with_distinct_names(
         name: impl Into<String>,
         key: &Fields,
@@ -66,7 +67,7 @@ impl MapSchema {
         Ok(Self { name, key: nullable(key), sub_key: nullable(sub_key), value: nullable(value) })
     }
 
-    /// key…, sub-key…, value…, `updated_at`, `deadline`, `deleted`: what a run holds.
+    /// The columns of a run: key…, sub-key…, value…, `updated_at`, `deadline`, `deleted`.
     #[must_use]
     pub fn columns(&self) -> SchemaRef {
         let mut fields = self.live_fields();
@@ -80,25 +81,25 @@ impl MapSchema {
         Arc::new(Schema::new(self.live_fields()))
     }
 
-    /// key…, sub-key…, value…: rows that are sent to a map.
+    /// key…, sub-key…, value…: the columns of rows on their way to a map.
     #[must_use]
     pub fn own_columns(&self) -> SchemaRef {
         Arc::new(Schema::new(self.own_fields()))
     }
 
-    /// How many leading columns of a run are key and sub-key.
+    /// How many leading columns of a run are key or sub-key columns.
     #[must_use]
     pub fn key_width(&self) -> usize {
         self.key.len() + self.sub_key.len()
     }
 
-    /// Whether `other` has the same key, sub-key and value columns, whatever it is called.
+    /// Whether `other` has the same key, sub-key and value columns. The map's name does not matter.
     #[must_use]
     pub fn has_columns_of(&self, other: &Self) -> bool {
         self.key == other.key && self.sub_key == other.sub_key && self.value == other.value
     }
 
-    /// Its columns for a message: `(key) (sub-key) -> (value)`.
+    /// Describe the columns for a message: `(key) (sub-key) -> (value)`.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("({}) ({}) -> ({})", names(&self.key), names(&self.sub_key), names(&self.value))
@@ -122,16 +123,16 @@ impl MapSchema {
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             None => Ok(()),
             Some(pair) => Err(Error::InvalidInput(format!(
-                "state map `{}` has two columns named `{}`; names must differ, and `{UPDATED_AT}`, `{DEADLINE}` and \
-                 `{DELETED}` are taken\nhint: rename the column before it gets here",
+                "state map `{}` has two columns named `{}`; names must be unique, and `{UPDATED_AT}`, `{DEADLINE}` and \
+                 `{DELETED}` are reserved\nhint: rename the column upstream",
                 self.name, pair[0]
             ))),
         }
     }
 }
 
-/// The names of an operator's columns in its map, where each is there once, whatever its case: one that the map or a
-/// column before it has is kept as `key.…`, `sub_key.…` or `value.…`. Names that do not clash stay.
+/// Return the names of an operator's columns in its map, unique regardless of case. A name that the map or an earlier
+/// column uses becomes `key.…`, `sub_key.…` or `value.…`; other names stay.
 #[must_use]
 pub fn distinct_names(key: &[&str], sub_key: &[&str], value: &[&str]) -> [Vec<String>; 3] {
     let mut used: HashSet<String> = TAKEN.map(str::to_owned).into();
@@ -168,7 +169,7 @@ pub fn is_key_type(data_type: &DataType) -> bool {
     }
 }
 
-/// Whether a type is a map or has one in it: Spark groups by maps, and takes none where it drops duplicates.
+/// Whether a type is or contains a map. Spark groups by maps, but refuses them when it drops duplicates.
 #[must_use]
 pub fn has_map(data_type: &DataType) -> bool {
     match data_type {
@@ -179,12 +180,12 @@ pub fn has_map(data_type: &DataType) -> bool {
     }
 }
 
-/// Parquet has no structs without fields.
+/// Refuse structs without fields, which Parquet does not support.
 fn check_has_fields(map: &str, path: &str, data_type: &DataType) -> Result<()> {
     match data_type {
         DataType::Struct(fields) if fields.is_empty() => Err(Error::InvalidInput(format!(
-            "state map `{map}` cannot keep `{path}`, a struct without fields: Parquet has none\n\
-             hint: leave it out, or give it a field"
+            "state map `{map}` cannot store `{path}`, a struct without fields, which Parquet does not support\n\
+             hint: remove the column, or give the struct a field"
         ))),
         DataType::Struct(fields) => {
             fields.iter().try_for_each(|f| check_has_fields(map, &format!("{path}.{}", f.name()), f.data_type()))
@@ -200,7 +201,7 @@ fn check_key_type(map: &str, field: &Field) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidInput(format!(
-        "state map `{map}` cannot be keyed by `{}` of type {}; a key is a boolean, number, decimal, string, binary, \
+        "state map `{map}` cannot be keyed by `{}` of type {}; expected a boolean, number, decimal, string, binary, \
          date or timestamp[us], or a struct, list or map of these",
         field.name(),
         field.data_type()
@@ -225,7 +226,7 @@ fn check_value_type(map: &str, path: &str, data_type: &DataType) -> Result<()> {
 }
 
 fn unkept(map: &str, path: &str, data_type: &DataType) -> Result<()> {
-    Err(Error::InvalidInput(format!("state map `{map}` cannot keep `{path}` of type {data_type}")))
+    Err(Error::InvalidInput(format!("state map `{map}` cannot store `{path}` of type {data_type}")))
 }
 
 fn nullable(fields: &Fields) -> Fields {

@@ -1,4 +1,4 @@
-//! Times of columns in ms since the epoch. Flooring, never rounding: Spark's watermark does the same.
+//! Times of columns as ms since the epoch, rounded down like Spark's watermark.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// (least, greatest) time of a timestamp or date column in ms since the epoch, floored; `None` if all are null.
+/// Return the (least, greatest) time of a timestamp or date column in ms since the epoch, rounded down; `None` if all
+/// are null.
 pub fn bounds_ms(column: &dyn Array) -> Result<Option<(i64, i64)>> {
     Ok(match column.data_type() {
         DataType::Date32 => bounds(column.as_primitive::<Date32Type>(), |day| i64::from(day) * DAY_MS),

@@ -14,10 +14,10 @@ use tidemill_core::operator::{
 };
 use tidemill_core::{KeyRange, Result, StateMap};
 
-/// What the last row of a key asks: (fate, the deadline to arm).
+/// What the last row of a key asks for: (fate, deadline to arm).
 type Asked = (Fate, Option<i64>);
 
-/// Does what rows ask; a key that times out is kept as it is where its state is even, and fails where it is 99.
+/// Does what rows ask for. When a key times out, it keeps an even state, and fails if the state is 99.
 struct Arming;
 
 impl Arming {
@@ -95,7 +95,8 @@ impl World {
         Self { operator, maps: [map] }
     }
 
-    /// One data pass over rows (key, fate, arm): who was called (and whether for a timeout), and the keys put quarantined.
+    /// One data pass over rows (key, fate, arm): which keys were called (and whether for a timeout), and which were
+    /// quarantined.
     fn batch(&mut self, now_ms: i64, rows: &[(i64, i64, Option<i64>)]) -> (Vec<(i64, i64)>, Vec<u32>) {
         let input: Vec<ArrayRef> = vec![
             Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
@@ -117,7 +118,7 @@ impl World {
         (called, quarantined)
     }
 
-    /// (key, state if there is one, deadline), by key.
+    /// By key: the state if there is one, and the deadline.
     fn rows(&self) -> Vec<(i64, Option<i64>, Option<i64>)> {
         let rows = self.maps[0].scan().unwrap();
         let (keys, states) = (rows.keys[0].as_primitive::<Int64Type>(), rows.values[0].as_primitive::<Int64Type>());
@@ -135,7 +136,7 @@ const REMOVE: i64 = 2;
 const FAIL: i64 = 3;
 
 #[test]
-fn a_deadline_stands_without_a_state_and_goes_when_nothing_is_armed() {
+fn a_deadline_without_a_state_is_kept_until_nothing_is_armed() {
     let mut world = World::new();
     world.batch(0, &[(1, UPDATE, Some(50)), (2, KEEP, Some(50)), (3, REMOVE, None), (4, KEEP, None)]);
     assert_eq!(world.rows(), [(1, Some(1), Some(50)), (2, None, Some(50))]);
@@ -157,7 +158,7 @@ fn a_key_that_is_left_due_after_its_rows_fires_in_the_same_pass_and_again_while_
 }
 
 #[test]
-fn a_key_that_fails_is_as_it_was_and_is_not_called_again_in_its_pass() {
+fn a_key_that_fails_keeps_its_state_and_is_not_called_again_in_its_pass() {
     let mut world = World::new();
     world.batch(0, &[(5, UPDATE, Some(5)), (99, UPDATE, Some(5))]);
     let before = world.rows();

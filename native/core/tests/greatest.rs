@@ -1,5 +1,5 @@
-//! A test-only operator: the greatest value seen of each key. It arrives as one file, keeps its state in an ordinary
-//! state map, and knows nothing of the operators that Tidemill has: the seam is enough.
+//! A test-only operator: the greatest value of each key. It is one file, keeps its state in an ordinary state map, and
+//! uses none of Tidemill's own operators, which shows that the interface is sufficient.
 
 #![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
 

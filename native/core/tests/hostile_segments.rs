@@ -1,8 +1,8 @@
-//! Segments that somebody forged: bytes are changed at random, and the checksums made right again, so that the decoder
-//! sees them. It may refuse or read them, and takes memory in proportion to the file. And those that honestly hold the
-//! most rows in the fewest bytes, which must never be taken for forged.
+//! Forged segments: bytes are changed at random and the checksums corrected, so that the decoder sees the changes. It
+//! must read or refuse them within memory proportional to the file. Valid segments with the most rows in the fewest
+//! bytes must always be read.
 //!
-//! `TIDEMILL_FUZZ_CASES` and `TIDEMILL_FUZZ_SEED`, given to cargo, make it longer, and other.
+//! Give `TIDEMILL_FUZZ_CASES` and `TIDEMILL_FUZZ_SEED` to cargo for more and other cases.
 #![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,18 +17,18 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataRead
 use tidemill_core::{Changes, Error, KeyRange, MapSchema, SortedRun, StateMap, segment};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// More than this, for files of some kilobytes, is out of proportion.
+/// Taking more memory than this is out of proportion for files of some kilobytes.
 const MOST_BYTES: usize = 16 << 20;
-/// Tests measure the memory of the process, and so run one after another.
+/// Tests measure the memory of the process, so they must run one after another.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Counts what is taken from the system's allocator.
+/// Counts the bytes requested from the system's allocator.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// Panics of the engine itself: `segment::read` catches them all, but only those of the Parquet reader are foreseen.
+/// Panics in the engine itself. `segment::read` catches all panics, but only those of the Parquet reader are expected.
 static OWN_PANICS: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe; this one hands everything on")]
@@ -47,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A seeded row of numbers.
+/// A seeded sequence of numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -90,7 +90,7 @@ fn run(rows: usize) -> SortedRun {
     map.delta().unwrap().unwrap()
 }
 
-/// Changes some bytes, often to what is an extreme of a length or a number.
+/// Change some bytes, often to an extreme value of a length or number.
 fn spoil(data: &mut [u8], from: usize, to: usize, dice: &mut Dice) {
     for _ in 0..=dice.below(3) {
         let at = from + dice.below(to - from);
@@ -108,7 +108,7 @@ fn spoil(data: &mut [u8], from: usize, to: usize, dice: &mut Dice) {
     }
 }
 
-/// Where the one row group ends, and where its checksum stands.
+/// Return where the only row group ends, and where its checksum is.
 fn places(data: &[u8]) -> (usize, usize) {
     let sum = |end: usize| format!("{:016x}", xxh3_64(&data[4..end]));
     let name = b"tidemill.row_groups";
@@ -122,7 +122,7 @@ fn places(data: &[u8]) -> (usize, usize) {
         .unwrap()
 }
 
-/// Makes the checksum of the footer, which begins at `end`, right, if it still has a place.
+/// Correct the checksum of the footer, which begins at `end`, if it still has a place.
 fn seal(data: &mut [u8], end: usize) -> bool {
     let name = b"tidemill.footer";
     let place = data[end..].windows(name.len()).rposition(|window| window == name);
@@ -135,7 +135,7 @@ fn seal(data: &mut [u8], end: usize) -> bool {
     true
 }
 
-/// Reads `data`, and tells how much memory that took at most.
+/// Read `data`; return the result and the most memory in use.
 fn measured(schema: &Arc<MapSchema>, data: Vec<u8>) -> (Result<SortedRun, Error>, usize) {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -143,7 +143,7 @@ fn measured(schema: &Arc<MapSchema>, data: Vec<u8>) -> (Result<SortedRun, Error>
     (found, PEAK.load(Relaxed).saturating_sub(before))
 }
 
-/// A run of int64 keys or sub-keys from 0 on, and no values.
+/// A run of int64 keys or sub-keys, counted from 0, without values.
 fn counted(key: &str, sub_key: &str, rows: usize) -> SortedRun {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows as i64));
     let of = |name: &str| -> (Fields, Vec<ArrayRef>) {
@@ -159,7 +159,7 @@ fn counted(key: &str, sub_key: &str, rows: usize) -> SortedRun {
 }
 
 #[test]
-fn the_densest_of_honest_segments_are_read() {
+fn the_densest_valid_segments_are_read() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for rows in [1, 10, 100, 1000, 10_000, 131_072, 300_000] {
         for run in [counted("key", "", rows), counted("", "position", rows)] {
@@ -178,7 +178,7 @@ fn pages_and_row_groups_that_claim_more_than_they_hold_take_no_memory() {
     let (end, checksum) = places(&good);
     let (found, honest) = measured(run.schema(), good.clone());
     assert_eq!(found.unwrap().len(), 131_072);
-    // Thrift: of the first page the kind, and then the size once decompressed, in four bytes that can say 128 MB.
+    // Thrift, first page header: the type, then the uncompressed size in four bytes, which can encode 128 MB.
     assert_eq!((&good[4..7], good[10] & 0x80), (&[0x15, 0x00, 0x15][..], 0));
     let mut forged = good.clone();
     forged[7..11].copy_from_slice(&[0xfe, 0xff, 0xff, 0x7f]);
@@ -187,9 +187,9 @@ fn pages_and_row_groups_that_claim_more_than_they_hold_take_no_memory() {
     assert!(seal(&mut forged, end));
     let (found, taken) = measured(run.schema(), forged);
     let said = found.unwrap_err().to_string();
-    assert!(said.contains("row group 0, column `position`: a page claims 134217727 bytes, which its"), "{said}");
+    assert!(said.contains("row group 0, column `position`: a page claims 134217727 bytes, more than its"), "{said}");
     assert!(taken < honest / 4, "{taken} bytes, {honest} for the honest one");
-    // As many rows as a file of its size may have, in its footer and in each page.
+    // As many rows as a file of its size may have, claimed in its footer and in each page.
     for (rows, expected) in
         [(1 << 20, "it has 131072 values, expected 1048576"), (1 << 40, "claims 1099511627776 rows")]
     {
@@ -200,23 +200,23 @@ fn pages_and_row_groups_that_claim_more_than_they_hold_take_no_memory() {
     }
 }
 
-/// Found by the fuzzer: the Parquet crate steps over lists of booleans as if they took no bytes, for as long as they claim
-/// to be, which took seconds for a footer of 4 kB.
+/// The fuzzer found this: the Parquet crate steps over lists of booleans as if they took no bytes, for any claimed
+/// length. That took seconds for a footer of 4 kB.
 #[test]
-fn footers_that_claim_long_lists_are_refused_before_anything_is_done_for_them() {
+fn footers_that_claim_long_lists_are_refused_before_they_are_parsed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let schema = counted("key", "", 1).schema().clone();
-    // A version, and then, in a field that Parquet does not have, a list of 268 million booleans.
+    // A version, then, in a field that Parquet does not define, a list of 268 million booleans.
     let footer = [&[0x15, 0x02, 0xd9, 0xf1, 0xff, 0xff, 0xff, 0x7f], [0; 4000].as_slice()].concat();
     let length = (footer.len() as u32).to_le_bytes();
     let data = [b"PAR1", footer.as_slice(), &length, b"PAR1"].concat();
     let (found, taken) = measured(&schema, data);
     let said = found.unwrap_err().to_string();
-    assert!(said.contains("it is no Parquet file of Tidemill's: its footer is cut off"), "{said}");
+    assert!(said.contains("not a valid Tidemill segment: its footer is truncated"), "{said}");
     assert!(taken < 1 << 16, "{taken} bytes");
 }
 
-/// `good`, whose row groups end at `end`, with a footer that claims `rows` rows.
+/// Return `good`, whose row groups end at `end`, with a footer that claims `rows` rows.
 fn claiming(good: &[u8], end: usize, rows: i64) -> Vec<u8> {
     let found = ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(good.to_vec())).unwrap();
     let group = found.row_group(0).clone().into_builder().set_num_rows(rows).build().unwrap();

@@ -1,4 +1,4 @@
-//! The keyed function operator beside a naive model: a `BTreeMap` of states and deadlines, one key at a time.
+//! The keyed function operator compared with a naive model: a `BTreeMap` of states and deadlines, one key at a time.
 
 #![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
 
@@ -16,7 +16,7 @@ use tidemill_core::operator::{
 };
 use tidemill_core::{Changes, KeyRange, Result, StateMap};
 
-/// What a row asks of the function.
+/// What a row asks the function to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ask {
     Look = 0,
@@ -37,10 +37,10 @@ struct Batch {
     later_ms: i64,
 }
 
-/// (key, what it saw before the call, whether it timed out).
+/// (key, the state it saw before the call, whether it timed out).
 type Emitted = (Option<i64>, Option<i64>, bool);
 
-/// Emits what it sees; `Add` adds one to the state, `Remove` removes it.
+/// Emits what it sees. `Add` adds one to the state, `Remove` removes it.
 struct Counting;
 
 impl KeyedFunction for Counting {
@@ -133,7 +133,7 @@ fn operator(timeout: Timeout, late: LateRows) -> KeyedFunctionOperator<Counting>
     KeyedFunctionOperator::new(spec, Counting).unwrap()
 }
 
-/// State, updated time and deadline by key, by the plainest of means.
+/// State, updated time and deadline by key, kept in the simplest way.
 #[derive(Default)]
 struct Model {
     states: BTreeMap<Option<i64>, (i64, i64, Option<i64>)>,
@@ -162,7 +162,7 @@ impl Model {
                 Timeout::EventTime(ms) => {
                     let floor = if late == LateRows::Keep { pass.late_ms } else { None };
                     let armed = latest.map(|time| (time + ms + 1).max(floor.unwrap_or(i64::MIN)));
-                    // The deadline 1 is that of initial states which wait for the watermark.
+                    // The deadline 1 belongs to initial states that wait for the watermark.
                     armed.map(|at| if at == 1 { 2 } else { at }).max(old.and_then(|old| old.2))
                 }
             };
@@ -193,7 +193,7 @@ fn emitted(batch: &RecordBatch) -> Vec<Emitted> {
     (0..batch.num_rows()).map(|row| (cell(0, row), cell(1, row), cell(2, row) == Some(1))).collect()
 }
 
-/// By key, keeping the order of each key's rows.
+/// Group rows by key, keeping the order of each key's rows.
 fn by_key(mut rows: Vec<Emitted>) -> Vec<Emitted> {
     rows.sort_by_key(|row| row.0);
     rows
@@ -223,7 +223,7 @@ fn a_timeout() -> impl Strategy<Value = Timeout> {
     prop_oneof![Just(Timeout::Never), (1i64..6).prop_map(Timeout::BatchTime), (1i64..6).prop_map(Timeout::EventTime)]
 }
 
-/// Rows that are not late, or all where late rows are kept.
+/// The rows that are not late, or all rows if late rows are kept.
 fn on_time(rows: &[Row], late_ms: i64, timeout: Timeout, late: LateRows) -> Vec<Row> {
     let filters = matches!(timeout, Timeout::EventTime(_)) && late == LateRows::TakeOut;
     let is_late = |row: &Row| row.time_us.is_some_and(|us| us <= late_ms * 1000);
@@ -287,7 +287,7 @@ fn apply(
 }
 
 #[test]
-fn hidden_columns_are_not_sent_and_the_key_comes_first() {
+fn hidden_columns_are_not_exchanged_and_the_key_comes_first() {
     let names: Vec<String> = operator(Timeout::EventTime(1), LateRows::Keep)
         .signature()
         .prepared
@@ -299,7 +299,7 @@ fn hidden_columns_are_not_sent_and_the_key_comes_first() {
 }
 
 #[test]
-fn outputs_come_by_hash_with_those_of_timeouts_among_them() {
+fn outputs_are_sorted_by_hash_including_those_of_timeouts() {
     let mut operator = operator(Timeout::BatchTime(1), LateRows::Keep);
     let mut maps = [StateMap::open(Arc::new(operator.signature().maps[0].clone()), &[], KeyRange::ALL).unwrap()];
     let pass =
@@ -343,7 +343,7 @@ fn an_event_time_column_must_be_a_time() {
         late: LateRows::Keep,
     };
     let text = |spec| KeyedFunctionOperator::new(spec, Counting).err().unwrap().to_string();
-    assert!(text(spec.clone()).contains("takes event time from column `ask`, which is bigint"));
+    assert!(text(spec.clone()).contains("reads event time from column `ask`, which is bigint"));
     assert!(text(KeyedFunctionSpec { event_time: None, ..spec }).contains("times out by event time"));
 }
 

@@ -1,4 +1,5 @@
-//! Rows that have a deadline and no value: a timer without a state. They live, are due, and come back from files.
+//! Rows with a deadline and no value: timers without a state. They are live, become due, and survive a round trip to
+//! files.
 #![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use tidemill_core::run::{Tombstones, merge};
 use tidemill_core::{Changes, KeyRange, Keys, MapSchema, SortedRun, StateMap, segment};
 
-/// Keys from 0 on, of which the odd ones have no value and all have a deadline of as many ms.
+/// Keys from 0 on. Odd keys have no value, and each key's deadline is its number in ms.
 const KEYS: i64 = 200;
 
 fn schema(values: bool) -> Arc<MapSchema> {
@@ -68,7 +69,7 @@ fn there_and_back(run: &SortedRun) -> SortedRun {
 }
 
 #[test]
-fn they_live_and_are_due_and_come_back_from_segments_and_merges() {
+fn rows_without_values_are_live_and_due_and_survive_segments_and_merges() {
     for values in [true, false] {
         let changed = map(values);
         check(changed.copy(), values);
@@ -82,7 +83,7 @@ fn they_live_and_are_due_and_come_back_from_segments_and_merges() {
 }
 
 #[test]
-fn they_come_back_from_the_cache_on_disk() {
+fn rows_without_values_come_back_from_the_disk_cache() {
     let delta = map(true).delta().unwrap().unwrap();
     let path = std::env::temp_dir().join(format!("tidemill-timers-{}", std::process::id()));
     let file = std::fs::File::create_new(&path).unwrap();
@@ -93,7 +94,7 @@ fn they_come_back_from_the_cache_on_disk() {
 }
 
 #[test]
-fn one_that_loses_its_deadline_stays_until_it_is_removed() {
+fn a_row_that_loses_its_deadline_stays_until_it_is_removed() {
     let mut timers = map(true);
     let put = |deleted: bool| Changes {
         keys: keys([5]).columns().to_vec(),

@@ -216,7 +216,7 @@ def test_a_type_that_a_function_does_not_take_is_named(function: str, given: pa.
     ("functions", "text"),
     [
         ([("n", "median", "x")], "there is no aggregate function `median`"),
-        ([("n", "sum", None)], "needs a column, only `count` counts rows"),
+        ([("n", "sum", None)], "needs a column; only `count` can count rows"),
         ([("n", "sum", "y")], "names the column `y`"),
         ([("key", "count", None)], "two columns named `key`"),
         ([("n", "count", None), ("n", "sum", "x")], "two columns named `n`"),
@@ -328,10 +328,10 @@ def test_columns_are_found_by_name_and_others_ignored() -> None:
     rows = batch(INPUT, ("a", 1, None, None, None)).append_column("_row", pa.array([0]))
     prepared = whole_split(operator, rows.select(["_row", "i", "key"]), data())
     assert prepared.schema.names == ["key", "total"]
-    with pytest.raises(InvalidInput, match="operator `totals` was given rows without its column `i`"):
+    with pytest.raises(InvalidInput, match="operator `totals` received rows without its column `i`"):
         operator.prepare(rows.select(["key"]), data())
     wrong = pa.record_batch({"key": ["a"], "i": ["1"]})
-    with pytest.raises(InvalidInput, match="was given column `i` as string, expected int"):
+    with pytest.raises(InvalidInput, match="received column `i` as string, expected int"):
         operator.prepare(wrong, data())
 
 

@@ -33,7 +33,7 @@ def test_a_golden_segment_is_read_and_written_as_ever(name: str) -> None:
 def test_a_golden_segment_whose_footer_was_changed_is_refused() -> None:
     schema, _ = segments.GOOD["every-type"]()
     data = (segments.SEALED / "other-footer.parquet").read_bytes()
-    with pytest.raises(CorruptState, match="its footer does not have the checksum"):
+    with pytest.raises(CorruptState, match="its footer does not match its checksum"):
         Run.read(schema, data, "other-footer")
 
 
@@ -51,7 +51,7 @@ def test_a_flipped_bit_in_any_byte_of_a_row_group_is_found() -> None:
     for place in range(4, 4 + size):
         damaged = bytearray(good)
         damaged[place] ^= 1 << place % 8
-        with pytest.raises(CorruptState, match="row group 0 does not have the checksum"):
+        with pytest.raises(CorruptState, match="row group 0 does not match its checksum"):
             Run.read(schema, bytes(damaged), "s")
 
 

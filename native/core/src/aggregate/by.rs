@@ -1,7 +1,7 @@
 //! `min_by` and `max_by`: the value of the row in which another column is least or greatest.
 //!
-//! Rows in which that column is null do not count; of equal ones the last in plan order does, as in Spark's
-//! `MaxMinBy`, but for `earliest`, which keeps the first. The two columns come as one struct.
+//! Rows in which that column is null are skipped. Of equal rows the last in plan order wins, as in Spark's `MaxMinBy`;
+//! `earliest` keeps the first. The two columns arrive as one struct.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub(super) const ORDER: &str = ".by";
 pub(super) struct By {
     values: Picks,
     orders: Picks,
-    /// Whether a row whose order compares so with the one kept takes its place.
+    /// Whether a row whose order compares like this with the current one replaces it.
     wins: fn(Ordering) -> bool,
 }
 

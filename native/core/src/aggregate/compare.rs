@@ -1,5 +1,5 @@
-//! The order of values, as Spark has it: NaN greatest, −0.0 equal to 0.0, strings by bytes, structs and arrays by
-//! element with null first. Maps have none.
+//! The order of values, as in Spark: NaN is greatest, −0.0 equals 0.0, strings compare by bytes, and structs and arrays
+//! by element with null first. Maps have no order.
 
 use std::cmp::Ordering;
 
@@ -25,9 +25,9 @@ pub(super) fn is_ordered(data_type: &DataType) -> bool {
     }
 }
 
-/// The order of two floats.
+/// Compare two floats.
 pub(super) fn floats<F: PartialOrd>(a: &F, b: &F) -> Ordering {
-    // What does not compare with itself is NaN.
+    // Only NaN does not compare with itself.
     a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }
 
@@ -36,7 +36,7 @@ fn is_nan<F: PartialOrd>(value: &F) -> bool {
     value != value
 }
 
-/// The order of row `i` of `a` and row `j` of `b`, which have one ordered type. Null first.
+/// Compare row `i` of `a` with row `j` of `b`, which have the same ordered type. Null is first.
 pub(super) fn rows(a: &dyn Array, i: usize, b: &dyn Array, j: usize) -> Ordering {
     match (a.is_null(i), b.is_null(j)) {
         (true, true) => Ordering::Equal,
@@ -73,7 +73,7 @@ fn values(a: &dyn Array, i: usize, b: &dyn Array, j: usize) -> Ordering {
             first_difference((0..a.len().min(b.len())).map(|k| rows(a.as_ref(), k, b.as_ref(), k)))
                 .then_with(|| a.len().cmp(&b.len()))
         }
-        // `is_ordered` was asked when the operator was made.
+        // Not reached: `is_ordered` was checked when the operator was created.
         _ => Ordering::Equal,
     }
 }

@@ -1,4 +1,4 @@
-//! `count`: rows, or values that are not null. Its partial is the count itself.
+//! `count`: the number of rows, or of values that are not null. Its partial is the count itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `min` and `max`. The partial is the value itself, null where no value was. Of equal values the first one stays.
+//! `min` and `max`. The partial is the value itself, null if there was no value. Of equal values the first one stays.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use super::pick::Picks;
 use super::{Accumulator, compare};
 use crate::error::Result;
 
-/// Which of two values is kept.
+/// Which of two values to keep.
 pub(super) trait Side: Copy + Send + 'static {
-    /// Whether a value in this order to the best so far replaces it.
+    /// Whether a value that compares like this with the best so far replaces it.
     fn replaces(self, order: Ordering) -> bool;
 }
 
@@ -42,7 +42,7 @@ impl Side for Greatest {
     }
 }
 
-/// An accumulator of extremes of type `data_type`: typed for numbers and times, by picking rows for the rest.
+/// Return an accumulator of extremes of type `data_type`. Numbers and times have typed ones; other types pick rows.
 pub(super) fn accumulator<S: Side>(side: S, data_type: DataType, groups: usize) -> Box<dyn Accumulator> {
     match data_type {
         DataType::Int8 => typed::<Int8Type, S>(side, data_type, groups, Ord::cmp),

@@ -1,4 +1,4 @@
-//! `mean`: a sum and a count, divided at the end. Of decimals rounded half up, else in double.
+//! `mean`: a sum and a count, divided at the end. Means of decimals are rounded half up; other means are doubles.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct Mean<N: Dividing> {
     result: DataType,
 }
 
-/// An accumulator of means of type `result` over a column of type `input`.
+/// Return an accumulator of means of type `result` over a column of type `input`.
 pub(super) fn accumulator(
     label: String,
     input: &DataType,
@@ -39,7 +39,7 @@ pub(super) fn accumulator(
             let sum = Sum::<i128>::new(label, sum_type, Some(decimal_limit(precision)), groups);
             Box::new(Mean { sum, count, result })
         }
-        _ => return Err(Error::InternalError(format!("there is no mean of {input}"))),
+        _ => return Err(Error::InternalError(format!("cannot compute the mean of a column of type {input}"))),
     })
 }
 
@@ -80,7 +80,7 @@ impl Dividing for f64 {
 impl Dividing for i128 {
     fn divide(sum: &Sum<Self>, counts: &[i64], result: &DataType) -> Result<ArrayRef> {
         let (DataType::Decimal128(precision, scale), DataType::Decimal128(_, from)) = (result, sum.data_type()) else {
-            return Err(Error::InternalError(format!("a mean of decimals has type {result}")));
+            return Err(Error::InternalError(format!("a mean of decimals cannot have type {result}")));
         };
         let label = sum.label();
         let factor = i256::from_i128(10).wrapping_pow(u32::from((scale - from).unsigned_abs()));
@@ -98,7 +98,7 @@ impl Dividing for i128 {
     }
 }
 
-/// `a / b` for a positive `b`, rounded half away from zero.
+/// Return `a / b` for a positive `b`, rounded half away from zero.
 fn half_up(a: i256, b: i256) -> Option<i256> {
     let (quotient, rest) = (a.checked_div(b)?, a.checked_rem(b)?);
     let away = rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= b;

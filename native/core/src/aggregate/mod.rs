@@ -1,7 +1,7 @@
-//! Aggregate functions by group: which there are, their types, and the accumulators that compute them.
+//! Aggregate functions by group: the list of functions, their types, and the accumulators that compute them.
 //!
-//! Keys, maps and passes stand in `operator`. INVARIANT: an accumulator folds in the order it is given, with the same
-//! steps for the same values, so that float sums are equal to the last bit however the rows were cut over tasks.
+//! Keys, maps and passes are in `operator`. INVARIANT: an accumulator folds values in the order given and with the same
+//! steps, so float sums are equal to the last bit however the rows were split over tasks.
 
 mod by;
 mod compare;
@@ -23,10 +23,10 @@ use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::schema::{has_map, is_key_type};
 
-/// What is computed of the rows of a key.
+/// What is computed from the rows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// Rows, or values that are not null.
+    /// The number of rows, or of values that are not null.
     Count,
     /// The sum of values that are not null.
     Sum,
@@ -40,19 +40,19 @@ pub enum Function {
     First,
     /// The value of the last row, null or not.
     Last,
-    /// The value of the row whose other column is least.
+    /// The value of the row whose other column is least; of equal rows the last.
     MinBy,
-    /// The value of the row whose other column is greatest.
+    /// The value of the row whose other column is greatest; of equal rows the last.
     MaxBy,
-    /// The value of the first of the rows whose other column is least.
+    /// The value of the row whose other column is least; of equal rows the first.
     Earliest,
-    /// The variance of the values as a sample.
+    /// The sample variance.
     Variance,
-    /// The standard deviation of the values as a sample.
+    /// The sample standard deviation.
     Deviation,
-    /// About how many different values that are not null there are; by a sketch of 2^this registers.
+    /// The approximate number of distinct values that are not null, from a sketch of 2^this registers.
     ApproximateCount(u32),
-    /// The different values that are not null, the first so many of them.
+    /// The distinct values that are not null, up to this many, the first ones.
     CollectSet(u32),
 }
 
@@ -74,7 +74,7 @@ impl Function {
         ("collect_set", Self::CollectSet(0)),
     ];
 
-    /// The function called `name`; `parameter` is the precision or the limit of those that have one.
+    /// Return the function called `name`. `parameter` is its precision or limit, for the functions that have one.
     pub fn named(name: &str, parameter: Option<u32>) -> Result<Self> {
         let known = || Self::ALL.iter().map(|(known, _)| *known).collect::<Vec<&str>>().join(", ");
         let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
@@ -87,8 +87,8 @@ impl Function {
             }
             (Self::CollectSet(_), Some(limit)) if limit > 0 => Ok(Self::CollectSet(limit)),
             (Self::ApproximateCount(_) | Self::CollectSet(_), _) | (_, Some(_)) => Err(Error::InvalidInput(format!(
-                "the aggregate function `{name}` was given the parameter {parameter:?}; approx_count_distinct has a \
-                 precision of {} to {}, collect_set a limit above 0, others have none",
+                "the aggregate function `{name}` does not accept the parameter {parameter:?}; `approx_count_distinct` \
+                 needs a precision of {} to {}, `collect_set` a limit above 0, and other functions have no parameter",
                 distinct::PRECISIONS.start(),
                 distinct::PRECISIONS.end()
             ))),
@@ -104,34 +104,34 @@ impl Function {
     }
 }
 
-/// One aggregate: a function over a column (or over rows), under the name of its output.
+/// One aggregate: a function over a column or over rows, and the name of its output.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     /// The output column.
     pub output: String,
     /// The function.
     pub function: Function,
-    /// The type of the input column; `None` counts rows. Of two columns, value and order: their struct.
+    /// The type of the input column; `None` counts rows. For two columns, value and order, it is their struct.
     pub input: Option<DataType>,
     /// Operator, function and column, for messages.
     pub label: String,
 }
 
-/// Folds one aggregate for a number of groups.
+/// Folds one aggregate for several groups.
 pub(crate) trait Accumulator: Send {
-    /// Makes it so many groups, no fewer than there are; nothing is folded yet of those that are new.
+    /// Set the number of groups, which never decreases. New groups have folded nothing.
     fn grow(&mut self, groups: usize);
 
-    /// Folds input rows: row i belongs to `groups[i]`. `values` is `None` for a count of rows.
+    /// Fold input rows: row i belongs to `groups[i]`. `values` is `None` for a count of rows.
     fn update(&mut self, values: Option<&ArrayRef>, groups: &[u32]) -> Result<()>;
 
-    /// Folds partial rows, columns as `Aggregate::partial_fields`; an absent partial is null in all of them.
+    /// Fold partial rows, with the columns of `Aggregate::partial_fields`. A missing partial is null in all of them.
     fn merge(&mut self, partials: &[ArrayRef], groups: &[u32]) -> Result<()>;
 
-    /// The partial of each group.
+    /// Return the partial of each group.
     fn partials(&self) -> Result<Vec<ArrayRef>>;
 
-    /// The result of each group.
+    /// Return the result of each group.
     fn result(&self) -> Result<ArrayRef>;
 }
 
@@ -142,17 +142,17 @@ impl std::fmt::Debug for dyn Accumulator {
 }
 
 impl Aggregate {
-    /// Refuses a type that the function does not take.
+    /// Check that the function accepts its input type; otherwise `InvalidInput`.
     pub fn check(&self) -> Result<()> {
         self.result_type().map(|_| ())
     }
 
-    /// The type of the output column, as in Spark.
+    /// Return the type of the output column, as in Spark.
     pub fn result_type(&self) -> Result<DataType> {
         let Some(input) = &self.input else {
             return match self.function {
                 Function::Count => Ok(DataType::Int64),
-                _ => Err(Error::InvalidInput(format!("{} needs a column, only `count` counts rows", self.label))),
+                _ => Err(Error::InvalidInput(format!("{} needs a column; only `count` can count rows", self.label))),
             };
         };
         match self.function {
@@ -182,7 +182,7 @@ impl Aggregate {
         }
     }
 
-    /// The columns of a partial, all nullable.
+    /// Return the columns of a partial, all nullable.
     pub fn partial_fields(&self) -> Result<Vec<Field>> {
         let result = self.result_type()?;
         let field = |suffix: &str, data_type: DataType| Field::new(format!("{}{suffix}", self.output), data_type, true);
@@ -204,7 +204,7 @@ impl Aggregate {
         })
     }
 
-    /// An accumulator for `groups` groups, nothing folded yet.
+    /// Return an accumulator for `groups` groups that have folded nothing.
     pub(crate) fn accumulator(&self, groups: usize) -> Result<Box<dyn Accumulator>> {
         let result = self.result_type()?;
         let label = self.label.clone();
@@ -228,13 +228,14 @@ impl Aggregate {
         })
     }
 
-    /// The types of value and order.
+    /// Return the types of value and order.
     fn pair<'a>(&self, input: &'a DataType) -> Result<(&'a DataType, &'a DataType)> {
         match input {
             DataType::Struct(fields) if fields.len() == 2 => Ok((fields[0].data_type(), fields[1].data_type())),
-            _ => {
-                Err(Error::InvalidInput(format!("{} needs two columns, a value and what it is chosen by", self.label)))
-            }
+            _ => Err(Error::InvalidInput(format!(
+                "{} needs two columns: a value, and the column to choose it by",
+                self.label
+            ))),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `var` and `stddev` of a sample: count, mean and the sum of squared distances from it, as Spark's
-//! `CentralMomentAgg` updates and merges them (Chan, Golub, LeVeque 1979). One value has none.
+//! Sample `var` and `stddev`, from the count, the mean and the sum of squared distances from the mean. Updates and
+//! merges follow Spark's `CentralMomentAgg` (Chan, Golub, LeVeque 1979). The result of a single value is null.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const EXACT: i128 = 1 << 53;
 /// Powers of ten up to here are exact in a double.
 const EXACT_SCALE: i8 = 22;
 
-/// What is made of the moments.
+/// Which result to compute from the moments.
 #[derive(Clone, Copy)]
 pub(super) enum Spread {
     Variance,
@@ -44,7 +44,7 @@ impl Moment {
 
     fn merge(&mut self, other: Self) {
         if self.count == 0.0 {
-            *self = other; // exact, also where the square of a mean would be infinite
+            *self = other; // exact, even if the square of a mean would be infinite
             return;
         }
         let count = self.count + other.count;
@@ -116,12 +116,12 @@ impl Accumulator for Moments {
     }
 }
 
-/// The double nearest to a decimal.
+/// Return the double nearest to a decimal.
 #[expect(clippy::cast_precision_loss, reason = "only where nothing is lost")]
 fn decimal_as_double(unscaled: i128, scale: i8) -> f64 {
     if unscaled.abs() <= EXACT && (0..=EXACT_SCALE).contains(&scale) {
         return unscaled as f64 / 10f64.powi(i32::from(scale));
     }
-    // Always a number, so the fallback never is.
+    // The text is always a valid number, so the fallback is never used.
     format!("{unscaled}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
 }

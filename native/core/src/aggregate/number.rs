@@ -1,4 +1,4 @@
-//! Columns of numbers of any width, read as the type they are summed in.
+//! Numeric columns of any width, read as the type in which they are summed.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -10,12 +10,12 @@ use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
 
-/// A type that sums are kept in.
+/// A type in which sums are kept.
 pub(super) trait Number: ArrowNativeType {
-    /// Arrow's name of it.
+    /// The corresponding Arrow type.
     type Arrow: ArrowPrimitiveType<Native = Self>;
 
-    /// Calls `fold(row, value)` for every value of `column` that is not null, in row order.
+    /// Call `fold(row, value)` for every value of `column` that is not null, in row order.
     fn each(column: &ArrayRef, fold: impl FnMut(usize, Self)) -> Result<()>;
 }
 
@@ -60,7 +60,7 @@ impl Number for i128 {
     }
 }
 
-/// Calls `fold(row, value)` for every value that is not null.
+/// Call `fold(row, value)` for every value that is not null.
 pub(super) fn values<T: ArrowPrimitiveType>(column: &dyn Array, mut fold: impl FnMut(usize, T::Native)) {
     let column = column.as_primitive::<T>();
     match column.nulls() {
@@ -70,5 +70,5 @@ pub(super) fn values<T: ArrowPrimitiveType>(column: &dyn Array, mut fold: impl F
 }
 
 fn unexpected(found: &DataType) -> Error {
-    Error::InternalError(format!("an aggregate of numbers was given a column of type {found}"))
+    Error::InternalError(format!("an aggregate of numbers received a column of type {found}"))
 }

@@ -1,6 +1,6 @@
-//! Results that are one of the rows seen: `first`, `last`, and the extremes of types that are not numbers.
+//! Results that are one of the input rows: `first`, `last`, and the extremes of types that are not numbers.
 //!
-//! Which row it is is kept; values are copied once, at the end. `first` and `last` take nulls as they come, so their
+//! Groups store which row it is; values are copied once, at the end. For `first` and `last` a null is a value, so their
 //! partial is the value and whether there was a row.
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use arrow_select::interleave::interleave;
 use super::Accumulator;
 use crate::error::Result;
 
-/// For each group one row of the columns seen, or none.
+/// For each group, at most one row of the columns added so far.
 pub(super) struct Picks {
-    /// Source 0 is one null: what a group without a row is given.
+    /// Source 0 is a single null, the value of groups without a row.
     sources: Vec<ArrayRef>,
     at: Vec<(u32, u32)>,
 }
@@ -29,7 +29,7 @@ impl Picks {
         self.at.resize(groups, (0, 0));
     }
 
-    /// Adds a column to pick from; returns its number.
+    /// Add a column to pick from; return its number.
     #[expect(clippy::cast_possible_truncation, reason = "a pass has fewer than 2**32 chunks")]
     pub(super) fn source(&mut self, column: &ArrayRef) -> u32 {
         self.sources.push(Arc::clone(column));
@@ -42,13 +42,13 @@ impl Picks {
         self.at[group as usize] = (source, row as u32);
     }
 
-    /// The row picked for a group: its column and number.
+    /// Return the row picked for a group: its column and row number.
     pub(super) fn picked(&self, group: u32) -> Option<(&ArrayRef, usize)> {
         let (source, row) = self.at[group as usize];
         (source > 0).then(|| (&self.sources[source as usize], row as usize))
     }
 
-    /// The picked values, null for a group without a row.
+    /// Return the picked values, null for a group without a row.
     pub(super) fn column(&self) -> Result<ArrayRef> {
         let sources: Vec<&dyn Array> = self.sources.iter().map(AsRef::as_ref).collect();
         let rows: Vec<(usize, usize)> = self.at.iter().map(|&(source, row)| (source as usize, row as usize)).collect();

@@ -1,7 +1,7 @@
-//! `collect_set`: the different values of a group, in the order in which they came, at most so many of them.
+//! `collect_set`: the distinct values of a group in the order in which they arrived, up to a limit.
 //!
-//! Nulls are left out. Values are equal as keys are: −0.0 is 0.0, and there is one NaN. INVARIANT: of two lists of first
-//! values in plan order the merged one is that of all values, so a block may be cut at the limit as well.
+//! Nulls are skipped. Values are compared like keys: −0.0 equals 0.0, and there is one NaN. INVARIANT: merging the
+//! lists of first values of two consecutive parts gives the list of the whole, so each block may apply the limit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::key::Keys;
 use crate::offsets;
 
-/// The type of a set of values.
+/// Return the type of a set of values.
 pub(super) fn set_of(value: &DataType) -> DataType {
     DataType::List(item(value))
 }
@@ -25,7 +25,7 @@ fn item(value: &DataType) -> Arc<Field> {
     Arc::new(Field::new("item", value.clone(), true))
 }
 
-/// A value by its source and its row there.
+/// The position of a value: its source and row.
 type At = (usize, usize);
 
 pub(super) struct Set {
@@ -34,7 +34,7 @@ pub(super) struct Set {
     sources: Vec<Keys>,
     columns: Vec<ArrayRef>,
     members: Vec<Vec<At>>,
-    /// A member by group, hash, and how many others of that hash came before it.
+    /// Members by group, hash, and how many other members with that hash came before.
     known: HashMap<(u32, u64, u32), At>,
 }
 
@@ -44,7 +44,7 @@ impl Set {
         Self { value: value.clone(), limit, sources, columns, members: vec![Vec::new(); groups], known: HashMap::new() }
     }
 
-    /// Adds the values at `rows` of a column: (row, group).
+    /// Add the values at `rows` of a column; each entry is (row, group).
     fn fold(&mut self, column: &ArrayRef, rows: impl Iterator<Item = (usize, u32)>) -> Result<()> {
         self.sources.push(Keys::new(std::slice::from_ref(column))?);
         self.columns.push(Arc::clone(column));

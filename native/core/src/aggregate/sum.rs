@@ -1,6 +1,7 @@
-//! `sum`: of integers a bigint, of floats a double, of decimals a decimal. Overflow is an error, as in ANSI SQL.
+//! `sum`: bigint for integers, double for floats, decimal for decimals. Overflow is an error, as in ANSI SQL.
 //!
-//! Its partial is the sum itself, null where no value was. INVARIANT: values are added one by one in the order given.
+//! Its partial is the sum itself, null if there was no value. INVARIANT: values are added one by one in the order
+//! given.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use super::number::Number;
 use crate::ddl::ddl;
 use crate::error::{Error, Result};
 
-/// How two numbers are added, within which bounds.
+/// How to add two numbers within bounds.
 pub(super) trait Adding: Number {
-    /// The sum, and whether it overflowed. `limit` is the least number that is too large, where there is one.
+    /// Return the sum, and whether it overflowed. `limit` is the least number that is too large, if there is one.
     fn plus(self, other: Self, limit: Option<Self>) -> (Self, bool);
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Sum<N: Adding> {
     some: Vec<bool>,
 }
 
-/// An accumulator of sums of type `result`.
+/// Return an accumulator of sums of type `result`.
 pub(super) fn accumulator(label: String, result: &DataType, groups: usize) -> Result<Box<dyn Accumulator>> {
     Ok(match result {
         DataType::Int64 => Box::new(Sum::<i64>::new(label, result.clone(), None, groups)),
@@ -58,11 +59,11 @@ pub(super) fn accumulator(label: String, result: &DataType, groups: usize) -> Re
         DataType::Decimal128(precision, _) => {
             Box::new(Sum::<i128>::new(label, result.clone(), Some(decimal_limit(*precision)), groups))
         }
-        other => return Err(Error::InternalError(format!("there is no sum of type {other}"))),
+        other => return Err(Error::InternalError(format!("a sum cannot have type {other}"))),
     })
 }
 
-/// The least unscaled number that has more than `precision` digits.
+/// Return the least unscaled number with more than `precision` digits.
 pub(super) fn decimal_limit(precision: u8) -> i128 {
     Decimal128Type::MAX_FOR_EACH_PRECISION[usize::from(precision.min(Decimal128Type::MAX_PRECISION))] + 1
 }
@@ -72,7 +73,7 @@ impl<N: Adding> Sum<N> {
         Self { label, data_type, limit, sums: vec![N::default(); groups], some: vec![false; groups] }
     }
 
-    /// The sum of each group that has one.
+    /// The sum of each group; `None` if it had no value.
     pub(super) fn sums(&self) -> impl Iterator<Item = Option<N>> {
         self.sums.iter().zip(&self.some).map(|(&sum, &some)| some.then_some(sum))
     }
@@ -106,10 +107,10 @@ impl<N: Adding> Sum<N> {
     }
 }
 
-/// The complaint about a number that the result's type cannot hold.
+/// Return the error for a number that the result type cannot hold.
 pub(super) fn overflow(label: &str, result: &DataType) -> Error {
     Error::InvalidInput(format!(
-        "{label} overflows {}\nhint: cast the column to a decimal or a double before it is aggregated",
+        "{label} overflows {}\nhint: cast the column to a decimal or a double before the aggregation",
         ddl(result)
     ))
 }

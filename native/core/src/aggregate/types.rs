@@ -1,10 +1,10 @@
-//! The types of sums and means, which are Spark's: widths of integers, digits of decimals.
+//! The types of sums and means, as in Spark: widths of integers, digits of decimals.
 
 use arrow_schema::DataType;
 
 const DECIMAL_DIGITS: u8 = 38;
 
-/// The type of a sum; `None` for what is no number.
+/// Return the type of a sum; `None` for a type that is not a number.
 pub(super) fn sum(input: &DataType) -> Option<DataType> {
     match input {
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => Some(DataType::Int64),
@@ -14,7 +14,7 @@ pub(super) fn sum(input: &DataType) -> Option<DataType> {
     }
 }
 
-/// The type of the sum that a mean keeps.
+/// Return the type of the sum that a mean keeps; `None` for a type that is not a number.
 pub(super) fn sum_of_mean(input: &DataType) -> Option<DataType> {
     match sum(input)? {
         DataType::Int64 => Some(DataType::Float64),
@@ -22,7 +22,7 @@ pub(super) fn sum_of_mean(input: &DataType) -> Option<DataType> {
     }
 }
 
-/// The type of a mean; `None` for what is no number.
+/// Return the type of a mean; `None` for a type that is not a number.
 pub(super) fn mean(input: &DataType) -> Option<DataType> {
     match (input, sum(input)?) {
         (DataType::Decimal128(precision, scale), _) => {

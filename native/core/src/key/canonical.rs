@@ -1,5 +1,5 @@
-//! Canonical columns: floats have one zero and one NaN, the entries of maps go by their keys' bytes; the same within
-//! structs, lists and maps. Everything else is canonical as it comes.
+//! Canonical columns: floats have one zero and one NaN, and the entries of a map are sorted by the bytes of their keys.
+//! This also holds inside structs, lists and maps. All other values are canonical already.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::cells::canonical_f64;
 use super::nested::entry_order;
 use crate::error::Result;
 
-/// `column` with −0.0 as 0.0 and every NaN as the one NaN; the same array where there is nothing to change.
+/// Return `column` with −0.0 as 0.0 and every NaN as the one NaN; the same array if nothing changes.
 pub(super) fn canonical(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(match column.data_type() {
         DataType::Float32 => {
@@ -36,7 +36,7 @@ fn needs_work(data_type: &DataType) -> bool {
     }
 }
 
-/// A struct, list or map over canonical columns.
+/// Return a struct, list or map with canonical child columns.
 fn nested_canonical(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(match column.data_type() {
         DataType::Struct(fields) => {

@@ -1,6 +1,6 @@
-//! Typed access to the canonical bytes of one key column, without a dispatch through `dyn Array` for each row.
+//! Typed access to the canonical bytes of one key column, without a `dyn Array` dispatch for each row.
 //!
-//! INVARIANT: order and equality are those of the canonical bytes, so an i32 equals the i64 of the same number.
+//! INVARIANT: cells are ordered and compared by their canonical bytes, so an i32 equals an i64 of the same number.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(super) struct Cells {
     data: Data,
 }
 
-/// What the cells of a column are, null or not.
+/// The cells of a column, including those under nulls.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
     Bool(BooleanBuffer),
@@ -48,12 +48,12 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cells {
-    /// The cells of a column that is not nested.
+    /// Return the cells of a column that is not nested.
     pub(super) fn of_leaf(column: &dyn Array) -> Result<Self> {
         Ok(Self { nulls: nulls_of(column), data: Data::of_leaf(column)? })
     }
 
-    /// The cells of `column`, which is nested: cell `i` has the canonical bytes `offsets[i]..offsets[i + 1]`.
+    /// Return the cells of a nested column. Cell `i` has the canonical bytes `offsets[i]..offsets[i + 1]` of `bytes`.
     pub(super) fn of_bytes(column: &dyn Array, offsets: OffsetBuffer<i32>, bytes: Buffer) -> Self {
         Self { nulls: nulls_of(column), data: Data::Bytes(offsets, bytes) }
     }
@@ -72,7 +72,7 @@ impl Cells {
         self.nulls.is_none() && !matches!(self.data, Data::Bool(_) | Data::I128(_) | Data::Bytes(..))
     }
 
-    /// The cells, if they are integers of 8 bytes without nulls.
+    /// Return the cells if they are 8-byte integers without nulls.
     pub(super) fn plain_i64(&self) -> Option<&[i64]> {
         match &self.data {
             Data::I64(values) if self.nulls.is_none() => Some(values),
@@ -80,7 +80,7 @@ impl Cells {
         }
     }
 
-    /// The cells, if they are texts or binaries (or spelled like these).
+    /// Return the cells if they are texts or binaries, or nested cells, which are encoded as binaries.
     pub(super) fn texts(&self) -> Option<Texts<'_>> {
         match &self.data {
             Data::Bytes(offsets, bytes) => Some(Texts { nulls: self.nulls.as_ref(), offsets, bytes }),
@@ -92,7 +92,7 @@ impl Cells {
         if self.is_null(i) { Cell::Null } else { self.data.cell(i) }
     }
 
-    /// Null first, then by canonical bytes.
+    /// Compare two cells: null first, then by canonical bytes.
     pub(super) fn cmp_at(&self, i: usize, other: &Self, j: usize) -> Ordering {
         match (self.is_null(i), other.is_null(j)) {
             (true, true) => Ordering::Equal,
@@ -115,11 +115,11 @@ impl Cells {
         }
     }
 
-    /// Whether cell `a` has the canonical bytes of cell `b` of `other`, for all `(a, b)`.
+    /// Whether cell `a` has the canonical bytes of cell `b` of `other`, for each `(a, b)`.
     pub(super) fn are_same(&self, other: &Self, pairs: impl Iterator<Item = (u32, u32)>) -> bool {
         let mut pairs = pairs.map(|(a, b)| (a as usize, b as usize));
         match (&self.data, &other.data) {
-            // Without a call for each of them the processor has several on their way from memory at once.
+            // One loop without calls, so that the processor overlaps the reads from memory.
             (Data::Bytes(offsets, data), Data::Bytes(others, more))
                 if self.nulls.is_none() && other.nulls.is_none() =>
             {
@@ -138,7 +138,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Where cell `i` lies in `bytes`; `None` where it is null, whatever lies under it.
+    /// Return the range of cell `i` in `bytes`; `None` if the cell is null.
     #[inline]
     pub(super) fn range(&self, i: usize) -> Option<Range<usize>> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(i)) {
@@ -147,7 +147,7 @@ impl Texts<'_> {
         Some(self.offsets[i].unsigned_abs() as usize..self.offsets[i + 1].unsigned_abs() as usize)
     }
 
-    /// Bytes of all cells, and of what lies under nulls.
+    /// The bytes of all cells, including those under nulls.
     pub(super) fn total(&self) -> usize {
         match self.offsets {
             [first, .., last] => last.abs_diff(*first) as usize,
@@ -155,7 +155,7 @@ impl Texts<'_> {
         }
     }
 
-    /// Bytes of the longest cell, or of what lies under a null.
+    /// The bytes of the longest cell, including those under nulls.
     pub(super) fn longest(&self) -> usize {
         self.offsets.windows(2).fold(0, |longest, ends| longest.max(ends[1].abs_diff(ends[0]))) as usize
     }
@@ -186,7 +186,7 @@ impl Data {
             }
             other => {
                 return Err(Error::InvalidInput(format!(
-                    "rows cannot be keyed by a column of type {other}; a key is a boolean, number, decimal, string, \
+                    "rows cannot be keyed by a column of type {other}; expected a boolean, number, decimal, string, \
                      binary, date or timestamp[us], or a struct, list or map of these"
                 )));
             }
@@ -202,7 +202,7 @@ impl Data {
         }
     }
 
-    /// The little-endian number that the canonical bytes of a cell of at most 8 bytes spell.
+    /// Return the canonical bytes of a cell of at most 8 bytes as a little-endian number.
     #[inline]
     pub(super) fn word(&self, i: usize) -> u64 {
         match self {
@@ -228,7 +228,7 @@ impl Data {
     }
 }
 
-/// Whether two texts are the same, by words of 8 bytes: the last one may lie over the one before.
+/// Whether two texts are equal, compared by words of 8 bytes. The last word may overlap the one before.
 #[inline]
 fn are_same(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
@@ -244,16 +244,16 @@ fn are_same(a: &[u8], b: &[u8]) -> bool {
 
 #[inline]
 fn slice<'a>(offsets: &OffsetBuffer<i32>, data: &'a Buffer, i: usize) -> &'a [u8] {
-    // Offsets of a valid array are never negative, so the casts keep their values.
+    // Offsets of a valid array are never negative, so the casts do not change them.
     &data[offsets[i].cast_unsigned() as usize..offsets[i + 1].cast_unsigned() as usize]
 }
 
-/// Which cells of a column are null; `None` if no cell is.
+/// Return which cells of a column are null; `None` if no cell is.
 pub(super) fn nulls_of(column: &dyn Array) -> Option<NullBuffer> {
     column.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// `x` with the one NaN and the one zero: −0.0 + 0.0 is 0.0, and every other number keeps its bits.
+/// Return `x` with one NaN and one zero: −0.0 + 0.0 is 0.0, and every other number keeps its bits.
 pub(super) fn canonical_f64(x: f64) -> f64 {
     if x.is_nan() { f64::from_bits(0x7ff8_0000_0000_0000) } else { x + 0.0 }
 }

@@ -1,60 +1,60 @@
-//! Keys that many rows have, by a table of their hashes: that of few keys is smaller than their rows, and lies in the
-//! processor's cache where those do not.
+//! Numbering of repeated keys by a table of their hashes. The table of a few keys is smaller than their rows, so it
+//! stays in the processor's cache.
 //!
-//! INVARIANT: what is found is what sorting finds.
+//! INVARIANT: the table finds the same groups as sorting.
 
 use super::Keys;
 use super::order::by_hash;
 use super::table::KeyTable;
 
-/// Fewer rows than this are quickly sorted.
+/// Fewer rows than this are sorted instead.
 const LEAST_ROWS: usize = 4096;
-/// Rows for each key, on average, from which on a table pays.
+/// A table pays if each key has at least this many rows on average.
 const ROWS_A_KEY: usize = 3;
-/// After this part of the rows a tenth are repetitions, if there are to be enough of them.
+/// At least a tenth of this first part of the rows must be repeated keys; otherwise the table is abandoned.
 const FIRST_PART: usize = 16;
-/// The table of more keys than this would not stay in cache.
+/// A table of more keys than this would not stay in cache.
 const MOST_KEYS: usize = 1 << 18;
-/// Slots of the first table.
+/// The first table has two to the power of this many slots.
 const FIRST_SLOT_BITS: u32 = 12;
 /// Rows whose slots are read together.
 const TOGETHER: usize = 64;
-/// Slots that a hash may be away from its own: more only where hashes were chosen to meet there.
+/// Most slots between a hash and its own slot. Only hashes chosen to collide need more.
 const MOST_STEPS: usize = 256;
 
-/// The keys of blocks of rows that come one after the other.
+/// The numbered keys of blocks of rows, which are added one after the other.
 #[derive(Debug)]
 pub(crate) struct Numbering {
     table: Table,
-    known: KeyTable,
-    /// Whether hashes alone have told all keys so far; a block that has a null has others.
-    all_told: bool,
-    /// (block, row) of the first row of each key, as they came.
+    keys: KeyTable,
+    /// Whether hashes alone identify all keys so far. A block with a null needs its keys compared.
+    all_unique_by_hash: bool,
+    /// (block, row) of the first row of each key, in the order in which the keys first appeared.
     firsts: Vec<(u32, u32)>,
-    /// For each block, for each row, the place of its key in `firsts`.
+    /// For each row of each block, the index of its key in `firsts`.
     numbers: Vec<Vec<u32>>,
     rows: usize,
     first_part: usize,
     most: usize,
 }
 
-/// The distinct keys in the order of their hashes, which differ.
+/// The distinct keys sorted by their hashes, which are all different.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InOrder {
     pub(crate) hashes: Vec<u64>,
-    /// (block, row) of the first row of each.
+    /// (block, row) of the first row of each key.
     pub(crate) firsts: Vec<(u32, u32)>,
-    /// The number that each had as they came.
+    /// The number of each key in the order of first appearance.
     pub(crate) came: Vec<u32>,
 }
 
 impl Numbering {
-    /// Nothing yet of about so many rows.
+    /// Start empty; about `rows` rows will be added.
     pub(crate) fn new(rows: usize) -> Self {
         Self {
             table: Table { hashes: Vec::new(), slots: Table::slots(FIRST_SLOT_BITS) },
-            known: KeyTable::default(),
-            all_told: true,
+            keys: KeyTable::default(),
+            all_unique_by_hash: true,
             firsts: Vec::new(),
             numbers: Vec::new(),
             rows: 0,
@@ -63,13 +63,13 @@ impl Numbering {
         }
     }
 
-    /// Whether so many rows are not better sorted at once.
+    /// Whether a table can pay for this many rows.
     pub(crate) fn pays_for(rows: usize) -> bool {
         rows >= LEAST_ROWS
     }
 
-    /// Adds a block; false where keys are so many that rows are better sorted, or where two have one hash. Then it is of
-    /// no use any more.
+    /// Add a block. Return false if there are so many keys that sorting is better, or if two keys have one hash; the
+    /// numbering must not be used afterwards.
     #[expect(clippy::cast_possible_truncation, reason = "blocks of a split are numbered by u32")]
     pub(crate) fn add(&mut self, keys: &Keys) -> bool {
         let (block, before) = (self.numbers.len() as u32, self.firsts.len());
@@ -96,37 +96,37 @@ impl Numbering {
         have_their_keys
     }
 
-    /// Whether each row of a block has the key of its number: a slot tells most bits of a hash, not all. Keys are new from
-    /// number `new` on.
+    /// Whether each row of a block has the key of its number. The check is needed because a slot stores only most bits
+    /// of a hash. Keys from number `new` on are new.
     fn have_their_keys(&mut self, keys: &Keys, numbers: &[u32], new: usize) -> bool {
         let rows: Vec<u32> = self.firsts[new..].iter().map(|&(_, row)| row).collect();
-        if !self.known.add(keys, &rows) {
+        if !self.keys.add(keys, &rows) {
             return false;
         }
-        self.all_told &= keys.are_unique_by_hash(keys);
-        if self.all_told {
+        self.all_unique_by_hash &= keys.are_unique_by_hash(keys);
+        if self.all_unique_by_hash {
             let hashes = &self.table.hashes;
             return numbers.iter().zip(keys.hashes()).all(|(&number, &hash)| hashes[number as usize] == hash);
         }
-        self.known.are_at(keys, numbers)
+        self.keys.are_at(keys, numbers)
     }
 
-    /// How many keys there are so far.
+    /// How many distinct keys were added.
     pub(crate) fn len(&self) -> usize {
         self.firsts.len()
     }
 
-    /// For each row of the last block the number of its key, as they came; empty before there is one.
+    /// For each row of the last block, the number of its key; empty before the first block.
     pub(crate) fn last(&self) -> &[u32] {
         self.numbers.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether keys are so few that to renumber the rows takes less than to sort them.
+    /// Whether there are so few keys that renumbering the rows is faster than sorting them.
     pub(crate) fn are_few(&self) -> bool {
         Self::pays_for(self.rows) && self.len() <= self.rows / ROWS_A_KEY
     }
 
-    /// The keys in the order of their hashes.
+    /// Return the keys sorted by their hashes.
     pub(crate) fn in_order(&self) -> InOrder {
         let count = self.len();
         let room = || Vec::with_capacity(count);
@@ -142,7 +142,7 @@ impl Numbering {
         found
     }
 
-    /// For each block, for each row, the place of its key among those in order.
+    /// For each row of each block, return the place of its key in `order`.
     pub(crate) fn places(self, order: &InOrder) -> Vec<Vec<u32>> {
         let mut places = vec![0; order.came.len()];
         (0u32..).zip(&order.came).for_each(|(place, &number)| places[number as usize] = place);
@@ -154,9 +154,10 @@ impl Numbering {
     }
 }
 
-/// Hashes by their low bits, numbered as they come; a slot that is taken sends a hash to the next one.
+/// An open-addressing table of hashes by their low bits. Hashes are numbered in the order of insertion; if a slot is
+/// occupied, the next slot is tried.
 ///
-/// Low bits are uniform where rows are those of a range of hashes, or sorted.
+/// Low bits are uniform even if the rows are sorted or come from one range of hashes.
 #[derive(Debug)]
 struct Table {
     hashes: Vec<u64>,
@@ -166,12 +167,12 @@ struct Table {
 
 impl Table {
     const NUMBER: u64 = (1 << 20) - 1;
-    /// No slot has so great a number.
+    /// An empty slot: no hash has this number.
     const EMPTY: u64 = u64::MAX;
-    /// Slots behind those that hashes lead to: the last ones send theirs there.
+    /// Extra slots at the end, for hashes whose own slots are the last ones.
     const SPARE: usize = MOST_STEPS;
 
-    /// Two to the power of `bits`, none of them taken.
+    /// Return two to the power of `bits` empty slots.
     fn slots(bits: u32) -> Vec<u64> {
         vec![Self::EMPTY; (1 << bits) + Self::SPARE]
     }
@@ -181,14 +182,14 @@ impl Table {
         hash as usize & (self.slots.len() - Self::SPARE - 1)
     }
 
-    /// Reads the slots of `hashes`. The reads do not wait for each other, so that all come from memory at once.
+    /// Read the slots of `hashes` ahead of their use. The reads are independent, so the processor overlaps them.
     #[inline]
     fn touch(&self, hashes: &[u64]) {
         let slot = |&hash: &u64| self.slots.get(self.slot(hash)).copied().unwrap_or(0);
         std::hint::black_box(hashes.iter().fold(0, |seen, hash| seen ^ slot(hash)));
     }
 
-    /// The number of `hash`, a new one if it has none; `None` if there is no slot.
+    /// Return the number of `hash`, adding it if it is new; `None` if no slot is free near its own.
     #[inline]
     fn number(&mut self, hash: u64) -> Option<u32> {
         let slot = self.slot(hash);
@@ -206,7 +207,8 @@ impl Table {
         None
     }
 
-    /// Grows where fewer than half of the slots would be free after as many hashes more as are looked up together.
+    /// Grow unless at least half of the slots stay free after the next `TOGETHER` hashes. False if a hash finds no
+    /// slot.
     fn make_room(&mut self) -> bool {
         let slots = self.slots.len() - Self::SPARE;
         if (self.hashes.len() + TOGETHER) * 2 <= slots {
@@ -216,7 +218,7 @@ impl Table {
         for start in (0..self.hashes.len()).step_by(TOGETHER) {
             let some = start..self.hashes.len().min(start + TOGETHER);
             self.touch(&self.hashes[some.clone()]);
-            // They have their numbers: what is told of those in the way does not matter.
+            // The hashes have their numbers already, so only a free slot matters here.
             for number in some {
                 let hash = self.hashes[number];
                 let slot = self.slot(hash);
@@ -239,13 +241,13 @@ mod tests {
     use super::super::TWIN_OF_NULL;
     use super::*;
 
-    /// Keys that are told by these hashes alone.
+    /// Keys that are identified by these hashes alone.
     fn keys(hashes: &[u64]) -> Keys {
         let numbers: Int64Array = hashes.iter().map(|hash| hash.cast_signed()).collect();
         Keys::of_canonical(vec![Arc::new(numbers)], 1, hashes.to_vec().into()).unwrap()
     }
 
-    /// Keys in order, and for each row the place of its own; `None` where rows are better sorted.
+    /// The sorted keys, and for each row the place of its key; `None` if the rows are left to sorting.
     fn few_keys(parts: &[&[u64]]) -> Option<(InOrder, Vec<Vec<u32>>)> {
         let mut numbering = Numbering::new(parts.iter().map(|part| part.len()).sum());
         if !parts.iter().all(|part| numbering.add(&keys(part))) || !numbering.are_few() {
@@ -256,7 +258,7 @@ mod tests {
         Some((order, places))
     }
 
-    /// The same by sorting, whether there are few or not.
+    /// The same result by sorting, for any number of keys.
     fn expected(parts: &[&[u64]]) -> (InOrder, Vec<Vec<u32>>) {
         let mut all: Vec<(u64, (u32, u32))> = Vec::new();
         for (part, hashes) in (0u32..).zip(parts) {
@@ -282,11 +284,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn hashes_are_those_that_sorting_finds(
+        fn the_table_finds_the_groups_that_sorting_finds(
             rows in LEAST_ROWS..8 * LEAST_ROWS, distinct in 1u64..12_000, cut in 0usize..LEAST_ROWS, bits in 0u32..64,
             lowest in prop_oneof![Just(0), any::<u64>()],
         ) {
-            // All leading bits, or only those that a narrow range of hashes has.
+            // Hashes with all leading bits, or only those of a narrow range.
             let hash = |row: u64| lowest.saturating_add(mixed(mixed(row) % distinct) >> bits);
             let hashes: Vec<u64> = (0..rows as u64).map(hash).collect();
             let parts = [&hashes[..cut], &[], &hashes[cut..]];
@@ -310,19 +312,19 @@ mod tests {
     }
 
     #[test]
-    fn hashes_that_differ_in_no_bit_that_a_slot_tells_are_left_to_sorting() {
+    fn hashes_that_a_slot_cannot_distinguish_are_left_to_sorting() {
         let pair = [1 << 50, (1 << 50) | (1 << 16)];
         let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| pair[row % 2]).collect();
         assert_eq!(few_keys(&[&hashes]), None);
-        let told = [1 << 50, (1 << 50) | (1 << 20), 0, u64::MAX];
-        let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| told[row % 4]).collect();
+        let distinguished = [1 << 50, (1 << 50) | (1 << 20), 0, u64::MAX];
+        let hashes: Vec<u64> = (0..LEAST_ROWS).map(|row| distinguished[row % 4]).collect();
         assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
     }
 
     #[test]
-    fn hashes_that_meet_where_the_table_has_grown_keep_their_numbers() {
-        // With 4,096 slots `first` and `last` have one each; with 16,384 `next` has that of `last`, whose next one is that
-        // of `first`, and a slot tells no difference between the two.
+    fn hashes_that_collide_after_the_table_has_grown_are_left_to_sorting() {
+        // With 4,096 slots, `first` and `last` have slots of their own. With 16,384, `next` has the slot of `last`, the
+        // slot after it is that of `first`, and the bits in a slot do not tell `first` from `last`.
         let (first, next, last) = (7 << 20 | 0x1000, 8 << 20 | 0x0fff, 7 << 20 | 0x0fff);
         let others = (0..1982).map(|number: u64| (1000 + number) << 20 | (0x2010 + 2 * number) & 0x3fff);
         let rows = std::iter::repeat_n(first, 600).chain([next]).chain(others).chain([last]);
@@ -334,7 +336,7 @@ mod tests {
     fn hashes_chosen_to_meet_in_one_slot_are_left_to_sorting() {
         let hashes: Vec<u64> = (0..9_000).map(|row| (row % 300) << 20).collect();
         assert_eq!(few_keys(&[&hashes]), None);
-        // Each by itself has a slot near enough until the table grows into their bits.
+        // Each hash finds a slot near its own until the table grows into the bits in which they differ.
         let hashes: Vec<u64> = (0..40_000).map(|row| (row % 4_000) << 14).collect();
         if let Some(found) = few_keys(&[&hashes]) {
             assert_eq!(found, expected(&[&hashes]));
@@ -342,19 +344,19 @@ mod tests {
     }
 
     #[test]
-    fn hashes_in_order_need_no_more_slots_than_others() {
+    fn sorted_hashes_need_no_more_slots_than_others() {
         let mut hashes: Vec<u64> = (0..40_000).map(|row| mixed(row % 5_000)).collect();
         hashes.sort_unstable();
         assert_eq!(few_keys(&[&hashes]).unwrap(), expected(&[&hashes]));
     }
 
-    /// Numbers as keys, some of which are null.
+    /// Integers as keys, some of them null.
     fn numbers(cells: &[Option<i64>]) -> Keys {
         Keys::new(&[Arc::new(cells.iter().copied().collect::<Int64Array>()) as ArrayRef]).unwrap()
     }
 
     #[test]
-    fn numbers_of_blocks_with_and_without_nulls_are_told_together() {
+    fn numbers_of_blocks_with_and_without_nulls_are_numbered_together() {
         for blocks in [
             vec![vec![Some(1), Some(2), Some(3)], vec![Some(3), None], vec![None, Some(4)], vec![Some(4), Some(1)]],
             vec![vec![None, Some(5)], vec![Some(6), Some(5)], vec![None, Some(6), Some(7)]],

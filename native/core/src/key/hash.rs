@@ -1,4 +1,5 @@
-//! XXH3-64 over canonical bytes, columns chained by seed. It never changes: state on disk is ordered by it.
+//! XXH3-64 over canonical bytes; columns are chained by seed. The hash never changes, because stored state is sorted by
+//! it.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -6,10 +7,11 @@ use super::cells::{Cell, Cells};
 use crate::error::Result;
 use crate::offsets;
 
-/// What stands for null: one byte that no UTF-8 text contains and no number is as short as.
+/// The bytes of null: no UTF-8 text contains this byte, and no number is as short.
 const NULL_MARKER: [u8; 1] = [0xff];
 
-/// The hash of each row: column 0 with seed 0, column k with the hash of the columns before it. No columns: 0.
+/// Return the hash of each row. Column 0 has seed 0, and each later column has the hash so far as its seed; without
+/// columns the hash is 0.
 pub(super) fn hashes(columns: &[Cells], rows: usize) -> Result<Vec<u64>> {
     let mut hashes = offsets::filled(0, rows)?;
     for column in columns {
@@ -49,7 +51,7 @@ fn cell(cell: &Cell<'_>, seed: u64) -> u64 {
 
 const MASKING: bool = cfg!(test);
 
-/// Whether hashes lose bits, which only tests make them do.
+/// Whether hashes lose bits, which happens only in tests.
 #[cfg(not(test))]
 pub(super) const fn is_masked() -> bool {
     false
@@ -76,11 +78,11 @@ pub(super) fn masked(hash: u64) -> u64 {
     hash & MASK.get()
 }
 
-/// The bigint that has the hash of null.
+/// The bigint that has the same hash as null.
 #[cfg(test)]
 pub(crate) const TWIN_OF_NULL: i64 = 6_325_366_514_327_521_934;
 
-/// Runs `body` with hashes that keep only the bits of `mask`, so that different keys collide.
+/// Run `body` with hashes that keep only the bits of `mask`, so that different keys collide.
 #[cfg(test)]
 pub(crate) fn with_masked_hashes<T>(mask: u64, body: impl FnOnce() -> T) -> T {
     struct Restore;

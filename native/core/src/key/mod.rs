@@ -1,8 +1,8 @@
-//! Keys of a batch: canonical columns, their hashes, their order. The rules stand in `docs/format.md`, for ever.
+//! Keys of a batch: canonical columns, their hashes, their order. `docs/format.md` fixes the rules for ever.
 //!
-//! INVARIANT: equal keys have equal hashes and equal canonical bytes, whatever batch or width they came from.
+//! INVARIANT: equal keys have equal hashes and equal canonical bytes, in every batch and for every integer width.
 //! INVARIANT: keys are ordered by hash, then column by column by canonical bytes, null first.
-//! INVARIANT: XXH3-64 of 8 bytes is a bijection: where the key is one such number, equal hashes are equal keys.
+//! INVARIANT: XXH3-64 of 8 bytes is a bijection, so if the key is one 8-byte number, equal hashes mean equal keys.
 
 mod canonical;
 mod cells;
@@ -32,27 +32,29 @@ pub(crate) use hash::{TWIN_OF_NULL, with_masked_hashes};
 pub(crate) use order::{by_hash, sort_ties};
 pub(crate) use short::{Short, ShortTexts};
 
-/// The key columns (and sub-key columns, which order but are not hashed) of one batch.
+/// The key columns and sub-key columns of one batch. Sub-keys order rows but are not hashed.
 #[derive(Clone, Debug)]
 pub struct Keys {
     columns: Vec<ArrayRef>,
     cells: Vec<Cells>,
     hashes: ScalarBuffer<u64>,
     hashed: usize,
-    /// Whether the hash tells keys apart by itself.
+    /// Whether equal hashes mean equal keys.
     is_unique_by_hash: bool,
 }
 
 impl Keys {
-    /// The keys that `columns` hold, all of them hashed. For no columns use [`Keys::empty_key`].
+    /// Return the keys in `columns`, all of them hashed. Without columns, use [`Keys::empty_key`].
     pub fn new(columns: &[ArrayRef]) -> Result<Self> {
         match columns.first() {
             Some(first) => Self::with_sub_keys(columns, &[], first.len()),
-            None => Err(Error::InternalError("keys of no columns need to know how many rows there are".into())),
+            None => {
+                Err(Error::InternalError("keys without columns need a number of rows: use `Keys::empty_key`".into()))
+            }
         }
     }
 
-    /// `rows` times the one key that has no columns.
+    /// Return `rows` times the key that has no columns.
     #[must_use]
     pub fn empty_key(rows: usize) -> Self {
         Self {
@@ -64,7 +66,8 @@ impl Keys {
         }
     }
 
-    /// Keys with sub-keys: `keys` are hashed, `sub_keys` only order the rows of a key. Either may have no columns.
+    /// Return keys with sub-keys: `keys` are hashed, `sub_keys` only order the rows of a key. Either may have no
+    /// columns.
     pub fn with_sub_keys(keys: &[ArrayRef], sub_keys: &[ArrayRef], rows: usize) -> Result<Self> {
         let columns: Vec<ArrayRef> = keys.iter().chain(sub_keys).map(canonical::canonical).collect::<Result<_>>()?;
         if let Some(odd) = columns.iter().find(|column| column.len() != rows) {
@@ -76,7 +79,7 @@ impl Keys {
         Ok(Self::of(columns, cells, hashes, keys.len()))
     }
 
-    /// Rows.
+    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hashes.len()
@@ -100,41 +103,41 @@ impl Keys {
         &self.hashes
     }
 
-    /// The same, shared.
+    /// The hash of each row, as a shared buffer.
     pub(crate) fn all_hashes(&self) -> &ScalarBuffer<u64> {
         &self.hashes
     }
 
-    /// Canonical key columns, then sub-key columns: −0.0 is 0.0, and there is one NaN.
+    /// The canonical key columns, then the sub-key columns: −0.0 is 0.0, and there is one NaN.
     #[must_use]
     pub fn columns(&self) -> &[ArrayRef] {
         &self.columns
     }
 
-    /// How many of the leading columns are hashed: the key; the others are the sub-key.
+    /// How many leading columns are hashed. They are the key; the others are the sub-key.
     #[must_use]
     pub fn hashed_columns(&self) -> usize {
         self.hashed
     }
 
-    /// Whether a key may have several rows.
+    /// Whether a key can have several rows.
     pub(crate) fn has_sub_keys(&self) -> bool {
         self.hashed < self.columns.len()
     }
 
-    /// Whether row `i` and row `j` of `other` are the same key (and sub-key).
+    /// Whether row `i` and row `j` of `other` have the same key and sub-key.
     #[must_use]
     pub fn eq_at(&self, i: usize, other: &Self, j: usize) -> bool {
         self.hashes[i] == other.hashes[j] && self.cmp_bytes(i, other, j).is_eq()
     }
 
-    /// The order of row `i` and row `j` of `other`: hash, then canonical bytes.
+    /// Compare row `i` with row `j` of `other` by hash, then by canonical bytes.
     #[must_use]
     pub fn cmp_at(&self, i: usize, other: &Self, j: usize) -> Ordering {
         self.hashes[i].cmp(&other.hashes[j]).then_with(|| self.cmp_bytes(i, other, j))
     }
 
-    /// The order of canonical bytes alone, for rows whose hashes are known to be equal.
+    /// Compare canonical bytes only, for rows known to have equal hashes.
     pub(crate) fn cmp_bytes(&self, i: usize, other: &Self, j: usize) -> Ordering {
         if self.are_unique_by_hash(other) {
             return Ordering::Equal;
@@ -142,37 +145,35 @@ impl Keys {
         first_difference(&self.cells, i, &other.cells, j)
     }
 
-    /// Whether row `i` and row `j` of `other` are the same key, whatever their sub-keys; their hashes are known to be
-    /// equal.
+    /// Whether row `i` and row `j` of `other` have the same key, ignoring sub-keys. Their hashes must be equal.
     pub(crate) fn has_key_of(&self, i: usize, other: &Self, j: usize) -> bool {
         let mut hashed = self.cells[..self.hashed].iter().zip(&other.cells);
         self.are_unique_by_hash(other) || hashed.all(|(a, b)| a.is_same(i, b, j))
     }
 
-    /// The order of the keys of row `i` and row `j` of `other`, whatever their sub-keys; their hashes are known to be
-    /// equal.
+    /// Compare the key columns of row `i` and row `j` of `other`, ignoring sub-keys. Their hashes must be equal.
     pub(crate) fn cmp_key_columns(&self, i: usize, other: &Self, j: usize) -> Ordering {
         first_difference(&self.cells[..self.hashed], i, &other.cells, j)
     }
 
-    /// The order of the sub-keys of row `i` and row `j` of `other`, which are known to be of one key.
+    /// Compare the sub-keys of row `i` and row `j` of `other`, which must have the same key.
     pub(crate) fn cmp_sub_keys(&self, i: usize, other: &Self, j: usize) -> Ordering {
         first_difference(&self.cells[self.hashed..], i, &other.cells[self.hashed..], j)
     }
 
-    /// Whether row `a` and row `b` of `other` are the same key, for all `(a, b)`; their hashes are known to be equal.
+    /// Whether row `a` and row `b` of `other` have the same key, for each `(a, b)`. Their hashes must be equal.
     pub(crate) fn are_same(&self, other: &Self, rows: &[(u32, u32)]) -> bool {
         self.are_unique_by_hash(other)
             || self.cells.iter().zip(&other.cells).all(|(cells, others)| cells.are_same(others, rows.iter().copied()))
     }
 
-    /// The row numbers in the order of their keys; rows of one key keep the order they had.
+    /// Return the row numbers in key order. Rows of one key keep their order.
     #[must_use]
     pub fn order(&self) -> Vec<u32> {
         order::order(self)
     }
 
-    /// The same keys, in memory that is nobody else's.
+    /// Return a copy of the keys that shares no memory.
     pub(crate) fn copied(&self) -> Result<Self> {
         let copied = |column: &ArrayRef| {
             let data = column.to_data();
@@ -185,7 +186,7 @@ impl Keys {
         self.with_columns(columns, self.hashes.to_vec())
     }
 
-    /// The keys at `rows`, in that order.
+    /// Return the keys at `rows`, in that order.
     pub fn take(&self, rows: &[u32]) -> Result<Self> {
         let picks: Vec<Pick> = rows.iter().map(|&row| Pick::new(0, row as usize)).collect();
         let columns = self.columns.iter().map(|column| gather(column.data_type(), &[column.as_ref()], &picks));
@@ -194,18 +195,22 @@ impl Keys {
         self.with_columns(columns, hashes)
     }
 
-    /// These keys with a column more, which is a sub-key and not hashed.
+    /// Return these keys with one more column, as a sub-key.
     pub(crate) fn with_sub_key(mut self, sub_key: &ArrayRef) -> Result<Self> {
         let sub_key = canonical::canonical(sub_key)?;
         if sub_key.len() != self.len() {
-            return Err(Error::InternalError(format!("{} sub-keys for {} keys", sub_key.len(), self.len())));
+            return Err(Error::InternalError(format!(
+                "found {} sub-keys, expected one for each of {} keys",
+                sub_key.len(),
+                self.len()
+            )));
         }
         self.cells.push(nested::cells_of(sub_key.as_ref())?);
         self.columns.push(sub_key);
         Ok(Self::of(self.columns, self.cells, self.hashes, self.hashed))
     }
 
-    /// Whether rows ascend strictly: no two of them are the same key.
+    /// Whether rows ascend strictly, so that no two rows have the same key.
     pub(crate) fn are_ascending(&self) -> bool {
         let is_before = |i: usize| match self.hashes[i].cmp(&self.hashes[i + 1]) {
             Ordering::Equal => self.has_sub_keys() && self.cmp_bytes(i, self, i + 1).is_lt(),
@@ -214,13 +219,13 @@ impl Keys {
         (0..self.len().saturating_sub(1)).all(is_before)
     }
 
-    /// Keys whose columns are canonical and whose hashes are known.
+    /// Return keys from columns that are canonical already, and their hashes.
     pub(crate) fn of_canonical(columns: Vec<ArrayRef>, hashed: usize, hashes: ScalarBuffer<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, hashed))
     }
 
-    /// These keys' shape over other columns, which are canonical already, and their hashes.
+    /// Return keys of the same shape from other columns, which are canonical already, and their hashes.
     pub(crate) fn with_columns(&self, columns: Vec<ArrayRef>, hashes: Vec<u64>) -> Result<Self> {
         let cells = columns.iter().map(|column| nested::cells_of(column.as_ref())).collect::<Result<_>>()?;
         Ok(Self::of(columns, cells, hashes, self.hashed))
@@ -232,25 +237,25 @@ impl Keys {
         Self { columns, cells, hashes: hashes.into(), hashed, is_unique_by_hash }
     }
 
-    /// Whether a row of these keys and one of `other` with the same hash are the same key, whatever their bytes.
+    /// Whether equal hashes in these keys and `other` mean equal keys, so that bytes need not be compared.
     #[inline]
     pub(crate) fn are_unique_by_hash(&self, other: &Self) -> bool {
         self.is_unique_by_hash && other.is_unique_by_hash
     }
 }
 
-/// The order of rows `i` and `j` by the first of some columns in which they differ.
+/// Compare rows `i` and `j` by the first column in which they differ.
 fn first_difference(cells: &[Cells], i: usize, others: &[Cells], j: usize) -> Ordering {
     let mut orders = cells.iter().zip(others).map(|(a, b)| a.cmp_at(i, b, j));
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// By what a sub-key that is an integer or a time is ordered: its canonical bytes.
+/// Return the sort position of an integer or time as a sub-key, which is that of its canonical bytes.
 pub(crate) fn word_order(word: i64) -> u64 {
     word.cast_unsigned().swap_bytes()
 }
 
-/// The key hash of one string.
+/// Return the key hash of one string.
 #[must_use]
 pub fn text_hash(text: &str) -> u64 {
     hash::masked(hash::bytes(text.as_bytes(), 0))

@@ -1,7 +1,8 @@
-//! Canonical bytes of structs, lists and maps: each cell spelled out so that no two different ones have the same bytes.
+//! Canonical bytes of structs, lists and maps: different cells have different bytes.
 //!
-//! The columns are canonical: in a map the entries go by their keys.
-//! INVARIANT: the bytes tell the value: parts of variable length say their length, and every part says if it is null.
+//! The columns must be canonical: the entries of a map are sorted by key.
+//! INVARIANT: the bytes determine the value, because each part of variable length stores its length and each part
+//! stores whether it is null.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use crate::error::Result;
 const NULL: u8 = 0;
 const VALUE: u8 = 1;
 
-/// The cells of a key column of any type.
+/// Return the cells of a key column of any type.
 pub(super) fn cells_of(column: &dyn Array) -> Result<Cells> {
     if !column.data_type().is_nested() {
         return Cells::of_leaf(column);
@@ -23,7 +24,7 @@ pub(super) fn cells_of(column: &dyn Array) -> Result<Cells> {
     Ok(Cells::of_bytes(column, offsets, bytes))
 }
 
-/// The canonical bytes of each cell of a nested column, as binary; a null has none.
+/// Return the canonical bytes of each cell of a nested column as binary. A null cell is empty.
 fn spelled(column: &dyn Array) -> Result<(OffsetBuffer<i32>, Buffer)> {
     let part = NestedCells::new(column)?;
     let mut bytes = Vec::new();
@@ -38,8 +39,7 @@ fn spelled(column: &dyn Array) -> Result<(OffsetBuffer<i32>, Buffer)> {
     Ok((OffsetBuffer::new(ends.into()), Buffer::from_vec(bytes)))
 }
 
-/// The entries of maps with these keys and `offsets`, those of each map by the bytes of their keys; `None` where they
-/// are in that order.
+/// Return the order that sorts the entries of each map by the bytes of their keys; `None` if they are sorted already.
 pub(super) fn entry_order(keys: &dyn Array, offsets: &OffsetBuffer<i32>) -> Result<Option<Vec<u32>>> {
     let part = NestedCells::new(keys)?;
     let mut order: Vec<u32> = (0..keys.len() as u32).collect();
@@ -56,7 +56,7 @@ pub(super) fn entry_order(keys: &dyn Array, offsets: &OffsetBuffer<i32>) -> Resu
     Ok(changed.then_some(order))
 }
 
-/// A column, or what a nested one consists of.
+/// A column, or the columns inside a nested one.
 enum NestedCells {
     Leaf(Cells),
     Struct(Option<NullBuffer>, Vec<NestedCells>),
@@ -94,7 +94,7 @@ impl NestedCells {
         }
     }
 
-    /// Adds the bytes of a cell that is not null.
+    /// Append the bytes of a cell that is not null.
     fn spell(&self, row: usize, bytes: &mut Vec<u8>) {
         match self {
             Self::Leaf(cells) => spell_leaf(&cells.cell(row), bytes),
@@ -115,7 +115,7 @@ impl NestedCells {
         }
     }
 
-    /// Adds the bytes of a field, an item, or a part of an entry.
+    /// Append the bytes of a field, an item, or a key or value of an entry.
     fn spell_inner(&self, row: usize, bytes: &mut Vec<u8>) {
         if self.is_null(row) {
             bytes.push(NULL);
@@ -145,12 +145,12 @@ fn spell_leaf(cell: &Cell<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Four bytes, little-endian: Arrow's 32-bit offsets hold no longer ones.
+/// Append a length as four little-endian bytes, which is enough for Arrow's 32-bit offsets.
 fn spell_length(length: usize, bytes: &mut Vec<u8>) {
     bytes.extend((length as u32).to_le_bytes());
 }
 
-/// The item rows of list `row`. Offsets of a valid array are never negative.
+/// Return the item rows of list `row`. Offsets of a valid array are never negative.
 fn bounds(offsets: &OffsetBuffer<i32>, row: usize) -> std::ops::Range<usize> {
     offsets[row].cast_unsigned() as usize..offsets[row + 1].cast_unsigned() as usize
 }

@@ -1,5 +1,5 @@
-//! Sorting rows by key. Hashes are uniform: their leading bits deal the rows into piles that stay in the processor's
-//! cache, the next bits deal each pile into slots of a row or two, and what is left is next to nothing.
+//! Sorting rows by key. Because hashes are uniform, their leading bits split the rows into piles that fit into the
+//! processor's cache, and the next bits split each pile into slots of one or two rows. Little is left to sort.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -7,22 +7,22 @@ use std::sync::Mutex;
 
 use super::Keys;
 
-/// Rows of a pile, if hashes are as uniform as they should be.
+/// Rows in a pile, if hashes are uniform.
 const PILE_ROWS: usize = 512;
-/// More piles than this would not keep their ends in cache while rows are dealt.
+/// With more piles, their ends would not stay in cache while rows are dealt.
 const MAX_PILE_BITS: u32 = 10;
-/// Fewer rows than this are sorted as they are.
+/// Fewer rows than this are sorted directly.
 const FEW_ROWS: usize = 32;
-/// More slots than this would not stay in cache beside their rows.
+/// With more slots, their ends would not stay in cache beside their rows.
 const MAX_SLOT_BITS: u32 = 13;
 
-/// The process keeps one buffer for the next rows if it is no larger: new memory costs more than to sort what it holds.
+/// The process keeps one buffer up to this size for the next sort, because fresh memory costs more than the sorting.
 const MOST_KEPT_BYTES: usize = 32 << 20;
 
-/// The pairs that were sorted last; what they are does not matter. Whoever finds it locked, or in use, takes new memory.
+/// The buffer of the last sort; its content does not matter. A thread that finds it locked or in use allocates its own.
 static KEPT: Mutex<Option<Box<dyn Any + Send>>> = Mutex::new(None);
 
-/// The row numbers in the order of their keys; rows of one key keep the order they had.
+/// Return the row numbers in key order. Rows of one key keep their order.
 pub(super) fn order(keys: &Keys) -> Vec<u32> {
     let mut rows = Vec::with_capacity(keys.len());
     by_hash(
@@ -36,15 +36,15 @@ pub(super) fn order(keys: &Keys) -> Vec<u32> {
     rows
 }
 
-/// Sorts those of `pairs`, which are in order of their hashes, that have one hash.
+/// Sort the rows with equal hashes among `pairs`, which are sorted by hash.
 pub(crate) fn sort_ties<M>(pairs: &mut [(u64, M)], compare: impl Fn(&M, &M) -> Ordering) {
     for tie in pairs.chunk_by_mut(|a, b| a.0 == b.0).filter(|tie| tie.len() > 1) {
         tie.sort_by(|a, b| compare(&a.1, &b.1));
     }
 }
 
-/// Calls `visit` with (hash, `mark(part, row)`) of all rows of `parts` in the order of their hashes, many at a time while
-/// they lie in the processor's cache; rows with one hash come at once and keep the order they have.
+/// Call `visit` with (hash, `mark(part, row)`) of all rows of `parts` in the order of their hashes. Each call gets many
+/// rows, which are in the processor's cache; rows with one hash come in one call and keep their order.
 pub(crate) fn by_hash<M: Copy + Default + Send + 'static>(
     parts: &[&[u64]],
     mark: impl Fn(u32, u32) -> M,
@@ -87,14 +87,14 @@ pub(crate) fn by_hash<M: Copy + Default + Send + 'static>(
     }
 }
 
-/// The bits of hashes (less the least one) that have not been used to deal.
+/// The bits of hashes, minus the least hash, that have not been used yet.
 #[derive(Clone, Copy)]
 struct Digits {
     least: u64,
     low: u32,
 }
 
-/// A digit of hashes: some bits above a number of low ones.
+/// One digit of the hashes: a few bits above the `low` lowest ones.
 struct Digit {
     least: u64,
     low: u32,
@@ -102,13 +102,13 @@ struct Digit {
 }
 
 impl Digits {
-    /// All bits of `hashes`.
+    /// Return all bits of `hashes`.
     fn of(hashes: impl Iterator<Item = u64>) -> Self {
         let (least, greatest) = hashes.fold((u64::MAX, 0), |(least, most), hash| (least.min(hash), most.max(hash)));
         Self { least, low: u64::BITS - greatest.saturating_sub(least).leading_zeros() }
     }
 
-    /// The next `bits` bits, or as many as are left.
+    /// Take the next `bits` bits, or as many as are left.
     fn next(&mut self, bits: u32) -> Digit {
         let bits = bits.min(self.low);
         self.low -= bits;
@@ -119,13 +119,13 @@ impl Digits {
 impl Digit {
     #[inline]
     fn of(&self, hash: u64) -> usize {
-        // A shift by 64 is none that the processor has; there are 64 bits left only where all hashes lie on one pile.
+        // A shift by 64 is undefined. 64 bits are left only if all hashes fall into one pile.
         (((hash - self.least) >> self.low.min(u64::BITS - 1)) & self.mask) as usize
     }
 }
 
-/// Deals pairs, whose hashes are `hashes`, by a digit into `into`, in the order they have; `ends` tells where each of its
-/// values ends.
+/// Deal pairs, whose hashes are `hashes`, by one digit into `into`, keeping their order. `ends` gets the end of each
+/// digit.
 fn deal<M: Copy>(
     digit: &Digit,
     hashes: impl Iterator<Item = u64>,
@@ -138,7 +138,7 @@ fn deal<M: Copy>(
     hashes.for_each(|hash| ends[digit.of(hash)] += 1);
     let mut next = 0;
     for end in ends.iter_mut() {
-        (*end, next) = (next, next + *end); // the start, for now
+        (*end, next) = (next, next + *end); // holds the start until the pairs are dealt
     }
     pairs.for_each(|pair| {
         let slot = &mut ends[digit.of(pair.0)];
@@ -147,7 +147,7 @@ fn deal<M: Copy>(
     });
 }
 
-/// Sorts one pile by what is left of the hashes.
+/// Sort one pile by the remaining bits of the hashes.
 fn sort_pile<M: Copy>(pile: &mut [(u64, M)], mut digits: Digits, spare: &mut Vec<(u64, M)>, ends: &mut Vec<usize>) {
     if pile.len() >= FEW_ROWS {
         let slots = digits.next(pile.len().ilog2().min(MAX_SLOT_BITS));
@@ -157,7 +157,7 @@ fn sort_pile<M: Copy>(pile: &mut [(u64, M)], mut digits: Digits, spare: &mut Vec
         let mut start = 0;
         for &end in &*ends {
             if end - start >= FEW_ROWS {
-                pile[start..end].sort_by_key(|pair| pair.0); // sees that the rows of one key, however many, are in order
+                pile[start..end].sort_by_key(|pair| pair.0); // fast if sorted already, as many rows of one key are
             }
             start = end;
         }
@@ -165,7 +165,7 @@ fn sort_pile<M: Copy>(pile: &mut [(u64, M)], mut digits: Digits, spare: &mut Vec
     insert_sort(pile);
 }
 
-/// Sorts what is nearly in order.
+/// Sort pairs that are nearly in order.
 fn insert_sort<M: Copy>(pairs: &mut [(u64, M)]) {
     for row in 1..pairs.len() {
         let (pair, mut place) = (pairs[row], row);

@@ -1,7 +1,7 @@
-//! The distinct keys of rows that come block by block, side by side by their numbers: to look at one takes no way to the
-//! block that it came in, and one of a short text no more than one read.
+//! The distinct keys of rows that arrive block by block, stored side by side by number. Comparing with a key needs no
+//! access to the block that it came from; for a short text it is a single read.
 //!
-//! INVARIANT: two keys are the same here where their canonical bytes are; who asks for a number has added its key.
+//! INVARIANT: two keys are equal if their canonical bytes are; callers ask only for numbers of keys that were added.
 
 use std::ops::Range;
 
@@ -13,12 +13,12 @@ use crate::memory;
 /// Distinct keys by number.
 #[derive(Debug, Default)]
 pub(super) struct KeyTable {
-    /// None before there is a key.
+    /// Empty until the first key is added.
     columns: Vec<Column>,
 }
 
 impl KeyTable {
-    /// Gives the keys of `rows` the next numbers. False where there is no room for them.
+    /// Give the keys of `rows` the next numbers. Return false if there is no memory for them.
     pub(super) fn add(&mut self, keys: &Keys, rows: &[u32]) -> bool {
         if self.columns.is_empty() {
             self.columns = keys.cells.iter().map(|cells| Column::like(cells.data())).collect();
@@ -26,36 +26,36 @@ impl KeyTable {
         self.columns.iter_mut().zip(&keys.cells).all(|(column, cells)| column.add(cells, rows))
     }
 
-    /// Whether each row has the key of its number.
+    /// Whether each row has the key with its number.
     pub(super) fn are_at(&self, keys: &Keys, numbers: &[u32]) -> bool {
         self.columns.iter().zip(&keys.cells).all(|(column, cells)| column.are_at(cells, numbers))
     }
 }
 
-/// Cells of one key column.
+/// The cells of one key column.
 #[derive(Debug)]
 enum Column {
-    /// Numbers of at most 8 bytes, and which of them are null.
+    /// Numbers of at most 8 bytes, and whether each is null.
     Words(Vec<(u64, bool)>),
     Wide(Vec<(i128, bool)>),
-    /// Texts, and the bytes of all of them behind their first 16.
+    /// Texts, and the bytes of all of them after their first 16.
     Texts(Vec<Text>, Vec<u8>),
 }
 
-/// A text of no, or any number of bytes; or null.
+/// A text of any length, or null.
 #[derive(Clone, Copy, Debug)]
 struct Text {
-    /// Its first bytes, then zeros.
+    /// The first 16 bytes, padded with zeros.
     words: [u64; 2],
     length: u32,
-    /// Where its other bytes begin.
+    /// Where the remaining bytes begin.
     rest: u32,
 }
 
 impl Text {
-    /// Bytes of its words.
+    /// Bytes in `words`.
     const FIRST: usize = 16;
-    /// No text is as long: a column has at most 2 GiB.
+    /// No text is this long, because a column has at most 2 GiB.
     const NULL: Self = Self { words: [0; 2], length: u32::MAX, rest: 0 };
 }
 
@@ -71,7 +71,7 @@ impl Column {
     fn add(&mut self, cells: &Cells, rows: &[u32]) -> bool {
         let mut rows = rows.iter().map(|&row| row as usize);
         match (self, cells.data()) {
-            (Self::Words(_), Data::Bytes(..) | Data::I128(_)) => false, // which have no word
+            (Self::Words(_), Data::Bytes(..) | Data::I128(_)) => false, // these do not fit into a word
             (Self::Words(known), data) => {
                 has_room(known, rows.len()) && {
                     known.extend(rows.map(|row| if cells.is_null(row) { (0, true) } else { (data.word(row), false) }));
@@ -120,7 +120,7 @@ impl Column {
     }
 }
 
-/// Adds the text of a row, or null.
+/// Add the text of a row, or null.
 fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, texts: &Texts<'_>, row: usize) -> bool {
     let Some(Range { start, end }) = texts.range(row) else {
         known.push(Text::NULL);
@@ -136,7 +136,7 @@ fn add_text(known: &mut Vec<Text>, rest: &mut Vec<u8>, texts: &Texts<'_>, row: u
     true
 }
 
-/// Whether there is memory for `more` cells; where there is none, rows are sorted.
+/// Whether there is memory for `more` cells. If not, rows are sorted instead.
 fn has_room<T>(cells: &mut Vec<T>, more: usize) -> bool {
     memory::reserve("tell keys apart", cells, more).is_ok()
 }

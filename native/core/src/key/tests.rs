@@ -1,4 +1,4 @@
-//! The rules of `docs/format.md` and its vectors. None of these numbers may ever change.
+//! The rules of `docs/format.md` and its test vectors. None of these numbers may ever change.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn text_hashes_to_the_vectors() {
 }
 
 #[test]
-fn whole_numbers_of_all_widths_hash_alike() {
+fn integers_of_all_widths_hash_alike() {
     let vectors = vec![0xc77b_3abb_6f87_acd9, 0x2fbc_5935_64db_792e];
     assert_eq!(hashes(Int8Array::from(vec![0, 1])), vectors);
     assert_eq!(hashes(Int16Array::from(vec![0, 1])), vectors);
@@ -60,7 +60,7 @@ fn other_types_hash_to_their_vectors() {
 
 fn texts_and_numbers(rows: &[Option<(Option<&str>, Option<i32>)>]) -> StructArray {
     let fields = vec![Field::new("a", DataType::Utf8, true), Field::new("n", DataType::Int32, true)];
-    // What lies below a null struct is no part of it.
+    // Values under a null struct are not part of it.
     let text: StringArray = rows.iter().map(|row| row.map_or(Some("hidden"), |cells| cells.0)).collect();
     let number: Int32Array = rows.iter().map(|row| row.and_then(|cells| cells.1)).collect();
     let nulls = rows.iter().map(Option::is_some).collect::<Vec<_>>().into();
@@ -98,7 +98,7 @@ fn nested_types_hash_to_their_vectors() {
 }
 
 #[test]
-fn nested_keys_are_equal_by_all_that_they_hold() {
+fn nested_keys_are_equal_only_if_all_their_parts_are() {
     let rows = texts_and_numbers(&[
         Some((Some("ab"), None)),
         Some((Some("a"), Some(98))),
@@ -122,7 +122,7 @@ fn nested_keys_are_equal_by_all_that_they_hold() {
 }
 
 #[test]
-fn floats_within_structs_lists_and_maps_are_canonical() {
+fn floats_inside_structs_lists_and_maps_are_canonical() {
     let doubles = ListArray::from_iter_primitive::<Float64Type, _, _>([Some([Some(-0.0), Some(-f64::NAN), None])]);
     let field = Field::new("doubles", doubles.data_type().clone(), false);
     let column: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(field), Arc::new(doubles) as ArrayRef)]));
@@ -190,7 +190,7 @@ fn order_keeps_the_order_of_equal_keys() {
 }
 
 #[test]
-fn many_rows_are_ordered_whatever_part_of_the_hashes_they_have() {
+fn many_rows_are_ordered_with_any_part_of_the_hashes() {
     for mask in [u64::MAX, u64::MAX >> 20, 0xff << 56, 0xfff, 1 << 63, 0] {
         let numbers: Vec<i64> = (0..5000).map(|i| i * 7919 % 3001).collect();
         let found = with_masked_hashes(mask, || keys(&[Arc::new(Int64Array::from(numbers))]));
@@ -221,11 +221,11 @@ fn decimal(unscaled: &[i128]) -> Decimal128Array {
     PrimitiveArray::<Decimal128Type>::from(unscaled.to_vec()).with_precision_and_scale(10, 2).unwrap()
 }
 
-/// What XXH3-64 of 8 bytes, with seed 0, was taken of.
+/// Return the 8 bytes whose XXH3-64 with seed 0 is given.
 fn word_of(hash: u64) -> u64 {
     const FACTOR: u64 = 0x9fb2_1c65_1e98_df25;
     const SECRET: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
-    // Of an odd number its inverse by Newton's steps, each of which doubles how many bits are right.
+    // The inverse of an odd number by Newton's method; each step doubles the number of correct bits.
     let inverse = (0..6).fold(FACTOR, |x, _| x.wrapping_mul(2u64.wrapping_sub(FACTOR.wrapping_mul(x))));
     let mut x = hash ^ (hash >> 28) ^ (hash >> 56);
     x = x.wrapping_mul(inverse);
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn texts_nulls_and_several_columns_are_not_told_by_their_hash() {
+fn texts_nulls_and_several_columns_are_not_unique_by_hash() {
     let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let null: ArrayRef = Arc::new(Int64Array::from(vec![None]));
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// Whether row i of `rows` is key `numbers[i]` of those that are known, all of `known`.
+/// Whether row i of `rows` is key `numbers[i]` of `known`.
 fn are_at(known: &Keys, rows: &Keys, numbers: &[u32]) -> bool {
     let (mut found, all) = (KeyTable::default(), (0..known.len() as u32).collect::<Vec<u32>>());
     let (first, second) = all.split_at(all.len() / 2);
@@ -292,7 +292,7 @@ fn are_at(known: &Keys, rows: &Keys, numbers: &[u32]) -> bool {
 }
 
 #[test]
-fn known_texts_are_told_apart_by_each_of_their_bytes() {
+fn texts_in_the_table_are_compared_by_every_byte() {
     let text = |length: usize| -> Vec<u8> { (0..length).map(|at| b'a' + (at % 26) as u8).collect() };
     let keys = |texts: &[Vec<u8>]| {
         let column: ArrayRef = Arc::new(texts.iter().map(Some).collect::<BinaryArray>());
@@ -315,7 +315,7 @@ fn known_texts_are_told_apart_by_each_of_their_bytes() {
 }
 
 #[test]
-fn known_keys_are_those_of_all_columns_nulls_too() {
+fn keys_in_the_table_compare_all_columns_including_nulls() {
     let columns: [(ArrayRef, ArrayRef); 4] = [
         (Arc::new(StringArray::from(vec![None, Some(""), Some("a")])), Arc::new(StringArray::from(vec!["", "", "b"]))),
         (Arc::new(Int32Array::from(vec![None, Some(0), Some(7)])), Arc::new(Int32Array::from(vec![0, 0, 8]))),

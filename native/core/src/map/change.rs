@@ -1,4 +1,4 @@
-//! Changing a map: one call makes one run on top, and small runs on top are merged as they gather.
+//! Changing a map: each call adds one run on top, and small runs on top are merged as they accumulate.
 
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
@@ -12,7 +12,7 @@ use crate::range::KeyRange;
 use crate::run::{self, SortedRun, Tombstones, Unsorted};
 
 impl StateMap {
-    /// Puts and removes rows. Of equal keys the last one holds. A change that is refused changes nothing.
+    /// Put and remove rows. Of equal keys the last row wins. A change that returns an error changes nothing.
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
         let rows = changes.updated_at.len();
         if rows == 0 {
@@ -33,10 +33,11 @@ impl StateMap {
         self.stack(SortedRun::from_unsorted(&self.schema, &unsorted)?)
     }
 
-    /// Puts a row of each of `keys`, all of them at one time; `deadline` has one for each key, or is empty for none.
+    /// Put one row for each of `keys`, all with one `updated_at`. `deadline` has one entry for each key, or is empty
+    /// for none.
     ///
-    /// Like `change`, but where keys are in order and distinct, as those of groups are, the columns become part of the
-    /// map as they are: they must be nobody else's.
+    /// This is like `change`. But if keys are sorted and distinct, as the keys of groups are, the map takes the columns
+    /// as they are, so no other code may hold them.
     pub fn put(
         &mut self,
         keys: Keys,
@@ -59,7 +60,7 @@ impl StateMap {
         self.stack(SortedRun::from_ordered(&self.schema, keys, values, updated_at, deadline)?)
     }
 
-    /// Puts a run on top, merged with those of the newest changes that it has outgrown.
+    /// Put a run on top, and merge it with the newest changes as the tier rule says.
     fn stack(&mut self, newest: SortedRun) -> Result<()> {
         let changes = self.with_newest(self.runs[self.opened..].to_vec(), newest, Tombstones::Keep)?;
         self.runs.truncate(self.opened);
@@ -67,8 +68,8 @@ impl StateMap {
         Ok(())
     }
 
-    /// `runs` with `newest` on top, merged with those of them that the tier rule says, or fewer where one run does not
-    /// hold them; `of_all` is what becomes of tombstones where that is all of them.
+    /// Return `runs` with `newest` on top, merged with as many of them as the tier rule says, or with fewer if one run
+    /// cannot hold them. `of_all` says how to treat tombstones if all runs are merged.
     pub(super) fn with_newest(
         &self,
         mut runs: Vec<SortedRun>,
@@ -97,19 +98,19 @@ impl StateMap {
     fn check_columns(&self, rows: usize, lengths: &[usize], keys: &[ArrayRef], values: &[ArrayRef]) -> Result<()> {
         let columns = keys.iter().chain(values).map(|column| column.len());
         if let Some(odd) = columns.chain(lengths.iter().copied()).find(|&length| length != rows) {
-            return Err(self.refused(&format!("has columns of {rows} and of {odd} rows")));
+            return Err(self.refused(&format!("a column has {odd} rows, expected {rows}")));
         }
         if values.len() != self.schema.value.len() {
             let (found, expected) = (values.len(), self.schema.value.len());
-            return Err(self.refused(&format!("has {found} value columns, expected {expected}")));
+            return Err(self.refused(&format!("found {found} value columns, expected {expected}")));
         }
         let differs = |(column, field): &(&ArrayRef, &FieldRef)| column.data_type() != field.data_type();
         match values.iter().zip(&self.schema.value).find(differs) {
             None => Ok(()),
             Some((column, field)) => Err(self.refused(&format!(
-                "has {} in `{}`, expected {}",
-                column.data_type(),
+                "column `{}` has type {}, expected {}",
                 field.name(),
+                column.data_type(),
                 field.data_type()
             ))),
         }
@@ -119,34 +120,34 @@ impl StateMap {
         match keys.hashes().iter().find(|&&hash| !self.range.contains(hash)) {
             None => Ok(()),
             Some(hash) => Err(self.refused(&format!(
-                "has a key with hash {hash:016x}, which is outside of the range {:016x}..{:016x}",
+                "a key has hash {hash:016x}, which is outside the key range {:016x}..{:016x}",
                 self.range.lo, self.range.hi
             ))),
         }
     }
 
     fn refused(&self, why: &str) -> Error {
-        Error::InvalidInput(format!("a change of state map `{}` {why}", self.schema.name))
+        Error::InvalidInput(format!("cannot change state map `{}`: {why}", self.schema.name))
     }
 }
 
-/// `runs` merged; `None` where several do not fit into one.
+/// Return `runs` merged into one; `None` if several runs do not fit into one.
 pub(super) fn merged_if_it_fits(
     runs: &[SortedRun],
     range: KeyRange,
     tombstones: Tombstones,
 ) -> Result<Option<SortedRun>> {
-    // What newer rows hide does not count, so that is known only when they are merged.
+    // Rows that newer rows hide do not count, so only the merge shows whether the rest fits.
     match run::merge(runs, range, tombstones) {
         Err(_) if runs.len() > 1 && !run::fit(runs, most()) => Ok(None),
         merged => merged.map(Some),
     }
 }
 
-/// What the work on changes of these keys takes, but for the columns that are collected.
+/// Estimate the memory for changes with these keys, not counting the columns that are collected.
 fn bytes_for(keys: &[ArrayRef], sub_keys: &[ArrayRef], rows: usize) -> usize {
     let nested = keys.iter().chain(sub_keys).filter(|column| column.data_type().is_nested());
-    // Brought to their canonical form, and as the bytes that are hashed.
+    // Three copies: the input, its canonical form, and the bytes that are hashed.
     let bytes = nested.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0).saturating_mul(3));
     bytes.fold(rows.saturating_mul(ROW_BYTES), usize::saturating_add)
 }

@@ -1,4 +1,4 @@
-//! What finding due rows costs, counted in rows that are looked at: it follows what is due, not what there is.
+//! The cost of finding due rows, counted in rows read: it grows with the rows that are due, not with the map.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn schema() -> Arc<MapSchema> {
     Arc::new(MapSchema::new("test", &field("k"), &Fields::empty(), &field("v")).unwrap())
 }
 
-/// Puts `keys`, each with the deadline that `deadline` gives it.
+/// Put `keys`, with the deadline that `deadline` returns for each.
 fn put(map: &mut StateMap, keys: std::ops::Range<i64>, deadline: impl Fn(i64) -> i64) {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.clone()));
     let rows = column.len();
@@ -30,7 +30,7 @@ fn put(map: &mut StateMap, keys: std::ops::Range<i64>, deadline: impl Fn(i64) ->
     map.change(&changes).unwrap();
 }
 
-/// A map of `rows` keys in one run, key k due at k, searched so often that its order of deadlines is made.
+/// A map of `rows` keys in one run, in which key k is due at k, after enough searches to build its order of deadlines.
 fn searched(rows: i64) -> StateMap {
     let mut map = StateMap::open(schema(), &[], KeyRange::ALL).unwrap();
     put(&mut map, 0..rows, |key| key);
@@ -48,7 +48,7 @@ fn due(map: &mut StateMap, now_ms: i64) -> (usize, usize) {
 }
 
 #[test]
-fn rows_that_are_not_due_are_not_looked_at_but_for_a_binary_search() {
+fn rows_that_are_not_due_are_read_only_by_a_binary_search() {
     for rows in [1_000, 100_000] {
         let mut map = searched(rows);
         let (nothing, looked) = due(&mut map, -1);
@@ -62,12 +62,12 @@ fn rows_that_are_not_due_are_not_looked_at_but_for_a_binary_search() {
 }
 
 #[test]
-fn what_has_fired_is_not_looked_at_again() {
+fn rows_that_have_fired_are_not_read_again() {
     let mut map = searched(100_000);
     assert_eq!(due(&mut map, 49_999).0, 50_000);
     let mut gone = StateMap::open(schema(), map.runs(), KeyRange::ALL).unwrap();
     put(&mut gone, 0..50_000, |_| 1_000_000);
-    assert_eq!(due(&mut gone, 50_009).0, 10); // notes how far newer runs hide the base
+    assert_eq!(due(&mut gone, 50_009).0, 10); // also records how far newer runs hide the base
     let mut later = StateMap::open(schema(), gone.runs(), KeyRange::ALL).unwrap();
     for _ in 0..4 {
         later.copy().due(50_009).unwrap();
@@ -77,7 +77,7 @@ fn what_has_fired_is_not_looked_at_again() {
 }
 
 #[test]
-fn what_was_taken_is_not_looked_for_again() {
+fn rows_that_were_taken_are_not_searched_again() {
     let mut map = searched(100_000);
     assert_eq!(map.take_due(49_999, 1).unwrap().updated_at.len(), 50_000);
     let (next, looked) = looks::during(|| map.next_deadline());
@@ -94,7 +94,7 @@ fn a_run_is_spent_once_all_its_rows_are_hidden_and_no_older_one_is_left() {
     for (keys, due) in [(0..100, (|_| 10) as fn(i64) -> i64), (100..200, |_| 20), (0..50, |_| 30)] {
         below(&mut map, keys, due);
     }
-    assert_eq!((map.runs().len(), map.spent_runs()), (3, 0)); // 50..100 live in the first run
+    assert_eq!((map.runs().len(), map.spent_runs()), (3, 0)); // keys 50..100 are live in the first run
     map.take_due(10, 1).unwrap();
     assert_eq!(map.spent_runs(), 1);
     let mut next = StateMap::open(schema(), map.runs(), KeyRange::ALL).unwrap();
@@ -102,7 +102,7 @@ fn a_run_is_spent_once_all_its_rows_are_hidden_and_no_older_one_is_left() {
     assert_eq!((next.runs().len(), next.spent_runs(), next.len()), (5, 2, 50));
     assert_eq!(StateMap::open(schema(), &next.runs()[2..], KeyRange::ALL).unwrap().len(), 50);
     next.take_due(30, 1).unwrap();
-    assert_eq!((next.spent_runs(), next.len()), (4, 0)); // one that has tombstones alone, too
+    assert_eq!((next.spent_runs(), next.len()), (4, 0)); // includes a run that has only tombstones
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_row_without_a_deadline_is_never_spent() {
 }
 
 #[test]
-fn keys_that_are_put_off_in_every_batch_are_not_looked_at_while_they_wait() {
+fn keys_that_every_batch_postpones_are_not_read_while_they_wait() {
     let mut map = searched(50_000);
     let (mut now, mut most) = (0, 0);
     for batch in 0..40 {
@@ -133,7 +133,7 @@ fn keys_that_are_put_off_in_every_batch_are_not_looked_at_while_they_wait() {
         put(&mut changed, now + 1_000..now + 1_500, |key| key + 100_000);
         put(&mut changed, now..now + 10, |_| i64::MAX - 1);
         for _ in 0..4 {
-            changed.copy().due(-1).unwrap(); // makes the order of the new run, too
+            changed.copy().due(-1).unwrap(); // builds the order of the new run, too
         }
         let (found, looked) = due(&mut changed, now + 9);
         assert_eq!(found, 0);
@@ -144,7 +144,7 @@ fn keys_that_are_put_off_in_every_batch_are_not_looked_at_while_they_wait() {
 }
 
 #[test]
-fn the_next_deadline_is_found_without_a_look_at_the_others() {
+fn the_next_deadline_is_found_without_reading_the_others() {
     for rows in [1_000, 100_000] {
         let mut map = searched(rows);
         let (next, looked) = looks::during(|| map.next_deadline());

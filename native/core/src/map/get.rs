@@ -1,4 +1,4 @@
-//! Look-up of many keys: run by run from the newest, each run asked only for what newer ones did not hold.
+//! Look-up of many keys, from the newest run to the oldest. Each run is asked only for keys that newer ones lack.
 
 use arrow_array::{Array, ArrayRef};
 
@@ -9,11 +9,11 @@ use crate::key::Keys;
 use crate::memory;
 use crate::run::SortedRun;
 
-/// Keys that are looked up and gathered before the next ones: where they lie stays in cache, and takes no fresh memory.
+/// Keys that are looked up and collected before the next ones, so that their positions stay in cache.
 const AT_ONCE: usize = 1 << 12;
 
 impl StateMap {
-    /// What is known of each of `keys` (key columns, then sub-key columns), in their order.
+    /// Look up `keys` (key columns, then sub-key columns); the answers are in their order.
     pub fn get(&self, keys: &Keys) -> Result<Found> {
         self.check_keys(keys)?;
         memory::check_available("look up keys", keys.len().saturating_mul(ROW_BYTES))?;
@@ -27,7 +27,7 @@ impl StateMap {
         })
     }
 
-    /// Where the first of `keys`, which are of this map's types, has its live row: value columns, and the row in them.
+    /// Find the live row of the first of `keys`, which must have this map's types: value columns, and the row in them.
     #[must_use]
     pub fn find_one(&self, keys: &Keys) -> Option<(Vec<ArrayRef>, usize)> {
         let mut found = self.runs.iter().rev().filter_map(|run| Some((run, run.find(keys, 0)?)));
@@ -35,7 +35,8 @@ impl StateMap {
         Some((run.columns()[self.schema.key_width()..][..self.schema.value.len()].to_vec(), row))
     }
 
-    /// The value columns of each of `keys`, null where nothing was found: [`StateMap::get`] for those who need no times.
+    /// Return the value columns of each of `keys`, null if nothing was found. Use [`StateMap::get`] if you also need
+    /// times.
     pub fn values(&self, keys: &Keys) -> Result<Vec<ArrayRef>> {
         self.check_keys(keys)?;
         let sources = self.value_sources();
@@ -48,7 +49,7 @@ impl StateMap {
         columns.into_iter().map(Gathering::finish).collect()
     }
 
-    /// Where the newest row of each key lies, if it is there and no tombstone.
+    /// Return the position of the newest row of each key, unless there is none or it is a tombstone.
     fn locate(&self, keys: &Keys) -> Vec<Pick> {
         let mut found = Located::default();
         found.of(&self.runs, keys, 0..keys.len());
@@ -76,7 +77,7 @@ impl StateMap {
     }
 }
 
-/// Where some keys lie: memory that is used again for the next ones.
+/// Positions of keys, in memory that is reused for the next keys.
 #[derive(Default)]
 struct Located {
     picks: Vec<Pick>,
@@ -84,7 +85,8 @@ struct Located {
 }
 
 impl Located {
-    /// For each of the keys `range`, where its newest row of `runs` lies, if there is one and it is no tombstone.
+    /// For each of the keys `range`, return the position of its newest row in `runs`, unless there is none or it is a
+    /// tombstone.
     #[expect(clippy::cast_possible_truncation, reason = "keys are numbered by u32")]
     fn of(&mut self, runs: &[SortedRun], keys: &Keys, range: std::ops::Range<usize>) -> &[Pick] {
         let Self { picks, open } = self;

@@ -1,4 +1,4 @@
-//! How many live rows there are, and by how many the changes since `open` made them more or fewer.
+//! The number of live rows, and by how much the changes since `open` changed it.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::key::Keys;
 use crate::run::{SortedRun, newest};
 
 impl StateMap {
-    /// Live rows, counted: the cost grows with the map wherever it has more than one run.
+    /// Count the live rows. The cost grows with the map if it has more than one run.
     #[must_use]
     pub fn len(&self) -> usize {
         if let [only] = self.runs.as_slice()
@@ -20,13 +20,14 @@ impl StateMap {
         live
     }
 
-    /// Whether there is no live row.
+    /// Whether there are no live rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Live rows now less live rows at `open`. Looks up the changed keys alone, so the cost follows the changes.
+    /// Return the number of live rows now minus that at `open`. Looks up only changed keys, so the cost grows with the
+    /// changes.
     #[must_use]
     pub fn live_change(&self) -> i64 {
         let (opened, changes) = self.runs.split_at(self.opened);
@@ -39,10 +40,11 @@ impl StateMap {
     }
 }
 
-/// What a map was opened with, asked for keys that ascend: where the rows of a key lie is found once for all of them.
+/// The runs that a map was opened with, for look-ups of ascending keys. The rows of a key are located once for all its
+/// sub-keys.
 struct Before<'a> {
     runs: &'a [SortedRun],
-    /// Of each run, those of key `of`, whatever their sub-keys.
+    /// For each run, its rows with key `of`, with any sub-key.
     rows: Vec<Range<usize>>,
     of: Option<(&'a Keys, usize)>,
 }

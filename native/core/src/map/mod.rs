@@ -1,7 +1,7 @@
-//! The state map of one key range: runs, oldest first, and the changes made since it was opened, which are runs too.
+//! The state map of one key range: runs, oldest first. Changes since the map was opened are runs, too.
 //!
-//! A copy shares all runs, so it costs the same for any number of rows.
-//! INVARIANT: of the rows of a key the newest run's is the one that counts, and a tombstone there means: no row.
+//! A copy shares all runs, so its cost does not depend on the number of rows.
+//! INVARIANT: the newest run that holds a key decides; if its row there is a tombstone, the map does not hold the key.
 
 mod change;
 mod due;
@@ -33,7 +33,7 @@ pub(crate) use rows::take_rows;
 pub use rows::{Changes, Found, Rows};
 pub use tiers::merge_count;
 
-/// What is taken for each row at most besides its columns while many are handled: where they lie, their hashes and times.
+/// Most bytes for each row besides its columns while many rows are handled: its position, hash and times.
 const ROW_BYTES: usize = 64;
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
@@ -41,30 +41,30 @@ const ROW_BYTES: usize = 64;
 pub struct StateMap {
     schema: Arc<MapSchema>,
     range: KeyRange,
-    /// Oldest first; the first `opened` are what it was opened with, the others are changes.
+    /// Oldest first. The first `opened` runs are those it was opened with; the others are changes.
     runs: Vec<SortedRun>,
     opened: usize,
-    /// How many runs there would be of `opened` if none of versions had been merged.
+    /// How many runs the first `opened` would be if no versions had been merged.
     versions: usize,
-    /// What was changed since it was opened and went into the base that `compact` made.
+    /// The changes since it was opened that `compact` merged into a base.
     compacted: Option<SortedRun>,
 }
 
 impl StateMap {
-    /// The map that `runs`, oldest first, make; rows with a hash outside `range` are not seen.
+    /// Open the map of `runs`, oldest first. Rows with a hash outside `range` are ignored.
     pub fn open(schema: Arc<MapSchema>, runs: &[SortedRun], range: KeyRange) -> Result<Self> {
         if let Some(odd) = runs.iter().find(|run| !run.schema().has_columns_of(&schema)) {
             return Err(Error::InvalidInput(format!(
-                "cannot open state map `{}`: it has the columns {}, a run has {}",
+                "cannot open state map `{}`: a run has the columns {}, expected {}",
                 schema.name,
-                schema.describe(),
-                odd.schema().describe()
+                odd.schema().describe(),
+                schema.describe()
             )));
         }
         Ok(Self::of_runs(schema, runs, range))
     }
 
-    /// The same of runs that have the columns of `schema`.
+    /// Open the map of runs that are known to have the columns of `schema`.
     fn of_runs(schema: Arc<MapSchema>, runs: &[SortedRun], range: KeyRange) -> Self {
         let runs: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).filter(|run| !run.is_empty()).collect();
         Self { schema, range, opened: runs.len(), versions: runs.len(), runs, compacted: None }
@@ -76,19 +76,20 @@ impl StateMap {
         &self.schema
     }
 
-    /// The hashes it holds.
+    /// The range of hashes that it covers.
     #[must_use]
     pub fn range(&self) -> KeyRange {
         self.range
     }
 
-    /// A fork: neither sees what is done to the other.
+    /// Return a fork. Changes to either map do not affect the other.
     #[must_use]
     pub fn copy(&self) -> Self {
         self.clone()
     }
 
-    /// What was changed since `open`, tombstones included, compacted since or not; `None` if nothing was.
+    /// Return the changes since `open` as one run, including tombstones and changes that `compact` merged; `None` if
+    /// there are none.
     pub fn delta(&self) -> Result<Option<SortedRun>> {
         let changes: Vec<SortedRun> = self.compacted.iter().chain(&self.runs[self.opened..]).cloned().collect();
         match changes.as_slice() {
@@ -97,7 +98,7 @@ impl StateMap {
         }
     }
 
-    /// The live rows, sorted.
+    /// Return the live rows, sorted.
     pub fn scan(&self) -> Result<Rows> {
         let mut picks = Vec::new();
         newest(&self.runs, |source, row| {
@@ -108,7 +109,7 @@ impl StateMap {
         self.rows(&picks)
     }
 
-    /// The rows at `picks`, of which none is nowhere.
+    /// Return the rows at `picks`, none of which is `Pick::NOWHERE`.
     fn rows(&self, picks: &[Pick]) -> Result<Rows> {
         memory::check_available("collect rows", picks.len().saturating_mul(ROW_BYTES))?;
         let schema = &self.schema;
@@ -127,7 +128,7 @@ impl StateMap {
         Ok(Rows { keys, sub_keys, values, updated_at, deadline })
     }
 
-    /// `InvalidInput` unless `keys` are of the types of this map's key and sub-key.
+    /// Check that `keys` have the types of this map's key and sub-key; otherwise `InvalidInput`.
     fn check_keys(&self, keys: &Keys) -> Result<()> {
         let fields = self.schema.key.iter().chain(&self.schema.sub_key);
         let fit = keys.columns().len() == self.schema.key_width()
@@ -138,11 +139,11 @@ impl StateMap {
         }
         let found: Vec<String> = keys.columns().iter().map(|column| column.data_type().to_string()).collect();
         Err(Error::InvalidInput(format!(
-            "state map `{}` has the columns {}, asked for by keys of ({}), {} of them hashed",
-            self.schema.name,
-            self.schema.describe(),
+            "cannot look up keys of ({}), {} of them hashed, in state map `{}`, which has the columns {}",
             found.join(", "),
-            keys.hashed_columns()
+            keys.hashed_columns(),
+            self.schema.name,
+            self.schema.describe()
         )))
     }
 }

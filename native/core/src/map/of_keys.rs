@@ -1,4 +1,4 @@
-//! Scan of single keys: all live rows of a key, by sub-key. What it costs follows the rows found, not the map.
+//! Scans of single keys: all live rows of a key, by sub-key. The cost grows with the rows found, not with the map.
 
 use std::ops::Range;
 
@@ -8,8 +8,9 @@ use crate::gather::Pick;
 use crate::key::Keys;
 
 impl StateMap {
-    /// The live rows of each of `keys` (key columns alone), in the order of `keys`, then of the sub-keys' canonical
-    /// bytes (numbers: little-endian, so not by value); and for each key where its rows end.
+    /// Return the live rows of each of `keys`, which have key columns only, and the end of each key's rows. Rows are in
+    /// the order of `keys`, then of the sub-keys' canonical bytes. For numbers these are little-endian, so they do not
+    /// sort by value.
     pub fn of_keys(&self, keys: &Keys) -> Result<(Rows, Vec<usize>)> {
         self.check_whole_keys(keys)?;
         let mut picks = Vec::new();
@@ -25,7 +26,8 @@ impl StateMap {
         Ok((self.rows(&picks)?, ends))
     }
 
-    /// Merges rows of one key, a range a run (oldest run first), into `picks`: the newest of each sub-key, if it lives.
+    /// Merge the rows of one key, one range for each run (oldest first), into `picks`: the newest row of each sub-key,
+    /// if live.
     fn pick_newest(&self, parts: &mut [(usize, Range<usize>)], picks: &mut Vec<Pick>) {
         if let [(source, rows)] = parts {
             let live = rows.filter(|&row| !self.runs[*source].is_tombstone(row));
@@ -33,7 +35,7 @@ impl StateMap {
         }
         loop {
             let heads = parts.iter().filter(|(_, rows)| !rows.is_empty()).map(|(source, rows)| (*source, rows.start));
-            // Of equal sub-keys `min_by` keeps the first that it meets: the newest run is asked first.
+            // Of equal sub-keys `min_by` returns the first, so the newest run comes first.
             let least =
                 heads.rev().min_by(|&(a, i), &(b, j)| self.runs[a].keys().cmp_sub_keys(i, self.runs[b].keys(), j));
             let Some((source, row)) = least else { return };
@@ -49,7 +51,7 @@ impl StateMap {
         }
     }
 
-    /// `InvalidInput` unless `keys` are of the types of this map's key, without sub-keys.
+    /// Check that `keys` have the types of this map's key, without sub-keys; otherwise `InvalidInput`.
     fn check_whole_keys(&self, keys: &Keys) -> Result<()> {
         let types = keys.columns().iter().map(|column| column.data_type());
         if keys.hashed_columns() == keys.columns().len() && types.eq(self.schema.key.iter().map(|f| f.data_type())) {
@@ -57,10 +59,10 @@ impl StateMap {
         }
         let found: Vec<String> = keys.columns().iter().map(|column| column.data_type().to_string()).collect();
         Err(Error::InvalidInput(format!(
-            "state map `{}` has the columns {}, scanned by keys of ({})",
+            "cannot scan keys of ({}) in state map `{}`, which has the columns {}",
+            found.join(", "),
             self.schema.name,
-            self.schema.describe(),
-            found.join(", ")
+            self.schema.describe()
         )))
     }
 }

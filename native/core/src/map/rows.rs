@@ -1,4 +1,4 @@
-//! What goes into a state map and comes out of it, column by column.
+//! Rows that enter and leave a state map, column by column.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use arrow_select::take::take;
 use crate::error::Result;
 use crate::schema::MapSchema;
 
-/// Rows to put (or, where `deleted`, to remove), in any order. Of equal keys the last one holds.
+/// Rows to put, or to remove if `deleted`, in any order. Of equal keys the last row wins.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Key columns; none for the empty key.
     pub keys: Vec<ArrayRef>,
     /// Sub-key columns.
     pub sub_keys: Vec<ArrayRef>,
-    /// Value columns, of the types of the map's schema; what a deleted row has here does not matter.
+    /// Value columns, with the types of the map's schema. The values of deleted rows do not matter.
     pub values: Vec<ArrayRef>,
-    /// ms since the epoch; its length is the number of rows.
+    /// When each row was updated, ms since the epoch. The length is the number of rows.
     pub updated_at: Vec<i64>,
     /// The first ms at which the row is due.
     pub deadline: Vec<Option<i64>>,
-    /// Whether the row is removed.
+    /// Whether to remove the row.
     pub deleted: Vec<bool>,
 }
 
@@ -34,26 +34,26 @@ pub struct Rows {
     pub sub_keys: Vec<ArrayRef>,
     /// Value columns.
     pub values: Vec<ArrayRef>,
-    /// ms since the epoch; its length is the number of rows.
+    /// When each row was updated, ms since the epoch. The length is the number of rows.
     pub updated_at: Vec<i64>,
     /// The first ms at which the row is due.
     pub deadline: Vec<Option<i64>>,
 }
 
 impl Rows {
-    /// How many there are.
+    /// How many rows there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.updated_at.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.updated_at.is_empty()
     }
 
-    /// The rows at `places`, in that order.
+    /// Return the rows at `places`, in that order.
     pub fn take(&self, places: &[u32]) -> Result<Self> {
         Ok(Self {
             keys: take_rows(&self.keys, places)?,
@@ -64,7 +64,7 @@ impl Rows {
         })
     }
 
-    /// What puts them again.
+    /// Return changes that put these rows again.
     #[must_use]
     pub fn put(self) -> Changes {
         let deleted = vec![false; self.len()];
@@ -72,7 +72,7 @@ impl Rows {
         Changes { keys, sub_keys, values, updated_at, deadline, deleted }
     }
 
-    /// What removes them: tombstones of `now_ms`.
+    /// Return changes that remove these rows: tombstones with `now_ms` as their time.
     #[must_use]
     pub fn removed(&self, now_ms: i64) -> Changes {
         let rows = self.len();
@@ -86,7 +86,7 @@ impl Rows {
         }
     }
 
-    /// The rows in [`MapSchema::live_columns`].
+    /// Return the rows in [`MapSchema::live_columns`].
     pub fn into_batch(self, schema: &MapSchema) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(self.updated_at.len()));
         let mut columns = self.keys;
@@ -98,20 +98,20 @@ impl Rows {
     }
 }
 
-/// These columns at `places`, in that order.
+/// Return these columns at `places`, in that order.
 pub(crate) fn take_rows(columns: &[ArrayRef], places: &[u32]) -> Result<Vec<ArrayRef>> {
     let places = UInt32Array::from(places.to_vec());
     columns.iter().map(|column| Ok(take(column, &places, None)?)).collect()
 }
 
-/// The answer to a look-up: one row for each key asked for, in that order.
+/// The answer to a look-up: one entry for each key, in the order of the keys.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Whether there is a live row.
     pub found: Vec<bool>,
-    /// Value columns, null where nothing was found.
+    /// Value columns, null for keys that were not found.
     pub values: Vec<ArrayRef>,
-    /// ms since the epoch, 0 where nothing was found.
+    /// ms since the epoch, 0 for keys that were not found.
     pub updated_at: Vec<i64>,
     /// The first ms at which the row is due, if it has a deadline.
     pub deadline: Vec<Option<i64>>,

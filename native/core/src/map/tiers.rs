@@ -1,15 +1,16 @@
-//! When runs are merged: a pure function of their sizes.
+//! When to merge runs: a pure function of their sizes.
 //!
-//! Nothing is merged before there is one run too many, because that is what keeps down how often a row is written again
-//! (docs/decisions/0003-tiers.md). INVARIANT: however many batches there were, a map that merges by this rule has at
-//! most `MAX_RUNS` runs.
+//! Nothing is merged until there is one run too many, because that minimizes how often rows are rewritten
+//! (docs/decisions/0003-tiers.md). INVARIANT: a map that merges by this rule has at most `MAX_RUNS` runs after any
+//! number of batches.
 
-/// The number of runs that is never passed.
+/// Most runs of a map.
 const MAX_RUNS: usize = 8;
-/// Once too many are merged, a run joins them while it has less than 11/10 as many rows as they have together.
+/// During a merge, the next older run joins if it has less than 11/10 of the rows merged so far.
 const RATIO: (u64, u64) = (11, 10);
 
-/// How many of the newest runs to merge, given the rows of each, oldest first. 1: none; all of them: everything.
+/// Return how many of the newest runs to merge, given the rows of each, oldest first. 1 means no merge; the number of
+/// runs means a merge of everything.
 #[must_use]
 pub fn merge_count(rows: &[u64]) -> usize {
     let Some((&newest, older)) = rows.split_last() else { return 0 };

@@ -1,4 +1,4 @@
-//! The map as one: all of it in a single run, its size, and what was not updated for long.
+//! Operations on the whole map: one run of all rows, its size, and rows that were not updated for long.
 
 use arrow_array::new_empty_array;
 
@@ -11,7 +11,7 @@ use crate::range::KeyRange;
 use crate::run::{self, SortedRun, Tombstones, Unsorted, newest};
 
 impl StateMap {
-    /// The live rows that were updated strictly before `threshold_ms`, sorted. Looks at every row.
+    /// Return the live rows that were updated strictly before `threshold_ms`, sorted. Reads every row.
     pub fn updated_before(&self, threshold_ms: i64) -> Result<Rows> {
         let mut picks = Vec::new();
         newest(&self.runs, |source, row| {
@@ -23,20 +23,20 @@ impl StateMap {
         self.rows(&picks)
     }
 
-    /// Its runs, oldest first: a look-up may visit all of them.
+    /// Its runs, oldest first. A look-up may visit all of them.
     #[must_use]
     pub fn runs(&self) -> &[SortedRun] {
         &self.runs
     }
 
-    /// How many layers lie over the oldest: those that it was opened with, those of the versions before it, merged since
-    /// or not, and the changes since then as one.
+    /// Return how many layers are above the oldest: the runs that the map was opened with, those of earlier versions
+    /// whether merged or not, and all changes since then as one.
     #[must_use]
     pub fn deltas(&self) -> usize {
         (self.versions + usize::from(self.runs.len() > self.opened)).saturating_sub(1)
     }
 
-    /// All live rows in one run, without tombstones.
+    /// Return all live rows in one run, without tombstones.
     pub fn base(&self) -> Result<SortedRun> {
         if !self.runs.is_empty() {
             return run::merge(&self.runs, self.range, Tombstones::Drop);
@@ -50,16 +50,17 @@ impl StateMap {
         SortedRun::from_unsorted(&self.schema, &none)
     }
 
-    /// Makes one base of its runs. What it holds does not change, and `delta` still tells what was changed.
+    /// Merge its runs into one base. The rows do not change, and `delta` still returns what was changed.
     pub fn compact(&mut self) -> Result<()> {
         let (base, compacted) = (self.base()?, self.delta()?);
         *self = Self { compacted, ..Self::open(self.schema.clone(), &[base], self.range)? };
         Ok(())
     }
 
-    /// A new version over this one, which stays as it is: what was changed so far is no change of it.
+    /// Return a new version on top of this one. This version stays as it is, and its changes are not changes of the new
+    /// one.
     ///
-    /// Runs are merged by the tier rule, so that however many versions there were a look-up visits few of them.
+    /// Runs are merged by the tier rule, so a look-up visits few runs after any number of versions.
     pub fn next_version(&self) -> Result<Self> {
         let (opened, changes) = self.runs.split_at(self.opened);
         let mut runs = opened.to_vec();
@@ -78,7 +79,7 @@ impl StateMap {
     }
 }
 
-/// The changes of a version as one run; as they are where no run holds them all.
+/// Return the changes of a version as one run, or as they are if one run cannot hold them.
 fn joined(changes: &[SortedRun], range: KeyRange) -> Result<Vec<SortedRun>> {
     match changes {
         [] => Ok(Vec::new()),

@@ -1,7 +1,7 @@
-//! Running aggregates by key, and by window. State of a key is one row of partials; each pass emits a row for every key
-//! it touched, or, where keys are emitted at their end, for every one that is over.
+//! Running aggregates by key, optionally by window. The state of a key is one row of partials. A pass emits a row for
+//! each key that it touched, or for each key that has ended if keys are emitted at their end.
 //!
-//! INVARIANT: of a key the state is folded first, then its partials in chunk order, then row order.
+//! INVARIANT: for each key, the state is folded first, then its partials in chunk order, then row order.
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
@@ -22,7 +22,7 @@ use crate::map::StateMap;
 /// The name of the map: key → partials.
 const MAP: &str = "partials";
 
-/// Running aggregates as declared.
+/// The declaration of running aggregates.
 #[derive(Clone, Debug)]
 pub struct AggregateSpec {
     /// The operator's name, for messages.
@@ -33,13 +33,13 @@ pub struct AggregateSpec {
     pub input: SchemaRef,
     /// What is computed.
     pub functions: Vec<Call>,
-    /// The windows by which rows are grouped beside their key.
+    /// The windows that group rows besides the key.
     pub window: Option<WindowSpec>,
-    /// The key column that is the event time, if one is; windows then do not end.
+    /// The key column that is the event time, if there is one. Windows then have no end of their own.
     pub key_time: Option<KeyTimeSpec>,
 }
 
-/// Running aggregates at work.
+/// Running aggregates in operation.
 #[derive(Debug)]
 pub struct AggregateOperator {
     signature: Signature,
@@ -48,20 +48,20 @@ pub struct AggregateOperator {
     key_time: Option<KeyTime>,
     aggregates: Aggregates,
     combiner: Combiner,
-    /// What is kept back folded as it came, where its keys are block as they come.
+    /// The rows in the combiner, folded as they arrived; `None` if their keys are not numbered yet.
     running: Option<Accumulators>,
     metrics: Metrics,
 }
 
-/// What a pass made of the keys that it touched.
+/// The keys that a pass touched, and their aggregates.
 struct Folded {
     keys: Keys,
     accumulators: Accumulators,
 }
 
 impl AggregateOperator {
-    /// The operator; `InvalidInput` for a column that is not there, a type that a function does not take, or two
-    /// columns of one name.
+    /// Create the operator; `InvalidInput` for a missing column, a type that a function does not accept, or two columns
+    /// with one name.
     pub fn new(spec: &AggregateSpec) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let windows = spec.window.as_ref().map(|window| Windows::new(&spec.name, &spec.input, window)).transpose()?;
@@ -84,27 +84,27 @@ impl AggregateOperator {
         Ok(Self { signature, key, windows, key_time, aggregates, combiner, running: None, metrics })
     }
 
-    /// Keeps back at most so many rows, or bytes, of a split.
+    /// Limit the rows and bytes that the combiner collects.
     #[cfg(test)]
     pub(super) fn with_combiner_limits(&mut self, rows: usize, bytes: usize) {
         self.combiner = Combiner::new(super::combiner::Limits { rows, bytes });
     }
 
-    /// How many columns a key has, a window's too.
+    /// How many key columns there are, including those of a window.
     fn key_width(&self) -> usize {
         self.signature.maps[0].key.len()
     }
 
-    /// Where among the key columns a window's stand.
+    /// The places of the window's columns among the key columns.
     fn window_keys(&self, windows: &Windows) -> std::ops::Range<usize> {
         windows.place()..windows.place() + self.key_width() - self.key.len()
     }
 
-    /// Keeps a block of rows back, and folds it where its keys are block already.
+    /// Add a block of rows to the combiner, and fold it if its keys are numbered already.
     fn keep(&mut self, keys: Keys, values: Values) -> Result<()> {
         self.combiner.add(keys, values, |block| {
             self.running = match (block, self.running.take()) {
-                (None, _) => None, // rows will be sorted, and folded then
+                (None, _) => None, // the combiner sorts its rows later, and they are folded then
                 (Some(block), running) => {
                     let mut running = running.map_or_else(|| self.aggregates.accumulators(0), Ok)?;
                     update(&mut running, block.keys, block.values, block.numbers)?;
@@ -115,7 +115,7 @@ impl AggregateOperator {
         })
     }
 
-    /// What was kept back as rows that travel, in the order of the keys.
+    /// Return the combined rows to exchange, in key order.
     fn combined(&mut self, kept: Kept) -> Result<RecordBatch> {
         let running = self.running.take();
         let (keys, partials) = match running.zip(kept.in_order()?) {
@@ -133,7 +133,7 @@ impl AggregateOperator {
         Ok(RecordBatch::try_new(self.signature.prepared.clone(), [keys.columns(), &partials].concat())?)
     }
 
-    /// Rows with their keys, and which of those given are missing: they fall under no key that is open.
+    /// Return rows with their keys, and which of the given rows are missing because their key has ended.
     fn assign(&self, rows: &RecordBatch, pass: &Pass) -> Result<(RecordBatch, Keys, Option<BooleanBuffer>)> {
         let (rows, late) = match &self.key_time {
             None => (rows.clone(), None),
@@ -150,13 +150,13 @@ impl AggregateOperator {
         Ok((rows, keys, late_of_both(late, outside)))
     }
 
-    /// What the end of a key is.
+    /// Return what happens at the end of a key.
     fn ends(&self) -> Ends {
         let by_window = self.windows.as_ref().map_or(Ends::Never, Windows::ends);
         self.key_time.as_ref().map_or(by_window, KeyTime::ends)
     }
 
-    /// The first ms of the watermark at which each key is over; empty where none ever is.
+    /// Return the first ms of the watermark at which each key ends; empty if keys never end.
     fn deadlines(&self, keys: &Keys) -> Result<Vec<Option<i64>>> {
         match (&self.key_time, &self.windows) {
             (Some(time), _) => time.deadlines(keys),
@@ -188,7 +188,7 @@ impl AggregateOperator {
         Ok(Folded { keys: groups.keys, accumulators })
     }
 
-    /// Forgets the keys that are over, and emits them where that is when they are.
+    /// Forget the keys that have ended, and emit them if keys are emitted at their end.
     fn close(&mut self, ends: Ends, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
         let due = map.take_due(now_ms, pass.batch_time_ms)?;
@@ -202,7 +202,7 @@ impl AggregateOperator {
         Ok(())
     }
 
-    /// State first, then the chunks.
+    /// Fold the state first, then the chunks.
     fn fold(&self, groups: &Groups, chunks: &[RecordBatch], map: &StateMap) -> Result<Accumulators> {
         let mut accumulators = self.aggregates.accumulators(groups.len())?;
         let state = map.values(&groups.keys)?;
@@ -261,7 +261,7 @@ impl Operator for AggregateOperator {
     }
 }
 
-/// Which rows `first` or, of the rows that it left, `then` marks.
+/// Return the rows marked in `first`, or in `then`, which covers only the rows that `first` does not mark.
 fn late_of_both(first: Option<BooleanBuffer>, then: Option<BooleanBuffer>) -> Option<BooleanBuffer> {
     let (Some(first), Some(then)) = (&first, &then) else { return first.or(then) };
     let mut left = then.iter();

@@ -1,9 +1,9 @@
-//! Keeps the blocks of a split back until there are enough of them, and groups their rows by key: what travels is a row
-//! a key, not one a key and block. Keys that a table tells apart are known as blocks come, and may be folded at once, while
-//! the next block is being read; else all rows are sorted together, which costs no more a row than to sort few.
+//! Collects blocks of a split and groups their rows by key, so that one row for each key is exchanged, not one for each
+//! key and block. If a hash table can number the keys, they are numbered as blocks arrive, and may be folded while the
+//! next block is read. Otherwise all rows are sorted together, which costs no more for each row than sorting few rows.
 //!
-//! INVARIANT: what comes out depends on the rows, their order and how they are cut into blocks, which a plan fixes, never
-//! on how they lie in memory. Other limits than these would add doubles in another order.
+//! INVARIANT: the result depends on the rows, their order and their blocks, which the plan fixes, and not on their
+//! memory layout. Changing the limits would add doubles in a different order.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -13,14 +13,14 @@ use super::groups::{Grouping, Groups};
 use crate::error::Result;
 use crate::key::Keys;
 
-/// What is folded of the rows of a block: a column each, or nothing where rows are counted.
+/// The columns of a block that are folded; `None` for a count of rows.
 pub(super) type Values = Vec<Option<ArrayRef>>;
 
-/// How much is folded at once, or more by less than a block.
+/// When to fold the collected rows. The last block may exceed the limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) rows: usize,
-    /// Of the columns that are kept.
+    /// Bytes of the collected columns.
     pub(super) bytes: usize,
 }
 
@@ -30,20 +30,20 @@ impl Default for Limits {
     }
 }
 
-/// Blocks kept back.
+/// The blocks collected so far.
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
     enough: Limits,
     keys: Vec<Keys>,
-    /// By what `keys` are told apart; none where there are none.
+    /// The numbering of `keys`; `None` before the first block.
     grouping: Option<Grouping>,
-    /// Of each block.
+    /// The values of each block.
     values: Vec<Values>,
     rows: usize,
     bytes: usize,
 }
 
-/// What was kept back: the keys and the values of some blocks.
+/// The keys and the values of the collected blocks.
 #[derive(Debug)]
 pub(super) struct Kept {
     keys: Vec<Keys>,
@@ -52,35 +52,35 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The groups of all rows, and the values of each block.
+    /// Return the groups of all rows, and the values of each block.
     pub(super) fn grouped(self) -> Result<(Groups, Vec<Values>)> {
         Ok((self.grouping.groups(&self.keys)?, self.values))
     }
 
-    /// The distinct keys, sorted, and the number that each had as they came; `None` where rows must be sorted.
+    /// Return the distinct keys, sorted, and the number that each had on arrival; `None` if rows must be sorted.
     pub(super) fn in_order(&self) -> Result<Option<(Keys, Vec<u32>)>> {
         self.grouping.in_order(&self.keys)
     }
 }
 
-/// A block whose keys are told as they come.
+/// A block whose keys are numbered.
 pub(super) struct NumberedBlock<'a> {
     pub(super) values: &'a Values,
-    /// How many keys there are so far.
+    /// How many distinct keys there are so far.
     pub(super) keys: usize,
-    /// Which of them, as they came, each row has.
+    /// The number of each row's key, in the order of arrival.
     pub(super) numbers: &'a [u32],
 }
 
 impl Combiner {
-    /// One that keeps back less or more than others.
+    /// Start with other limits.
     #[cfg(test)]
     pub(super) fn new(enough: Limits) -> Self {
         Self { enough, ..Self::default() }
     }
 
-    /// Takes a block: the keys of its rows, and their values. Calls `come` with them, or with `None` where rows will be
-    /// sorted; not for a block without rows.
+    /// Add a block: the keys of its rows, and their values. Calls `come` with them, or with `None` if rows will be
+    /// sorted. Does not call it for an empty block.
     pub(super) fn add(
         &mut self,
         keys: Keys,
@@ -100,13 +100,13 @@ impl Combiner {
         Ok(())
     }
 
-    /// All that is kept back, if that is enough; then it begins anew.
+    /// Take everything if a limit is reached, and start over.
     pub(super) fn take_if_full(&mut self) -> Option<Kept> {
         let is_enough = self.rows >= self.enough.rows || self.bytes >= self.enough.bytes;
         if is_enough { self.take() } else { None }
     }
 
-    /// All that is kept back; `None` if there is nothing. Then it begins anew.
+    /// Take everything, and start over; `None` if there is nothing.
     pub(super) fn take(&mut self) -> Option<Kept> {
         let enough = self.enough;
         let Self { keys, values, grouping, .. } = std::mem::replace(self, Self { enough, ..Self::default() });
@@ -114,7 +114,7 @@ impl Combiner {
     }
 }
 
-/// Bytes that the cells of a column take, by what they hold and not by where it lies; what says which are null left out.
+/// Return the bytes of a column's cells by their content, not by their memory layout. Null bitmaps are not counted.
 fn content_bytes(column: &ArrayRef) -> usize {
     let ends = |offsets: &[i32]| match offsets {
         [first, .., last] => (first.unsigned_abs() as usize, last.unsigned_abs() as usize),
@@ -126,7 +126,7 @@ fn content_bytes(column: &ArrayRef) -> usize {
     };
     let rows = column.len();
     let text = |offsets: &[i32]| ends(offsets).1 - ends(offsets).0;
-    // What the cells hold, and what a row takes beside.
+    // The content of the cells, and the fixed bytes for each row.
     let (held, each) = match column.data_type() {
         DataType::Utf8 => (text(column.as_string::<i32>().offsets()), size_of::<i32>()),
         DataType::Binary => (text(column.as_binary::<i32>().offsets()), size_of::<i32>()),
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_counts_the_same_wherever_it_lies() {
+    fn content_bytes_do_not_depend_on_the_memory_layout() {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("ab"), None, Some("cde"), Some("")]));
         let mut lists = ListBuilder::new(StringBuilder::new());
         let mut maps = MapBuilder::new(None, StringBuilder::new(), Int64Builder::new());

@@ -1,7 +1,7 @@
-//! The first row of each key (`dropDuplicates`): what comes later under a key vanishes until the key is forgotten.
+//! The first row of each key (`dropDuplicates`). Later rows of the key are dropped until the key is forgotten.
 //!
-//! State of a key is a row without values; when it is forgotten is its deadline. INVARIANT: of a key's rows in a pass
-//! the first in plan order counts; a key is forgotten after the rows of the pass, as in Spark.
+//! The state of a key is a row without values; its deadline is when the key is forgotten. INVARIANT: among a key's rows
+//! in a pass, the first in plan order wins; keys are forgotten after the rows of the pass, as in Spark.
 
 use std::sync::Arc;
 
@@ -27,29 +27,29 @@ const MAP: &str = "seen";
 pub enum Forget {
     /// Never.
     Never,
-    /// When the watermark reaches the event time, which is a key column; a null there is never reached.
+    /// When the watermark reaches the event time, which is a key column. A key with a null there is never forgotten.
     AtEventTime,
-    /// When the watermark reaches the event time of the key's first row plus so many ms; a null counts as the epoch.
+    /// When the watermark reaches the event time of the key's first row plus this many ms. A null counts as the epoch.
     After(i64),
 }
 
-/// Deduplication as declared.
+/// The declaration of a deduplication.
 #[derive(Clone, Debug)]
 pub struct DeduplicateSpec {
     /// The operator's name, for messages.
     pub name: String,
     /// Key columns.
     pub key: Vec<String>,
-    /// The columns of its input, which are those of its output.
+    /// The columns of its input and of its output.
     pub input: SchemaRef,
-    /// The event time column: rows at or before the watermark are late. `None`: no row is.
+    /// The event time column: rows at or before the watermark are late. `None`: no row is late.
     pub event_time: Option<String>,
     /// When a key is forgotten; anything but `Never` needs an event time.
     pub forget: Forget,
 }
 
 impl DeduplicateSpec {
-    /// The event time column; `InvalidInput` where it is no time, or is missing and needed.
+    /// Return the event time column; `InvalidInput` if it is not a time, or is needed and missing.
     fn event_time_column(&self) -> Result<Option<InputColumn>> {
         match &self.event_time {
             None if self.forget == Forget::Never => Ok(None),
@@ -58,20 +58,20 @@ impl DeduplicateSpec {
     }
 }
 
-/// Deduplication at work.
+/// A deduplication in operation.
 #[derive(Debug)]
 pub struct DeduplicateOperator {
     signature: Signature,
     exchange: ExchangeColumns,
     key_columns: usize,
-    /// For each output column its place among those exchange.
+    /// For each output column, its place among the exchanged columns.
     places: Vec<usize>,
     forget: Forget,
     metrics: Metrics,
 }
 
 impl DeduplicateOperator {
-    /// The operator; `InvalidInput` for a column that is not there, and for an event time that is none.
+    /// Create the operator; `InvalidInput` for a missing column, or for an event time that is not a time.
     pub fn new(spec: DeduplicateSpec) -> Result<Self> {
         let (event_time, all) = (spec.event_time_column()?, column_names(&spec.input));
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
@@ -91,7 +91,7 @@ impl DeduplicateOperator {
         keys_of(&rows.columns()[..self.key_columns], rows.num_rows())
     }
 
-    /// Emits the first row of each key that is not known, and remembers those keys.
+    /// Emit the first row of each new key, and store these keys.
     fn pass_new(&self, chunks: &[RecordBatch], map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<u64> {
         let groups = Groups::new(&chunk_keys(&self.signature, chunks)?)?;
         if groups.is_empty() {
@@ -136,7 +136,7 @@ impl Operator for DeduplicateOperator {
         &self.signature
     }
 
-    /// Late rows are out; of the rows of a block the first of each key stays.
+    /// Remove late rows. If rows may be combined, keep only the first row of each key of a block.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let mut prepared = self.exchange.prepare(&self.signature.name, rows, pass)?;
         self.metrics.rows += prepared.rows.num_rows() as u64;
@@ -162,14 +162,14 @@ impl Operator for DeduplicateOperator {
     }
 }
 
-/// Which rows are the first of their key.
+/// Return which rows are the first of their key.
 fn first_of_each(keys: &Keys) -> Result<BooleanBuffer> {
     let groups = Groups::new(std::slice::from_ref(keys))?;
     let mut seen = vec![false; groups.len()];
     Ok(groups.numbers()[0].iter().map(|&group| !std::mem::replace(&mut seen[group as usize], true)).collect())
 }
 
-/// (chunk, row) of the first row of each group.
+/// Return (chunk, row) of the first row of each group.
 fn firsts(groups: &Groups) -> Vec<(usize, usize)> {
     let (rows, ends) = groups.rows();
     let starts = std::iter::once(0).chain(ends.iter().copied()).take(groups.len());

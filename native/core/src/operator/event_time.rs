@@ -1,5 +1,5 @@
-//! Event times of rows, and which rows are late, which a null event time never is. As ms a time is floored where it
-//! moves the watermark, and rounded up where it is compared with it.
+//! Event times of rows, and which rows are late. A null event time is never late. A time in ms is rounded down where it
+//! moves the watermark, and rounded up where it is compared with the watermark.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType, TimestampMillisecondType};
@@ -20,7 +20,7 @@ fn is_event_time(data_type: &DataType) -> bool {
         || window_time(data_type).is_some()
 }
 
-/// The type of start and end, where a column is windows, as operators with windows emit them.
+/// Return the type of start and end, if a column holds windows as operators emit them.
 fn window_time(data_type: &DataType) -> Option<&DataType> {
     let DataType::Struct(fields) = data_type else { return None };
     let [start, end] = fields.as_ref() else { return None };
@@ -29,7 +29,7 @@ fn window_time(data_type: &DataType) -> Option<&DataType> {
         .then(|| start.data_type())
 }
 
-/// The times by which rows fall into windows, in microseconds: of windows their last one.
+/// Return the times by which rows fall into windows, in microseconds. The time of a window is its last microsecond.
 pub(super) fn times_us(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
     match column.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => Ok(column.as_primitive().clone()),
@@ -37,7 +37,7 @@ pub(super) fn times_us(column: &dyn Array) -> Result<TimestampMicrosecondArray> 
     }
 }
 
-/// When each window ends; null for a null.
+/// Return the end of each window; null for a null.
 fn ends_of(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
     if window_time(column.data_type()).is_none() {
         return Err(Error::InternalError(format!("a time column has type {}", column.data_type())));
@@ -47,8 +47,8 @@ fn ends_of(column: &dyn Array) -> Result<TimestampMicrosecondArray> {
     Ok(TimestampMicrosecondArray::new(ends.values().clone(), nulls))
 }
 
-/// The column `name` by whose time rows fall into `what`, and the type of a time; `InvalidInput` where it is missing,
-/// or neither a timestamp nor windows.
+/// Return the column `name`, over which `what` is defined, and its time type; `InvalidInput` if it is missing, or
+/// neither a timestamp nor a window.
 pub(super) fn time_column(operator: &str, input: &Schema, name: &str, what: &str) -> Result<(InputColumn, DataType)> {
     let column = InputColumn::find(operator, input, name)?;
     let found = match &column.data_type {
@@ -64,7 +64,7 @@ pub(super) fn time_column(operator: &str, input: &Schema, name: &str, what: &str
     }
 }
 
-/// The column in ms since the epoch; of windows when they end.
+/// Return a column in ms since the epoch. The time of a window is its end.
 pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
     match column.data_type() {
         DataType::Date32 => Ok(column.as_primitive::<Date32Type>().unary(|day| i64::from(day) * DAY_MS)),
@@ -79,7 +79,7 @@ pub(super) fn event_times_ms(column: &dyn Array) -> Result<Int64Array> {
     }
 }
 
-/// The first ms that is not before a column's time plus `after_ms`; null for a null.
+/// Return the first ms that is not before a column's time plus `after_ms`; null for a null.
 pub(super) fn expiry_ms(column: &dyn Array, after_ms: i64) -> Result<Int64Array> {
     let times_ms = match column.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => column
@@ -91,19 +91,19 @@ pub(super) fn expiry_ms(column: &dyn Array, after_ms: i64) -> Result<Int64Array>
     Ok(times_ms.unary(|ms: i64| ms.saturating_add(after_ms)))
 }
 
-/// The event time column `name` of an operator's input; `InvalidInput` where it is missing, or no time.
+/// Return the event time column `name` of an operator's input; `InvalidInput` if it is missing or not a time.
 pub(super) fn event_time_column(operator: &str, input: &Schema, name: &str) -> Result<InputColumn> {
     let column = InputColumn::find(operator, input, name)?;
     if is_event_time(&column.data_type) {
         return Ok(column);
     }
     Err(Error::InvalidInput(format!(
-        "operator `{operator}` takes event time from column `{name}`, which is {}, expected a timestamp or a date",
+        "operator `{operator}` reads event time from column `{name}`, which is {}, expected a timestamp or a date",
         ddl(&column.data_type)
     )))
 }
 
-/// The rows that are not late, and which of those given were; `column` is the place of the event time.
+/// Return the rows that are not late, and which of the given rows are. `column` is the place of the event time.
 pub(super) fn without_late(
     rows: RecordBatch,
     column: Option<usize>,
@@ -114,7 +114,7 @@ pub(super) fn without_late(
     Ok((without(rows, late.as_ref())?, late))
 }
 
-/// The rows that are not late.
+/// Return the rows that are not late.
 pub(super) fn without(rows: RecordBatch, late: Option<&BooleanBuffer>) -> Result<RecordBatch> {
     match late {
         None => Ok(rows),
@@ -122,7 +122,7 @@ pub(super) fn without(rows: RecordBatch, late: Option<&BooleanBuffer>) -> Result
     }
 }
 
-/// Which rows are at or before `late_ms`, to the microsecond; `None`: none is.
+/// Return which rows are at or before `late_ms`, to the microsecond; `None` if no row is.
 pub(super) fn late_rows(column: &dyn Array, late_ms: i64) -> Result<Option<BooleanBuffer>> {
     let times_ms = expiry_ms(column, 0)?;
     let values = times_ms.values();

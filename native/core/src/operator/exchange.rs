@@ -1,5 +1,6 @@
-//! What operators over whole rows (of a user's function, or deduplicated) send through the exchange: key columns, then
-//! the event time, then the other columns that are needed, each once. Late rows are taken out on the way.
+//! The columns that operators over whole rows send through the exchange: key columns, then the event time, then the
+//! other columns that they need, each once. These operators call a user's function, or deduplicate. Late rows are
+//! removed first.
 
 use std::sync::Arc;
 
@@ -11,43 +12,44 @@ use super::event_time::{event_time_column, without_late};
 use super::{LateRows, Pass, Prepared};
 use crate::error::{Error, Result};
 
-/// Columns that travel along hidden and are not shown to functions.
+/// Columns that are exchanged but hidden from functions.
 const HIDDEN: [&str; 2] = ["_row", "_metadata"];
 
-/// The columns of an operator's input that a function is shown, where it names none.
+/// Return the columns of an operator's input that a function gets by default.
 pub(super) fn shown_columns(input: &Schema) -> Vec<String> {
     let names = input.fields().iter().map(|field| field.name());
     names.filter(|name| !HIDDEN.contains(&name.as_str())).cloned().collect()
 }
 
-/// All columns of an operator's input.
+/// Return all columns of an operator's input.
 pub(super) fn column_names(input: &Schema) -> Vec<String> {
     input.fields().iter().map(|field| field.name().clone()).collect()
 }
 
-/// The event time column `name`, which `what` goes by; `InvalidInput` where there is none, or it is no time.
+/// Return the event time column `name`, which the action `what` needs; `InvalidInput` if there is none, or if it is not
+/// a time.
 pub(super) fn needed_event_time(operator: &str, input: &Schema, name: Option<&str>, what: &str) -> Result<InputColumn> {
     let Some(name) = name else {
         return Err(Error::InvalidInput(format!(
-            "operator `{operator}` {what} event time, its input has no event time column\n\
-             hint: call `.withWatermark(column, delay)` before it"
+            "operator `{operator}` {what} event time, but its input has no event time column\n\
+             hint: call `.withWatermark(column, delay)` upstream of it"
         )));
     };
     event_time_column(operator, input, name)
 }
 
-/// What is sent, and how rows are made ready for that.
+/// The columns to exchange, and how to prepare rows for that.
 #[derive(Debug)]
 pub(super) struct ExchangeColumns {
     columns: Vec<InputColumn>,
-    /// Where among them the event time stands, if rows may be late.
+    /// The place of the event time among the columns, if rows can be late.
     pub(super) event_time: Option<usize>,
     pub(super) schema: SchemaRef,
     late: LateRows,
 }
 
 impl ExchangeColumns {
-    /// Key columns, the event time where rows may be late, and what is needed beside (`values`).
+    /// Choose the key columns, the event time if rows can be late, and the other columns that are needed (`values`).
     pub(super) fn new(
         operator: &str,
         input: &Schema,
@@ -67,7 +69,7 @@ impl ExchangeColumns {
         Ok(Self { columns, event_time, schema, late })
     }
 
-    /// The rows that are sent, without late ones; none is combined with another.
+    /// Return the rows to exchange, without late rows. Rows are not combined.
     pub(super) fn prepare(&self, operator: &str, rows: &RecordBatch, pass: &Pass) -> Result<Prepared> {
         let columns = InputColumn::all_of(&self.columns, operator, rows)?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

@@ -1,6 +1,7 @@
-//! Rows of many chunks by key: which distinct keys there are, and which of them each row has.
+//! Grouping the rows of many chunks by key: the distinct keys, and the key of each row.
 //!
-//! Rows of few keys are told by a table of hashes, of many by sorting; either takes some nanoseconds a row.
+//! If rows have few keys, a table of hashes numbers them; otherwise rows are sorted. Both take some nanoseconds for
+//! each row.
 //! INVARIANT: groups are numbered in (hash, key bytes) order, and rows of a group keep (chunk, row) order.
 
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ use crate::error::Result;
 use crate::gather::{Gathering, Pick};
 use crate::key::{InOrder, Keys, Numbering, Short, ShortTexts, by_hash, sort_ties};
 
-/// A row by its chunk and its number there.
+/// A row, by its chunk and its number there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowAt {
     /// Index of the chunk.
@@ -21,20 +22,20 @@ pub struct RowAt {
     pub row: u32,
 }
 
-/// The distinct keys of some chunks, and which rows have which.
+/// The distinct keys of some chunks, and the rows of each key.
 #[derive(Debug)]
 pub struct Groups {
-    /// One row a distinct key, sorted.
+    /// One row for each distinct key, sorted.
     pub keys: Keys,
-    /// Rows of each chunk.
+    /// How many rows each chunk has.
     lengths: Vec<usize>,
-    /// What was found first; the other is made of it once it is asked for.
+    /// Either this or `rows` is computed first; the other is derived on demand.
     numbers: OnceLock<Vec<Vec<u32>>>,
     rows: OnceLock<(Vec<RowAt>, Vec<usize>)>,
 }
 
 impl Groups {
-    /// Groups the rows of chunks that have these keys.
+    /// Group the rows of chunks with these keys.
     pub fn new(chunks: &[Keys]) -> Result<Self> {
         if let Some(groups) = Self::of_sorted_chunk(chunks)? {
             return Ok(groups);
@@ -48,8 +49,8 @@ impl Groups {
         grouping.groups(chunks)
     }
 
-    /// The groups of rows that are in the order of their keys, as what one task has combined is; `None` where they are
-    /// not, or in several chunks.
+    /// Return the groups if all rows are in one chunk and sorted by key, as rows that one task combined are; otherwise
+    /// `None`.
     #[expect(clippy::cast_possible_truncation, reason = "rows of a chunk are numbered by u32")]
     fn of_sorted_chunk(chunks: &[Keys]) -> Result<Option<Self>> {
         let mut with_rows = (0..).zip(chunks).filter(|(_, keys)| !keys.is_empty());
@@ -75,13 +76,13 @@ impl Groups {
         Ok(Some(Self { keys, lengths: lengths(chunks), numbers: numbers.into(), rows: OnceLock::new() }))
     }
 
-    /// The groups by sorting.
+    /// Group by sorting.
     fn by_sorting(chunks: &[Keys]) -> Result<Self> {
         if let Some(texts) = ShortTexts::of(chunks) {
             return Self::short(chunks, &texts);
         }
-        // Hashes of 64 bits nearly always tell keys apart by themselves; that they did is checked afterwards, where the
-        // processor need not wait for one comparison before it begins the next.
+        // 64-bit hashes nearly always differ between keys. Check that afterwards, in one loop in which the processor
+        // overlaps the comparisons.
         let groups = Self::sorted(chunks, |_| (), |_, _| true)?;
         if groups.have_one_key_each(chunks) {
             return Ok(groups);
@@ -90,8 +91,8 @@ impl Groups {
         Self::sorted(chunks, |pairs| sort_ties(pairs, compare), |a, b| compare(a, b).is_eq())
     }
 
-    /// The groups of rows in the order of their hashes, in which `arrange` has put rows of one hash: neighbours among
-    /// those belong together where `is_same` says so.
+    /// Return the groups of rows sorted by hash. `arrange` sorts rows with one hash, and `is_same` says whether
+    /// neighbours among them belong together.
     fn sorted(
         chunks: &[Keys],
         arrange: impl Fn(&mut [(u64, RowAt)]),
@@ -104,7 +105,7 @@ impl Groups {
         Ok(Self { keys, lengths: lengths(chunks), numbers: OnceLock::new(), rows: (found.rows, found.ends).into() })
     }
 
-    /// The same where keys are short texts, which rows carry along.
+    /// Group by sorting if keys are short texts, which rows carry along.
     fn short(chunks: &[Keys], texts: &ShortTexts<'_>) -> Result<Self> {
         let at = |short: &Short| {
             let (chunk, row) = short.at();
@@ -128,7 +129,7 @@ impl Groups {
         if chunks.iter().all(|keys| keys.are_unique_by_hash(&self.keys)) {
             return true;
         }
-        // The first row of each group has its key.
+        // The first row of each group has its key by definition.
         let mut pairs = vec![Vec::new(); chunks.len()];
         let (rows, ends) = self.rows();
         for (group, rows) in (0u32..).zip(each(rows, ends)) {
@@ -145,13 +146,13 @@ impl Groups {
         self.keys.len()
     }
 
-    /// Whether there was no row.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All rows, group by group, and for each group where its rows end.
+    /// Return all rows, grouped, and the end of each group.
     #[must_use]
     pub fn rows(&self) -> (&[RowAt], &[usize]) {
         let (rows, ends) = self.rows.get_or_init(|| {
@@ -171,7 +172,7 @@ impl Groups {
         (rows, ends)
     }
 
-    /// For each chunk, for each row, the number of its key in `keys`.
+    /// For each row of each chunk, return the number of its key in `keys`.
     #[must_use]
     pub fn numbers(&self) -> &[Vec<u32>] {
         self.numbers.get_or_init(|| {
@@ -187,34 +188,33 @@ impl Groups {
     }
 }
 
-/// Groups of chunks that come one after the other: what a table tells of their rows is found as they come, while the
-/// next ones are still being read.
+/// Groups of chunks that arrive one after the other. A table numbers their keys while the next chunks are read.
 #[derive(Debug)]
 pub(super) struct Grouping {
-    /// `None` where rows are better sorted, all at once.
+    /// `None` if it is better to sort all rows at once.
     numbering: Option<Numbering>,
 }
 
 impl Grouping {
-    /// Nothing yet of about so many rows.
+    /// Start empty; about `rows` rows will be added.
     pub(super) fn new(rows: usize) -> Self {
         Self { numbering: Some(Numbering::new(rows)) }
     }
 
-    /// The next chunk.
+    /// Add the next chunk.
     pub(super) fn add(&mut self, keys: &Keys) {
         if !self.numbering.as_mut().is_some_and(|numbering| numbering.add(keys)) {
             self.numbering = None;
         }
     }
 
-    /// How many keys there are so far, and which of them, as they came, each row of the last chunk has; `None` where rows
-    /// will be sorted.
+    /// Return how many keys there are so far, and the number of the key of each row of the last chunk, in order of
+    /// arrival; `None` if rows will be sorted.
     pub(super) fn last(&self) -> Option<(usize, &[u32])> {
         self.numbering.as_ref().map(|numbering| (numbering.len(), numbering.last()))
     }
 
-    /// The groups of all chunks: those of [`Groups::new`].
+    /// Return the groups of all chunks, equal to those of [`Groups::new`].
     pub(super) fn groups(self, chunks: &[Keys]) -> Result<Groups> {
         let Some(numbering) = self.numbering.filter(Numbering::are_few) else { return Groups::by_sorting(chunks) };
         let order = numbering.in_order();
@@ -222,14 +222,14 @@ impl Grouping {
         Ok(Groups { keys: keys_in(chunks, order)?.0, lengths: lengths(chunks), numbers, rows: OnceLock::new() })
     }
 
-    /// The distinct keys of all chunks, sorted, and the number that each had as they came; `None` where rows must be
+    /// Return the distinct keys of all chunks, sorted, and the number that each had on arrival; `None` if rows must be
     /// sorted.
     pub(super) fn in_order(&self, chunks: &[Keys]) -> Result<Option<(Keys, Vec<u32>)>> {
         self.numbering.as_ref().map(|numbering| keys_in(chunks, numbering.in_order())).transpose()
     }
 }
 
-/// The keys of `order`, and the number that each had as they came.
+/// Return the keys of `order`, and the number that each had on arrival.
 fn keys_in(chunks: &[Keys], order: InOrder) -> Result<(Keys, Vec<u32>)> {
     let firsts = order.firsts.iter().map(|&(chunk, row)| Pick { source: chunk, row });
     Ok((keys_at(chunks, firsts, order.hashes)?, order.came))
@@ -239,7 +239,7 @@ fn hashes(chunks: &[Keys]) -> Vec<&[u64]> {
     chunks.iter().map(Keys::hashes).collect()
 }
 
-/// Rows in the order of their keys, where the rows of each key end, and their hashes.
+/// Rows in key order, where the rows of each key end, and the hashes of the keys.
 struct Sorted {
     rows: Vec<RowAt>,
     ends: Vec<usize>,
@@ -247,7 +247,8 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// The rows of `chunks` as `mark` makes them and `at` tells them; `first` is called with the first one of each key.
+    /// Sort the rows of `chunks`. `mark` makes a row, `at` returns its position, and `first` is called with the first
+    /// row of each key.
     fn new<M: Copy + Default + Send + 'static>(
         chunks: &[Keys],
         mark: impl Fn(u32, u32) -> M,
@@ -269,7 +270,7 @@ impl Sorted {
                 ends.push(rows.len());
             }
         });
-        distinct.shrink_to_fit(); // a run keeps them
+        distinct.shrink_to_fit(); // runs keep this memory
         Self { rows, ends, hashes: distinct }
     }
 }
@@ -284,7 +285,7 @@ fn each<'a>(rows: &'a [RowAt], ends: &'a [usize]) -> impl Iterator<Item = &'a [R
     starts.zip(ends).map(|(start, &end)| &rows[start..end])
 }
 
-/// How many of `numbers` are at most 0, 1, … `below` − 1.
+/// Return how many of `numbers` are at most 0, 1, … `below` − 1.
 fn running_totals(below: usize, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut totals = vec![0; below];
     numbers.for_each(|number| totals[number] += 1);
@@ -296,13 +297,13 @@ fn running_totals(below: usize, numbers: impl Iterator<Item = usize>) -> Vec<usi
     totals
 }
 
-/// The order of the bytes of two rows with one hash.
+/// Compare the bytes of two rows with one hash.
 #[inline]
 fn compare(chunks: &[Keys], a: RowAt, b: RowAt) -> std::cmp::Ordering {
     chunks[a.chunk as usize].cmp_bytes(a.row as usize, &chunks[b.chunk as usize], b.row as usize)
 }
 
-/// The keys at `rows`, some at a time: where they lie stays in cache, and takes no fresh memory.
+/// Return the keys at `rows`, collected a few at a time, so that their positions stay in cache.
 fn keys_at(chunks: &[Keys], rows: impl Iterator<Item = Pick>, hashes: Vec<u64>) -> Result<Keys> {
     const AT_ONCE: usize = 1 << 12;
     let Some(any) = chunks.first() else { return keys_of(&[], 0) };
@@ -322,7 +323,7 @@ fn keys_at(chunks: &[Keys], rows: impl Iterator<Item = Pick>, hashes: Vec<u64>) 
     any.with_columns(columns.into_iter().map(Gathering::finish).collect::<Result<_>>()?, hashes)
 }
 
-/// The places of `keys` that are not `excluded`; both are sorted.
+/// Return the places of `keys` that are not in `excluded`. Both are sorted.
 #[expect(clippy::cast_possible_truncation, reason = "rows of a range are numbered by u32")]
 pub(super) fn places_without(keys: &Keys, excluded: &Keys) -> Vec<u32> {
     let mut left = Vec::with_capacity(keys.len());

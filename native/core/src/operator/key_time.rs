@@ -1,6 +1,6 @@
-//! An event time among the key columns: a key is over when the watermark reaches it, as a window is at its end.
+//! An event time among the key columns. A key ends when the watermark reaches this time, as a window does at its end.
 //!
-//! INVARIANT: a null is never late, and its key is never over.
+//! INVARIANT: a null event time is never late, and a key with a null never ends.
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
@@ -12,16 +12,16 @@ use super::window::Ends;
 use crate::error::{Error, Result};
 use crate::key::Keys;
 
-/// The event time among the key columns, as declared.
+/// The declaration of an event time among the key columns.
 #[derive(Clone, Debug)]
 pub struct KeyTimeSpec {
-    /// Which of the key columns.
+    /// The key column that is the event time.
     pub column: String,
-    /// What the end of a key is.
+    /// What happens at the end of a key.
     pub ends: Ends,
 }
 
-/// The event time of keys at work.
+/// The event time of the keys of an operator.
 #[derive(Debug)]
 pub(super) struct KeyTime {
     column: InputColumn,
@@ -30,13 +30,14 @@ pub(super) struct KeyTime {
 }
 
 impl KeyTime {
-    /// `InvalidInput` for a column that is no time, or none of the key columns, called `key` (those of windows: `None`).
+    /// Find the event time; `InvalidInput` if the column is not a time or not one of the columns `key`. Columns of
+    /// windows are `None` in `key`.
     pub(super) fn new(operator: &str, input: &Schema, key: &[Option<&str>], spec: &KeyTimeSpec) -> Result<Self> {
         let column = event_time_column(operator, input, &spec.column)?;
         match key.iter().position(|name| *name == Some(spec.column.as_str())) {
             Some(place) => Ok(Self { column, place, ends: spec.ends }),
             None => Err(Error::InvalidInput(format!(
-                "operator `{operator}` has keys that end by column `{}`, which is no key column",
+                "operator `{operator}` ends its keys by column `{}`, which is not a key column",
                 spec.column
             ))),
         }
@@ -46,7 +47,7 @@ impl KeyTime {
         self.ends
     }
 
-    /// The rows whose keys are not over at `late_ms`, and which of those given were.
+    /// Return the rows whose keys have not ended at `late_ms`, and which of the given rows have.
     pub(super) fn open(
         &self,
         operator: &str,
@@ -58,7 +59,7 @@ impl KeyTime {
         Ok((without(rows.clone(), late.as_ref())?, late))
     }
 
-    /// The first ms of the watermark at which each key is over.
+    /// Return the first ms of the watermark at which each key ends.
     pub(super) fn deadlines(&self, keys: &Keys) -> Result<Vec<Option<i64>>> {
         Ok(expiry_ms(keys.columns()[self.place].as_ref(), 0)?.iter().collect())
     }

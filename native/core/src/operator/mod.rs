@@ -1,7 +1,7 @@
-//! The seam of keyed operators: what one is given in a pass, what it sends through the exchange, what it emits.
+//! The interface of keyed operators: their input in a pass, the rows they exchange, and the rows they emit.
 //!
-//! An operator that is new arrives as one file here. It sees rows, keys and state maps; versions, objects and Python
-//! stand outside. INVARIANT: what it does depends on the rows and their order, never on how a batch was cut over tasks.
+//! Each operator is one module here. It sees rows, keys and state maps, but no versions, objects or Python. INVARIANT:
+//! the result depends on the rows and their order, never on how a batch was split over tasks.
 
 mod aggregate;
 mod columns;
@@ -48,50 +48,51 @@ use crate::schema::MapSchema;
 /// Which pass of a batch this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
-    /// The batch's rows, then what is due by the watermark of the last commit. A sweep is one without rows.
+    /// The batch's rows, then what is due by the watermark of the last commit. In a sweep there are no rows.
     Data,
-    /// What is due because the data moved the watermark.
+    /// What is due because the rows of the batch moved the watermark.
     Due,
 }
 
-/// One pass of a batch, and the times it lives by.
+/// One pass of a batch, and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// Data or due.
+    /// Data pass or due pass.
     pub kind: PassKind,
     /// "Now" in this batch.
     pub batch_time_ms: i64,
-    /// Rows at or before it are late; `None`: there is no watermark.
+    /// Rows at or before this time are late; `None`: there is no watermark.
     pub late_ms: Option<i64>,
-    /// What event-time deadlines are compared with; `None`: there is no watermark.
+    /// The time with which event-time deadlines are compared; `None`: there is no watermark.
     pub watermark_ms: Option<i64>,
-    /// Whether the maps hold an initial state, which no batch has handled: this is the operator's first one.
+    /// Whether this is the operator's first batch, so that the maps may hold an initial state that no batch has
+    /// handled.
     pub begins: bool,
 }
 
-/// How `prepare` may shrink its rows.
+/// How `prepare` may combine rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// The rows are the next block of a split: rows of one key may be folded into one, within the block, or, kept back
-    /// until `rest`, within the split.
+    /// The rows are the next block of a split. Rows of one key may be folded into one, within the block or, if they are
+    /// collected until `rest`, within the split.
     Split,
-    /// The rows are outputs of an operator before: each stays by itself, in the order it has.
+    /// The rows are outputs of an upstream operator. They are not combined and keep their order.
     Nothing,
 }
 
 /// What an operator sends through the exchange.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Rows of `Operator::prepared_schema`, key columns first; none where they are kept back.
+    /// Rows with the columns `Signature::prepared`; empty if they are collected until `rest`.
     pub rows: RecordBatch,
-    /// Which of the rows given were late and are missing in `rows`; `None`: none.
+    /// Which of the given rows were late and are not in `rows`; `None`: no row was.
     pub late: Option<BooleanBuffer>,
 }
 
-/// What an operator did so far.
+/// Counters of an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Rows it was given: those that `prepare` let pass, and those that `apply` folded.
+    /// Rows received: those that `prepare` let pass, and those that `apply` folded.
     pub rows: u64,
     /// State rows written.
     pub rows_updated: u64,
@@ -99,11 +100,11 @@ pub struct Metrics {
     pub rows_removed: u64,
     /// Keys that timed out.
     pub timed_out: u64,
-    /// Keys whose calls failed, with rows and timing out; their rows were put aside.
+    /// Keys whose calls failed, whether for rows or for timeouts. Their rows were quarantined.
     pub failed: u64,
 }
 
-/// The name of an operator, what it keeps, and the columns of the rows that leave it.
+/// The name of an operator, its state maps, and the columns of its rows.
 #[derive(Clone, Debug)]
 pub struct Signature {
     /// The operator's name, for messages.
@@ -118,22 +119,23 @@ pub struct Signature {
 
 /// A keyed operator: `prepare` before the exchange, `apply` after it.
 pub trait Operator: Send {
-    /// The operator's name, its state maps and the columns of its rows. They do not change.
+    /// Return the operator's name, state maps and columns. They never change.
     fn signature(&self) -> &Signature;
 
-    /// Takes late rows out, and combines what can be combined, as `combine` says.
+    /// Remove late rows, and combine rows as far as `combine` allows.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared>;
 
-    /// What `prepare` has kept back of the rows of a split, where it keeps any; asked for at the end of the split.
+    /// Return the rows of a split that `prepare` has collected but not returned, if any. Called at the end of each
+    /// split.
     fn rest(&mut self) -> Result<Option<RecordBatch>> {
         Ok(None)
     }
 
-    /// Folds the prepared rows (chunks in plan order) into the maps, then fires what is due.
+    /// Fold the prepared rows (chunks in plan order) into the maps, then fire what is due.
     ///
-    /// After an error the maps hold part of the pass: the caller drops them.
+    /// After an error the maps hold a part of the pass, so the caller must drop them.
     fn apply(&mut self, chunks: &[RecordBatch], maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()>;
 
-    /// Counts since it was made.
+    /// Return the counters since the operator was created.
     fn metrics(&self) -> Metrics;
 }

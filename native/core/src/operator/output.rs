@@ -1,7 +1,7 @@
-//! What an operator emits in a pass, brought into the one order that outputs have.
+//! The rows that an operator emits in a pass, sorted into the one order that outputs have.
 //!
-//! INVARIANT: rows leave sorted by (key hash, key bytes, emission number), whatever the order they were emitted in
-//! across keys; rows of one key keep theirs.
+//! INVARIANT: outputs are sorted by (key hash, key bytes, emission number), whatever the order of emission across keys.
+//! Rows of one key keep their order.
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{FieldRef, SchemaRef};
@@ -11,20 +11,20 @@ use crate::error::{Error, Result};
 use crate::gather::{Pick, gather};
 use crate::key::Keys;
 
-/// Rows of one key that were put quarantined instead of being applied.
+/// Rows of one key that are quarantined because they could not be applied.
 #[derive(Clone, Debug)]
 pub struct Quarantined {
-    /// The rows, of the chunks of the pass; none where the key was called for its time alone.
+    /// The rows, as positions in the chunks of the pass; empty if the key was called only for a timeout.
     pub rows: Vec<RowAt>,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
-/// Rows emitted together.
+/// Rows that were emitted together.
 #[derive(Debug)]
 struct Emitted {
     keys: Keys,
-    /// The number of its key for each row; none: one row a key.
+    /// The number of the key of each row; `None` if each row has the key at its own position.
     by: Option<Vec<u32>>,
     rows: RecordBatch,
 }
@@ -34,7 +34,7 @@ impl Emitted {
         self.by.as_ref().is_none_or(|by| by.is_sorted()) && is_sorted(&self.keys)
     }
 
-    /// With a key for each row.
+    /// Return the rows with a key for each.
     fn spread(self) -> Result<(Keys, RecordBatch)> {
         let keys = self.by.map_or_else(|| Ok(self.keys.clone()), |by| self.keys.take(&by))?;
         Ok((keys, self.rows))
@@ -50,20 +50,20 @@ pub struct Output {
 }
 
 impl Output {
-    /// Nothing emitted yet.
+    /// Start with no rows.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
         Self { schema, emitted: Vec::new(), quarantined: Vec::new() }
     }
 
-    /// Emits `rows`; `keys` has the key of each.
+    /// Emit `rows`; `keys` has the key of each row.
     pub fn emit(&mut self, keys: Keys, rows: RecordBatch) -> Result<()> {
         self.check(keys.len(), &rows)?;
         self.add(Emitted { keys, by: None, rows });
         Ok(())
     }
 
-    /// Emits `rows`; row i has the key number `by[i]` of `keys`.
+    /// Emit `rows`; row i has key number `by[i]` of `keys`.
     pub fn emit_by(&mut self, keys: &Keys, by: Vec<u32>, rows: RecordBatch) -> Result<()> {
         self.check(by.len(), &rows)?;
         self.add(Emitted { keys: keys.clone(), by: Some(by), rows });
@@ -75,7 +75,7 @@ impl Output {
             return Ok(());
         }
         Err(Error::InternalError(format!(
-            "an operator emitted {} rows of {} under {keys} keys, expected {}",
+            "an operator emitted {} rows of {} with {keys} keys, expected rows of {} with a key each",
             rows.num_rows(),
             rows.schema_ref(),
             self.schema
@@ -88,17 +88,17 @@ impl Output {
         }
     }
 
-    /// Puts rows of a key quarantined, of which there may be none, and says why.
+    /// Quarantine rows of a key, possibly none, with the reason.
     pub fn quarantine(&mut self, rows: &[RowAt], reason: String) {
         self.quarantined.push(Quarantined { rows: rows.to_vec(), reason });
     }
 
-    /// The rows that were put quarantined.
+    /// Take the quarantined rows.
     pub fn take_quarantined(&mut self) -> Vec<Quarantined> {
         std::mem::take(&mut self.quarantined)
     }
 
-    /// All rows, in order.
+    /// Return all rows, sorted.
     pub fn into_rows(mut self) -> Result<RecordBatch> {
         if self.emitted.len() == 1 && self.emitted[0].is_sorted() {
             return Ok(self.emitted.remove(0).rows);
@@ -133,8 +133,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_do_not_fit_together_are_refused() {
-        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // they take no memory
+    fn rows_that_exceed_one_column_are_refused() {
+        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // a null array takes no memory
         let item = Arc::new(Field::new("item", items.data_type().clone(), true));
         let list = ListArray::new(item, OffsetBuffer::new(vec![0, 1 << 30].into()), items, None);
         let schema = Arc::new(Schema::new(vec![Field::new("out", list.data_type().clone(), true)]));
@@ -146,7 +146,7 @@ mod tests {
         }
         let said = out.into_rows().unwrap_err().to_string();
         assert!(
-            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items"),
+            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or list items\n"),
             "{said}"
         );
     }

@@ -1,6 +1,6 @@
-//! The aggregates of an operator: declared, over which input columns, and where their partials stand.
+//! The aggregates of an operator: their declaration, input columns, and partial columns.
 //!
-//! Keys, windows and maps stand with the operators that use them.
+//! Keys, windows and maps are in the modules of the operators.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::combiner::Values;
 use crate::aggregate::{Accumulator, Aggregate, Function};
 use crate::error::{Error, Result};
 
-/// One aggregate as declared.
+/// The declaration of one aggregate.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The output column.
@@ -22,7 +22,7 @@ pub struct Call {
     pub function: Function,
     /// The input column, or `None` for a count of rows.
     pub column: Option<String>,
-    /// The column that a value is chosen by, for functions of two.
+    /// The column by which a value is chosen, for functions with two columns.
     pub by: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Aggregates {
     partials: Vec<Field>,
 }
 
-/// One aggregate, its input, and where its partial stands among all partial columns.
+/// One aggregate, its input columns, and the places of its partial columns.
 #[derive(Debug)]
 struct BoundAggregate {
     aggregate: Aggregate,
@@ -46,7 +46,7 @@ struct BoundAggregate {
 pub(super) type Accumulators = Vec<Box<dyn Accumulator>>;
 
 impl Aggregates {
-    /// The aggregates of `operator`; `InvalidInput` for a column that is not there, or a type that is not taken.
+    /// Bind the aggregates of `operator`; `InvalidInput` for a missing column, or for a type that is not accepted.
     pub(super) fn new(operator: &str, input: &Schema, calls: &[Call]) -> Result<Self> {
         let (mut parts, mut partials) = (Vec::with_capacity(calls.len()), Vec::new());
         for call in calls {
@@ -57,12 +57,12 @@ impl Aggregates {
         Ok(Self { parts, partials })
     }
 
-    /// The columns of all partials.
+    /// Return the columns of all partials.
     pub(super) fn partial_fields(&self) -> Fields {
         self.partials.iter().cloned().collect()
     }
 
-    /// The columns of all results.
+    /// Return the columns of all results.
     pub(super) fn result_fields(&self) -> Result<Vec<Arc<Field>>> {
         let field = |part: &BoundAggregate| {
             Ok(Arc::new(Field::new(&part.aggregate.output, part.aggregate.result_type()?, true)))
@@ -70,17 +70,18 @@ impl Aggregates {
         self.parts.iter().map(field).collect()
     }
 
-    /// Accumulators for `groups` groups, nothing folded yet.
+    /// Return accumulators for `groups` groups that have folded nothing.
     pub(super) fn accumulators(&self, groups: usize) -> Result<Accumulators> {
         self.parts.iter().map(|part| part.aggregate.accumulator(groups)).collect()
     }
 
-    /// What each aggregate folds of `rows`: nothing where it counts rows.
+    /// Return the input of each aggregate in `rows`; `None` if it counts rows.
     pub(super) fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Values> {
         self.parts.iter().map(|part| part.values(operator, rows)).collect()
     }
 
-    /// The partial columns of chunks of input rows: their `values`, and the group, of `groups`, of each row.
+    /// Return the partial columns of chunks of input rows, given their `values` and the group of each row, below
+    /// `groups`.
     pub(super) fn partials_of(&self, groups: usize, values: &[Values], numbers: &[Vec<u32>]) -> Result<Vec<ArrayRef>> {
         let mut accumulators = self.accumulators(groups)?;
         for (values, numbers) in values.iter().zip(numbers) {
@@ -89,7 +90,7 @@ impl Aggregates {
         partials_of(&accumulators)
     }
 
-    /// Folds partial rows: row i of `partials` belongs to `groups[i]`.
+    /// Fold partial rows: row i of `partials` belongs to `groups[i]`.
     pub(super) fn merge(&self, into: &mut Accumulators, partials: &[ArrayRef], groups: &[u32]) -> Result<()> {
         for (accumulator, part) in into.iter_mut().zip(&self.parts) {
             accumulator.merge(&partials[part.partials.clone()], groups)?;
@@ -99,7 +100,7 @@ impl Aggregates {
 }
 
 impl BoundAggregate {
-    /// The aggregate; its first partial column is number `start`.
+    /// Bind the aggregate; its first partial column is number `start`.
     fn new(operator: &str, input: &Schema, call: &Call, start: usize) -> Result<Self> {
         let find = |column: &Option<String>| {
             column.as_ref().map(|column| InputColumn::find(operator, input, column)).transpose()
@@ -120,7 +121,7 @@ impl BoundAggregate {
         Ok(Self { aggregate, column, by, partials: start..start })
     }
 
-    /// What the function is given of `rows`: nothing, a column, or two as a struct.
+    /// Return the input of the function in `rows`: nothing, a column, or two columns as a struct.
     fn values(&self, operator: &str, rows: &RecordBatch) -> Result<Option<ArrayRef>> {
         let Some(column) = &self.column else { return Ok(None) };
         let values = column.of(operator, rows)?;
@@ -130,7 +131,7 @@ impl BoundAggregate {
     }
 }
 
-/// Folds a chunk of input rows: their `values`, and the group, of `groups`, of each row.
+/// Fold a chunk of input rows, given their `values` and the group of each row, below `groups`.
 pub(super) fn update(into: &mut Accumulators, groups: usize, values: &Values, numbers: &[u32]) -> Result<()> {
     for (accumulator, values) in into.iter_mut().zip(values) {
         accumulator.grow(groups);
@@ -139,31 +140,31 @@ pub(super) fn update(into: &mut Accumulators, groups: usize, values: &Values, nu
     Ok(())
 }
 
-/// The partial columns of each group.
+/// Return the partial columns of each group.
 pub(super) fn partials_of(accumulators: &Accumulators) -> Result<Vec<ArrayRef>> {
     let partials = accumulators.iter().map(|accumulator| accumulator.partials()).collect::<Result<Vec<_>>>()?;
     Ok(partials.concat())
 }
 
-/// Group i for row i.
+/// Return group i for row i.
 #[expect(clippy::cast_possible_truncation, reason = "rows of a batch are numbered by u32")]
 pub(super) fn one_by_one(rows: usize) -> Vec<u32> {
     (0..rows as u32).collect()
 }
 
-/// A value and what it is chosen by, as one type.
+/// Return a value and the column to choose it by as the fields of one struct.
 fn pair_fields(value: &InputColumn, by: &InputColumn) -> Fields {
     let field = |(name, column): (&str, &InputColumn)| Field::new(name, column.data_type.clone(), true);
     [("value", value), ("by", by)].into_iter().map(field).collect()
 }
 
-/// Key columns, then `more`; `InvalidInput` for two of one name.
+/// Return key columns, then `more`; `InvalidInput` for two with one name.
 pub(super) fn joined(operator: &str, key: &Fields, more: &[Arc<Field>]) -> Result<SchemaRef> {
     let fields: Vec<Arc<Field>> = key.iter().chain(more).cloned().collect();
     for (place, field) in fields.iter().enumerate() {
         if fields[..place].iter().any(|other| other.name() == field.name()) {
             return Err(Error::InvalidInput(format!(
-                "operator `{operator}` has two columns named `{}`; names of outputs and key columns must differ",
+                "operator `{operator}` has two columns named `{}`; the names of outputs and key columns must be unique",
                 field.name()
             )));
         }

@@ -1,8 +1,8 @@
-//! Session windows: rows of a key whose times lie no further apart than a gap. Spark: `session_window`.
+//! Session windows: rows of a key whose times are no more than a gap apart. See Spark's `session_window`.
 //!
-//! A session is its first time and its end, the last time plus the gap; those that touch are one. State of a key is a
-//! row for each open session, under its start. INVARIANT: of a session the state is folded first, then its partials in
-//! chunk order, those of a chunk by their start, however the rows were cut over tasks.
+//! A session starts at its first time and ends a gap after its last; sessions that touch are merged. The state of a key
+//! is a row for each open session, under its start. INVARIANT: for each session the state is folded first, then its
+//! partials in chunk order, and those of a chunk by their start, however the rows were split over tasks.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::map::{Rows, StateMap, take_rows};
 const MAP: &str = "sessions";
 /// The sub-key: when a session starts.
 const START: &str = "session_start";
-/// When a session ends.
+/// The value column: when a session ends.
 const END: &str = "session_end";
-/// The column of the output that holds start and end.
+/// The output column with start and end.
 const SHOWN: &str = "session_window";
 const MS_US: i64 = 1_000;
 
-/// Sessions as declared.
+/// The declaration of sessions.
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
     /// The operator's name, for messages.
@@ -42,17 +42,17 @@ pub struct SessionSpec {
     pub key: Vec<String>,
     /// The columns of its input.
     pub input: SchemaRef,
-    /// What is computed of each session.
+    /// The aggregates of each session.
     pub functions: Vec<Call>,
-    /// The column whose time decides; the watermark is over it.
+    /// The column whose time assigns rows to sessions. The watermark is over it.
     pub column: String,
-    /// How long after a row a session is open.
+    /// How long after its last row a session stays open.
     pub gap_us: i64,
-    /// Where the session stands among the key columns of the output.
+    /// The place of the session among the key columns of the output.
     pub place: usize,
 }
 
-/// Sessions at work.
+/// Sessions in operation.
 #[derive(Debug)]
 pub struct SessionOperator {
     signature: Signature,
@@ -62,12 +62,12 @@ pub struct SessionOperator {
     gap_us: i64,
     place: usize,
     aggregates: Aggregates,
-    /// Values are those of the aggregates, then the times of the rows.
+    /// Its values are those of the aggregates, then the times of the rows.
     combiner: Combiner,
     metrics: Metrics,
 }
 
-/// Rows that belong to a session that is open, and when those end that each makes by itself.
+/// Rows of open sessions, with their times, and which of the given rows are not among them.
 struct Open {
     rows: RecordBatch,
     times: TimestampMicrosecondArray,
@@ -81,7 +81,7 @@ struct Spans {
 }
 
 impl SessionOperator {
-    /// The operator; `InvalidInput` for a column that is not there, a type that is not taken, or two columns of one
+    /// Create the operator; `InvalidInput` for a missing column, a type that is not accepted, or two columns with one
     /// name.
     pub fn new(spec: &SessionSpec) -> Result<Self> {
         let name = spec.name.clone();
@@ -101,14 +101,15 @@ impl SessionOperator {
         Ok(Self { signature, key, time, time_type, gap_us, place, aggregates, combiner, metrics })
     }
 
-    /// The sessions that rows at these times each make by themselves, of these groups.
+    /// Return the single-row sessions of rows at these times, in these groups.
     fn pieces_at<'a>(&self, groups: &'a [u32], times_us: &'a [i64]) -> impl Iterator<Item = Piece> + use<'a> {
         let gap_us = self.gap_us;
         let piece = move |(&group, &start_us)| Piece { group, start_us, end_us: start_us.saturating_add(gap_us) };
         groups.iter().zip(times_us).map(piece)
     }
 
-    /// Sessions as rows that travel: their keys, spans and partials, where row i of block b is part of `numbers[b][i]`.
+    /// Return sessions as rows to exchange: keys, spans and partials. Row i of block b is part of session
+    /// `numbers[b][i]`.
     fn prepared_rows(
         &self,
         keys: &Keys,
@@ -123,7 +124,7 @@ impl SessionOperator {
         Ok(RecordBatch::try_new(self.signature.prepared.clone(), columns)?)
     }
 
-    /// What was kept back as rows that travel: the rows of a session are one.
+    /// Return the combined rows to exchange, one for each session.
     fn combined(&self, kept: Kept) -> Result<RecordBatch> {
         let (groups, values) = kept.grouped()?;
         let rows = groups.numbers();
@@ -131,7 +132,7 @@ impl SessionOperator {
         for (groups, values) in rows.iter().zip(&values) {
             let Some(Some(at)) = values.last() else {
                 return Err(Error::InternalError(format!(
-                    "`{}` kept rows back without their times",
+                    "operator `{}` combined rows without their times",
                     self.signature.name
                 )));
             };
@@ -144,7 +145,7 @@ impl SessionOperator {
         self.prepared_rows(&groups.keys.take(&chosen)?, &sessions, &values, &numbers)
     }
 
-    /// The rows whose own session is not over, and has a time.
+    /// Return the rows that have a time and whose own session has not ended.
     fn open_rows(&self, rows: &RecordBatch, pass: &Pass) -> Result<Open> {
         let times = times_us(self.time.of(&self.signature.name, rows)?.as_ref())?;
         let over_us = pass.late_ms.map_or(i64::MIN, |late_ms| late_ms.saturating_mul(MS_US));
@@ -167,14 +168,15 @@ impl SessionOperator {
         Spans { starts: column(|piece| piece.start_us), ends: column(|piece| piece.end_us) }
     }
 
-    /// The sessions of the state that rows of the pass touch, and those of the rows, made one and put back.
+    /// Merge the sessions of the state that rows of the pass touch with the sessions of the rows, and store the result.
     fn fold(&mut self, groups: &Groups, chunks: &[RecordBatch], map: &mut StateMap, at_ms: i64) -> Result<()> {
         let (state, ends) = map.of_keys(&groups.keys)?;
         let known = state.len();
         let merged =
             Touching::new(groups.len(), &self.pieces(&state, &ends, groups, chunks)).touched_from(known, word_order);
         let mut accumulators = self.aggregates.accumulators(merged.sessions.len())?;
-        // Of several parts of one session the earlier one comes first; the map has them in the order of bytes.
+        // If a session has several parts, the earlier part is folded first. The map has them in the order of their
+        // bytes.
         let mut parts: Vec<(u32, u32)> =
             (0u32..).zip(&merged.of[..known]).filter_map(|(row, of)| of.map(|of| (row, of))).collect();
         let starts = if known == 0 { &[] } else { times(&state.sub_keys[0]) };
@@ -192,7 +194,7 @@ impl SessionOperator {
         self.put(groups, &merged, &accumulators, map, at_ms)
     }
 
-    /// Sessions of the state, in the order of `state`, then those of the chunks.
+    /// Return the sessions of the state, in the order of `state`, then those of the chunks.
     fn pieces(&self, state: &Rows, ends: &[usize], groups: &Groups, chunks: &[RecordBatch]) -> Vec<Piece> {
         let rows: usize = chunks.iter().map(RecordBatch::num_rows).sum();
         let mut pieces = Vec::with_capacity(state.len() + rows);
@@ -211,7 +213,7 @@ impl SessionOperator {
         pieces
     }
 
-    /// Removes sessions that have become a part of one that starts earlier.
+    /// Remove sessions that were merged into one that starts earlier.
     fn forget_moved(
         &mut self,
         state: &Rows,
@@ -250,7 +252,7 @@ impl SessionOperator {
         map.put(groups.keys.take(&numbers)?.with_sub_key(&starts)?, values, at_ms, deadline)
     }
 
-    /// Emits the sessions that are over, those of a key by their start, and forgets them.
+    /// Emit the sessions that have ended, sorted by start for each key, and forget them.
     fn close(&mut self, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let Some(now_ms) = pass.watermark_ms else { return Ok(()) };
         let due = map.take_due(now_ms, pass.batch_time_ms)?;
@@ -280,7 +282,7 @@ impl Operator for SessionOperator {
         &self.signature
     }
 
-    /// Rows whose own session is over are out; of those kept back the rows of a session are one.
+    /// Remove rows whose own session has ended. If rows may be combined, combine the rows of each session.
     fn prepare(&mut self, rows: &RecordBatch, pass: &Pass, combine: Combine) -> Result<Prepared> {
         let Open { rows, times, outside } = self.open_rows(rows, pass)?;
         let keys = keys_of(&InputColumn::all_of(&self.key, &self.signature.name, &rows)?, rows.num_rows())?;
@@ -323,7 +325,7 @@ impl Operator for SessionOperator {
     }
 }
 
-/// The row numbers by key, as they come, and of a key by start.
+/// Return the row numbers by key, in the order given, and by start for each key.
 fn by_start(keys: &Keys, starts: &[i64]) -> Vec<u32> {
     let mut order = one_by_one(keys.len());
     for rows in order.chunk_by_mut(|&a, &b| keys.eq_at(a as usize, keys, b as usize)) {

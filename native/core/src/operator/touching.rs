@@ -1,6 +1,6 @@
-//! Spans of time of one key that touch are one: the spans that some make, and the span that each belongs to.
+//! Merging spans of time of one key that touch: the merged spans, and the merged span of each piece.
 
-/// A span of time under a key, which is given by its number. It holds its start, and not its end.
+/// A span of time of a key, which is given by its number. The start is included, the end is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) group: u32,
@@ -8,17 +8,17 @@ pub(super) struct Piece {
     pub(super) end_us: i64,
 }
 
-/// Pieces made one where they overlap, or one ends where the next starts.
+/// Sessions: pieces merged where they overlap, or where one ends at the start of the next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Touching {
-    /// By group, then start.
+    /// Sorted by group, then start.
     pub(super) sessions: Vec<Piece>,
-    /// For each piece the number of its session; `None` where that was left out.
+    /// The session of each piece; `None` if that session was left out.
     pub(super) of: Vec<Option<u32>>,
 }
 
 impl Touching {
-    /// The sessions of `pieces`, which are of groups below `groups`.
+    /// Merge `pieces`, whose groups are below `groups`, into sessions.
     pub(super) fn new(groups: usize, pieces: &[Piece]) -> Self {
         let (mut order, ends) = by_group(groups, pieces);
         let (mut sessions, mut of) = (Vec::new(), vec![None; pieces.len()]);
@@ -34,7 +34,8 @@ impl Touching {
         Self { sessions, of }
     }
 
-    /// Without the sessions that consist of pieces below `first` alone; those of a group by what `order` says of starts.
+    /// Keep only sessions that contain a piece from `first` on. Sessions of a group are sorted by `order` of their
+    /// starts.
     pub(super) fn touched_from<T: Ord>(mut self, first: usize, order: impl Fn(i64) -> T) -> Self {
         let mut is_touched = vec![false; self.sessions.len()];
         for &session in self.of[first..].iter().flatten() {
@@ -58,7 +59,7 @@ impl Touching {
     }
 }
 
-/// A piece in its group: by start, and of equal ones by number.
+/// A piece of a group, sorted by start, then by number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Numbered {
     start_us: i64,
@@ -67,7 +68,7 @@ struct Numbered {
     end_us: i64,
 }
 
-/// All pieces, group by group in the order given, and where each group ends.
+/// Return all pieces by group, in the order given, and the end of each group.
 fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<Numbered>, Vec<usize>) {
     let mut ends = vec![0; groups];
     for piece in pieces {
@@ -75,7 +76,7 @@ fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<Numbered>, Vec<usize>) {
     }
     let mut sum = 0;
     for end in &mut ends {
-        (*end, sum) = (sum, sum + *end); // the start, for now
+        (*end, sum) = (sum, sum + *end); // holds the start until the pieces are placed
     }
     let mut order = vec![Numbered::default(); pieces.len()];
     for (number, &Piece { group, start_us, end_us }) in (0u32..).zip(pieces) {
@@ -86,7 +87,7 @@ fn by_group(groups: usize, pieces: &[Piece]) -> (Vec<Numbered>, Vec<usize>) {
     (order, ends)
 }
 
-/// Merges the pieces of one group, which come by start.
+/// Merge the pieces of one group, which are sorted by start.
 fn merge(rows: &[Numbered], sessions: &mut Vec<Piece>, of: &mut [Option<u32>]) {
     let first = sessions.len();
     for &Numbered { start_us, number, group, end_us } in rows {
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_touch_or_overlap_are_one() {
+    fn spans_that_touch_or_overlap_are_merged() {
         let found =
             Touching::new(2, &pieces(&[(1, 0, 10), (0, 20, 30), (0, 0, 10), (0, 10, 20), (0, 31, 41), (0, 2, 5)]));
         assert_eq!(found.sessions, pieces(&[(0, 0, 30), (0, 31, 41), (1, 0, 10)]));
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn touched_sessions_of_a_group_stand_in_the_order_asked_for() {
+    fn touched_sessions_of_a_group_are_in_the_requested_order() {
         let given = pieces(&[(0, 5, 6), (1, 9, 10), (0, 1, 2), (1, 7, 8), (1, 3, 4), (1, 0, 1)]);
         let found = Touching::new(2, &given).touched_from(1, |start_us| -start_us);
         assert_eq!(found.sessions, pieces(&[(0, 1, 2), (1, 9, 10), (1, 7, 8), (1, 3, 4), (1, 0, 1)]));

@@ -1,7 +1,7 @@
-//! Time windows: which windows a row falls into, when a window is over. Spark: `TimeWindowing`.
+//! Time windows: which windows a row falls into, and when a window ends. See Spark's `TimeWindowing`.
 //!
-//! A window holds the times from its start up to its end, which it does not hold; it is known by its start, or, where it
-//! is given by an operator before, by both. INVARIANT: which windows a row falls into depends on its time alone.
+//! A window includes its start and excludes its end. Its start identifies it; windows that an upstream operator emitted
+//! are identified by start and end. INVARIANT: which windows a row falls into depends only on its time.
 
 use std::sync::Arc;
 
@@ -19,55 +19,55 @@ use crate::error::{Error, Result};
 
 const MS_US: i64 = 1_000;
 
-/// Times further from 1970, some 73,000 years, fall into no window: writers mean "never" by the least and the greatest.
-/// No duration is longer, so that a time and a duration add up in 64 bits.
+/// Times further than this from 1970, some 73,000 years, fall into no window, because writers use the least and the
+/// greatest time for "never". No duration is longer, so the sum of a time and a duration fits into 64 bits.
 const FAR_US: i64 = 1 << 61;
 
-/// Windows as declared. Times are microseconds.
+/// The declaration of windows. Times are in microseconds.
 #[derive(Clone, Debug)]
 pub struct WindowSpec {
-    /// The column whose time decides.
+    /// The column whose time assigns rows to windows.
     pub column: String,
     /// Which windows there are.
     pub cut: Cut,
-    /// The key columns that hold a window's start and, where it is given, its end.
+    /// The key columns for a window's start and, if windows are read from a column, its end.
     pub key: [String; 2],
-    /// Where they, and the windows of the output, stand among the key columns.
+    /// The place of these key columns, and of the window in the output, among the key columns.
     pub place: usize,
     /// The column of the output that holds start and end.
     pub output: String,
-    /// Whether windows end with the watermark, which is over the same column.
+    /// What happens when the watermark, which is over the same column, reaches the end of a window.
     pub ends: Ends,
 }
 
-/// Which windows there are. Times are microseconds.
+/// How windows are defined. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Windows of one size, one after the other or overlapping.
+    /// Windows of one size, adjacent or overlapping.
     Every {
-        /// How long a window is.
+        /// The size of a window.
         size_us: i64,
-        /// How far the starts of windows lie apart.
+        /// The distance between the starts of windows.
         slide_us: i64,
-        /// A window starts so long after the epoch.
+        /// The offset of the first window from the epoch.
         start_us: i64,
     },
-    /// Those that the column holds.
+    /// The windows that the column holds.
     AsGiven,
 }
 
-/// What the end of a window is.
+/// What happens at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// Nothing: there is no watermark.
+    /// Nothing, because there is no watermark.
     Never,
-    /// The window is forgotten; its row was emitted with every change.
+    /// The window is forgotten. Its row was emitted with every change.
     Forgotten,
-    /// The window is emitted, for the first and only time, and forgotten.
+    /// The window is emitted for the first and only time, and forgotten.
     Emitted,
 }
 
-/// Windows at work.
+/// Windows in operation.
 #[derive(Debug)]
 pub(super) struct Windows {
     spec: WindowSpec,
@@ -75,23 +75,23 @@ pub(super) struct Windows {
     time_type: DataType,
 }
 
-/// Rows, each once for each open window that it falls into.
+/// Rows, repeated for each open window that they fall into.
 pub(super) struct Assigned {
     pub(super) rows: RecordBatch,
     /// The window of each row, as key columns.
     pub(super) keys: Vec<ArrayRef>,
-    /// Which of the rows given fall into no open window: their windows are over, or they have no time, or one
-    /// beyond all windows.
+    /// Which of the given rows fall into no open window: their windows have ended, or they have no time or one beyond
+    /// all windows.
     pub(super) outside: Option<BooleanBuffer>,
 }
 
 impl Windows {
-    /// The windows; `InvalidInput` for a column that is neither a timestamp nor windows.
+    /// Create the windows; `InvalidInput` for a column that holds neither timestamps nor windows.
     pub(super) fn new(operator: &str, input: &arrow_schema::Schema, spec: &WindowSpec) -> Result<Self> {
         let (column, time_type) = time_column(operator, input, &spec.column, "windows")?;
         if spec.cut == Cut::AsGiven && column.data_type == time_type {
             return Err(Error::InvalidInput(format!(
-                "operator `{operator}` takes windows from column `{}`, which is {}, expected windows",
+                "operator `{operator}` reads windows from column `{}`, which is {}, expected windows",
                 spec.column,
                 ddl(&column.data_type)
             )));
@@ -102,14 +102,15 @@ impl Windows {
                 && start_us.checked_abs().is_some_and(|us| us < slide_us))
         {
             return Err(Error::InvalidInput(format!(
-                "operator `{operator}` has windows of {size_us} µs by {slide_us} µs from {start_us} µs, expected at most \
-                 {FAR_US} µs, by a slide that is no longer, from a start that is less than the slide"
+                "operator `{operator}` has windows of {size_us} µs with a slide of {slide_us} µs and a start time of \
+                 {start_us} µs; expected a size of at most {FAR_US} µs, a slide no longer than the size, and a start time \
+                 shorter than the slide"
             )));
         }
         Ok(Self { spec: spec.clone(), column, time_type })
     }
 
-    /// Where the key columns, and the windows of the output, stand among the key columns.
+    /// The place of the window's key columns, and of the window in the output, among the key columns.
     pub(super) fn place(&self) -> usize {
         self.spec.place
     }
@@ -118,13 +119,13 @@ impl Windows {
         self.spec.ends
     }
 
-    /// The key columns that a window is known by.
+    /// Return the key columns that identify a window.
     pub(super) fn key_fields(&self) -> Vec<Field> {
         let count = if self.spec.cut == Cut::AsGiven { 2 } else { 1 };
         self.spec.key[..count].iter().map(|name| Field::new(name, self.time_type.clone(), true)).collect()
     }
 
-    /// The column of the output.
+    /// Return the column of the output.
     pub(super) fn output_field(&self) -> Field {
         Field::new(&self.spec.output, DataType::Struct(self.fields()), true)
     }
@@ -133,7 +134,7 @@ impl Windows {
         ["start", "end"].iter().map(|name| Field::new(*name, self.time_type.clone(), true)).collect()
     }
 
-    /// The windows of each row that are not over at `late_ms`.
+    /// Return the windows of each row that have not ended at `late_ms`.
     pub(super) fn assign(&self, operator: &str, rows: &RecordBatch, late_ms: Option<i64>) -> Result<Assigned> {
         let column = self.column.of(operator, rows)?;
         let times = times_us(column.as_ref())?;
@@ -164,7 +165,7 @@ impl Windows {
         Ok(Assigned { rows, keys, outside: (outside.count_set_bits() > 0).then_some(outside) })
     }
 
-    /// Start and end of each window, which has these key columns.
+    /// Return start and end of each window, from its key columns.
     pub(super) fn shown(&self, keys: &[ArrayRef]) -> Result<ArrayRef> {
         let (starts, ends) = match (self.spec.cut, keys) {
             (Cut::AsGiven, [starts, ends]) => (starts.clone(), ends.clone()),
@@ -178,7 +179,7 @@ impl Windows {
         Ok(Arc::new(StructArray::try_new(self.fields(), vec![starts, ends], None)?))
     }
 
-    /// The first ms of the watermark at which each window is over.
+    /// Return the first ms of the watermark at which each window ends.
     pub(super) fn deadlines(&self, keys: &[ArrayRef], rows: usize) -> Result<Vec<Option<i64>>> {
         if self.spec.ends == Ends::Never {
             return Ok(vec![None; rows]);
@@ -191,7 +192,7 @@ impl Windows {
     }
 }
 
-/// For each row and each open window that its time falls into: the row, and the window's start.
+/// Return the row and the window's start, for each row and each open window that its time falls into.
 fn open_windows_of(times: &TimestampMicrosecondArray, cut: (i64, i64, i64), over_us: i64) -> (Vec<u32>, Vec<i64>) {
     let (size_us, slide_us, first_us) = cut;
     let (mut picks, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));

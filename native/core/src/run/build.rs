@@ -1,4 +1,4 @@
-//! Making a run: from rows in any order, or from columns that are sorted already.
+//! Building a run from rows in any order, or from columns that are sorted already.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::schema::{MapSchema, time_type};
 
-/// Rows in any order, a key maybe several times.
+/// Rows in any order. A key can occur several times.
 pub(crate) struct Unsorted<'a> {
     pub(crate) keys: &'a Keys,
     pub(crate) values: &'a [ArrayRef],
@@ -27,7 +27,8 @@ pub(crate) struct Unsorted<'a> {
 }
 
 impl SortedRun {
-    /// The run of `rows`, checked to be of `schema`; of equal keys the last one holds. It shares nothing with them.
+    /// Build a run from `rows`, which must match `schema`. Of equal keys the last row wins. The run shares no memory
+    /// with `rows`.
     pub(crate) fn from_unsorted(schema: &Arc<MapSchema>, rows: &Unsorted<'_>) -> Result<Self> {
         let order = last_of_each(rows.keys);
         let keys = rows.keys.take(&order)?;
@@ -46,7 +47,8 @@ impl SortedRun {
         Self::from_sorted(schema, keys, columns)
     }
 
-    /// The run of rows that were all updated at once, which has `keys` and `values` as they are: hashes ascend strictly.
+    /// Build a run that takes `keys` and `values` as they are. All rows have one `updated_at`, and hashes must ascend
+    /// strictly.
     pub(crate) fn from_ordered(
         schema: &Arc<MapSchema>,
         keys: Keys,
@@ -64,13 +66,13 @@ impl SortedRun {
         Self::from_sorted(schema, keys, columns)
     }
 
-    /// The run of `columns` ([`MapSchema::columns`]), whose keys are `keys` and ascend strictly.
+    /// Build a run from `columns` ([`MapSchema::columns`]), whose keys are `keys` and ascend strictly.
     pub(crate) fn from_sorted(schema: &Arc<MapSchema>, keys: Keys, columns: Vec<ArrayRef>) -> Result<Self> {
         let index = RunIndex { prefixes: PrefixTable::new(keys.hashes()), due: DueOrder::default() };
         Self::from_indexed(schema, keys, columns, index)
     }
 
-    /// The same, where the index of the rows is known.
+    /// Build the same run with an index that is known already.
     pub(crate) fn from_indexed(
         schema: &Arc<MapSchema>,
         keys: Keys,
@@ -107,7 +109,7 @@ impl SortedRun {
     }
 }
 
-/// Times of rows, or of those that have one, as a column.
+/// Return times of rows as a column.
 fn times<T>(times: T) -> ArrayRef
 where
     TimestampMillisecondArray: From<T>,
@@ -115,7 +117,7 @@ where
     Arc::new(TimestampMillisecondArray::from(times).with_timezone("UTC"))
 }
 
-/// The rows in the order of their keys, only the last one of each key.
+/// Return the rows in key order, with only the last row of each key.
 fn last_of_each(keys: &Keys) -> Vec<u32> {
     let order = keys.order();
     let mut kept: Vec<u32> = Vec::with_capacity(order.len());

@@ -1,8 +1,8 @@
-//! When the rows of a run are due: their numbers in the order of deadlines, so that a search touches what is due alone.
+//! When the rows of a run are due: row numbers sorted by deadline, so that a search reads only rows that are due.
 //!
-//! The order is made when a run is searched often, or kept on disk: a search or two cost less by a look at every row.
-//! Who has no deadlines pays nothing. A search begins where the view was told that the deadlines begin which count, so
-//! that rows which newer runs hide are passed once, and never again.
+//! The order is built when a run is searched often or cached on disk, because one or two searches are cheaper as scans.
+//! Runs without deadlines pay nothing. A search starts at the view's `due_from`, so rows that newer runs hide are
+//! passed once and never again.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,11 +13,10 @@ use once_cell::race::OnceBox;
 
 use super::{Body, SortedRun};
 
-/// How often the rows of a run are looked at one by one, all of them; the next search makes the order, which costs as
-/// much as some thirty times.
+/// How many full scans of the rows to allow before the order is built. Building it costs about as much as thirty scans.
 const SCANS: u64 = 2;
 
-/// A place in the order of deadlines: by deadline, and of equal ones by the hash of the key.
+/// A position in the order of deadlines: by deadline, then by the hash of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuePlace {
     /// The deadline, ms.
@@ -29,21 +28,22 @@ pub struct DuePlace {
 impl DuePlace {
     /// Before every row.
     pub const FIRST: Self = Self { deadline_ms: i64::MIN, hash: 0 };
-    /// Behind every row; the one row that could lie there does not lie before it, so that it is never passed.
+    /// After every row. A row exactly at this position does not sort before it, so such a row is never skipped.
     pub const LAST: Self = Self { deadline_ms: i64::MAX, hash: u64::MAX };
 
-    /// Behind all rows with a deadline <= `now_ms`.
-    pub(crate) fn behind(now_ms: i64) -> Self {
+    /// Return the position after all rows with a deadline <= `now_ms`.
+    pub(crate) fn after(now_ms: i64) -> Self {
         now_ms.checked_add(1).map_or(Self { hash: 0, ..Self::LAST }, |deadline_ms| Self { deadline_ms, hash: 0 })
     }
 }
 
-/// The rows that have a deadline, by (deadline, row), once it is made; rows ascend by hash, so by places too.
+/// The rows that have a deadline, sorted by (deadline, row), once they are needed. Rows ascend by hash, so this order
+/// is also that of [`DuePlace`].
 #[derive(Debug, Default)]
 pub(super) struct DueOrder {
-    /// Rows looked at one by one, by all searches of any part.
+    /// How many rows searches have scanned, over all views of the run.
     looks: AtomicU64,
-    /// By whoever is first: nobody waits, least of all a forked process for a thread that it does not have.
+    /// Built by the first thread that needs it. No thread waits for another: after a fork, that thread may not exist.
     rows: OnceBox<ScalarBuffer<u32>>,
 }
 
@@ -52,7 +52,7 @@ impl DueOrder {
         Self { looks: AtomicU64::new(0), rows: OnceBox::with_value(Box::new(rows)) }
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory in use.
     pub(super) fn nbytes(&self) -> usize {
         self.rows.get().map_or(0, |rows| rows.len() * size_of::<u32>())
     }
@@ -64,14 +64,14 @@ impl Body {
         (!null).then(|| self.deadline_at(row))
     }
 
-    /// The deadline of `row`, which has one. Each look at one comes through here, and tests count them.
+    /// Return the deadline of `row`, which must have one. Tests count these reads.
     fn deadline_at(&self, row: usize) -> i64 {
         #[cfg(test)]
         looks::add(1);
         self.deadline[row]
     }
 
-    /// The order of deadlines, made if need be.
+    /// Return the order of deadlines; build it if needed.
     pub(super) fn due_order(&self) -> &ScalarBuffer<u32> {
         self.due.rows.get_or_init(|| Box::new(self.by_deadline()))
     }
@@ -92,7 +92,7 @@ impl Body {
         }
     }
 
-    /// Whether `row`, which has a deadline, lies before `place`.
+    /// Whether `row`, which has a deadline, sorts before `place`.
     fn is_before(&self, row: u32, place: DuePlace) -> bool {
         match self.deadline_at(row as usize).cmp(&place.deadline_ms) {
             Ordering::Equal => self.keys.hash(row as usize) < place.hash,
@@ -104,7 +104,8 @@ impl Body {
         self.deadline_nulls.as_ref().is_none_or(|nulls| nulls.null_count() < nulls.len())
     }
 
-    /// The order of deadlines, if it is made, or is worth it by now for one who would look at `rows` rows else.
+    /// Return the order of deadlines if it exists, or if searches have scanned enough rows to justify building it.
+    /// Otherwise the caller scans `rows` rows.
     fn due_order_for_search(&self, rows: usize) -> Option<&[u32]> {
         let made = self.due.rows.get();
         let enough = SCANS * self.deadline.len() as u64;
@@ -123,49 +124,49 @@ fn sorted<T: Ord>(pairs: impl Iterator<Item = T>, count: usize, row: impl Fn(T) 
 }
 
 impl SortedRun {
-    /// Where the deadlines begin that count: rows before it are hidden by newer runs.
+    /// Where the relevant deadlines begin. Newer runs hide all rows before this position.
     #[must_use]
     pub fn due_from(&self) -> DuePlace {
         self.due_from
     }
 
-    /// The same rows under runs that hide all those before `place`, which so will never be searched.
+    /// Return a view of the same rows for use under runs that hide all rows before `place`; searches skip those rows.
     #[must_use]
     pub fn with_due_from(&self, place: DuePlace) -> Self {
         Self { due_from: place, ..self.clone() }
     }
 
-    /// Tells this view that newer runs hide all rows before `place`.
+    /// Record that newer runs hide all rows before `place`.
     pub(crate) fn raise_due_from(&mut self, place: DuePlace) {
         self.due_from = self.due_from.max(place);
     }
 
-    /// Whether none of its rows lives, as far as deadlines tell: each live one had one, and newer runs hide all of those.
-    /// A null deadline is that of a tombstone, or of a row that never ends; they are counted over the whole run, so a part
-    /// of one may be kept too long.
+    /// Whether deadlines prove that no row is live: each live row had a deadline, and newer runs hide all rows that
+    /// have one. A null deadline belongs to a tombstone or to a row that never expires. Both are counted over the whole
+    /// run, so a part of a run may be kept longer than needed.
     pub(crate) fn is_spent(&self) -> bool {
         let nulls = self.body.deadline_nulls.as_ref().map_or(0, NullBuffer::null_count);
-        let may_be_last = self.hashes().last() == Some(&DuePlace::LAST.hash); // that row would never be passed
+        let may_be_last = self.hashes().last() == Some(&DuePlace::LAST.hash); // this row would never be skipped
         self.due_from == DuePlace::LAST && nulls == self.body.tombstones && !may_be_last
     }
 
-    /// The same rows under no other run: all of them count.
+    /// Return a view of the same rows without newer runs above it, so that all of them count.
     pub(crate) fn by_itself(&self) -> Self {
         self.with_due_from(DuePlace::FIRST)
     }
 
-    /// The place of the first row that has a deadline, from [`SortedRun::due_from`] on; `None` if there is none.
+    /// Return the position of the first row with a deadline, from [`SortedRun::due_from`] on; `None` if there is none.
     #[must_use]
     pub fn first_due(&self) -> Option<DuePlace> {
         self.by_deadline(0, 1).first().map(|&row| self.due_place(row))
     }
 
-    /// The place of `row`, which has a deadline.
+    /// Return the position of `row`, which must have a deadline.
     pub(crate) fn due_place(&self, row: u32) -> DuePlace {
         DuePlace { deadline_ms: self.body.deadline_at(row as usize), hash: self.body.keys.hash(row as usize) }
     }
 
-    /// The rows with a deadline <= `now_ms`, from [`SortedRun::due_from`] on, in the order of their keys.
+    /// Return the rows with a deadline <= `now_ms`, from [`SortedRun::due_from`] on, in key order.
     pub(crate) fn due(&self, now_ms: i64) -> Vec<u32> {
         let (body, from) = (&self.body, self.due_from);
         if from.deadline_ms > now_ms || !body.has_deadlines() {
@@ -185,8 +186,8 @@ impl SortedRun {
         rows
     }
 
-    /// The rows that have a deadline, from [`SortedRun::due_from`] on, in the order of deadlines: the first `skip` are
-    /// left out, at most `count` of the others told.
+    /// Return up to `count` rows with a deadline, from [`SortedRun::due_from`] on, in the order of deadlines, after
+    /// skipping the first `skip`.
     pub(crate) fn by_deadline(&self, skip: usize, count: usize) -> Vec<u32> {
         if self.due_from == DuePlace::LAST || !self.body.has_deadlines() {
             return Vec::new();
@@ -199,7 +200,7 @@ impl SortedRun {
         self.shown(&order[start..], skip, count)
     }
 
-    /// The first `count` rows in the order of deadlines, found by a look at all.
+    /// Return the first `count` rows in the order of deadlines, found by scanning all rows.
     fn first_by_deadline(&self, count: usize) -> Vec<u32> {
         let mut first: BinaryHeap<(i64, u32)> = BinaryHeap::with_capacity(count + 1);
         for row in self.start..self.end {
@@ -218,7 +219,7 @@ impl SortedRun {
         first.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }
 
-    /// Those of `rows` that this view shows, in their order: the first `skip` are left out, at most `count` told.
+    /// Return up to `count` of `rows` that this view shows, in their order, after skipping the first `skip`.
     fn shown(&self, rows: &[u32], skip: usize, count: usize) -> Vec<u32> {
         if self.len() == self.body.keys.len() {
             return rows.iter().skip(skip).take(count).copied().collect();
@@ -228,7 +229,7 @@ impl SortedRun {
     }
 }
 
-/// How many rows this thread's searches for what is due have looked at.
+/// How many rows the searches of this thread have read.
 #[cfg(test)]
 pub(crate) mod looks {
     use std::cell::Cell;
@@ -239,7 +240,7 @@ pub(crate) mod looks {
         LOOKS.set(LOOKS.get() + rows);
     }
 
-    /// What `search` gives, and how many rows it looked at.
+    /// Return the result of `search`, and how many rows it read.
     pub(crate) fn during<T>(search: impl FnOnce() -> T) -> (T, usize) {
         let before = LOOKS.get();
         (search(), LOOKS.get() - before)

@@ -1,26 +1,26 @@
-//! Which leading bits the hashes of a run have: most keys that a run does not hold are told by one bit.
+//! A bitmap of the leading bits of a run's hashes, which rules out most absent keys by one bit.
 //!
-//! Made for a run that is asked for keys most of which it does not hold, as one above a base is, once it has been asked
-//! for so many that it pays. INVARIANT: a key that the run holds is never ruled out.
+//! A filter pays for a run that lacks most keys it is asked for, such as a run above a base. It is built once the run
+//! has been asked for enough keys. INVARIANT: a filter never rules out a key that the run holds.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use once_cell::race::OnceBox;
 
-/// Bits a row, at least; up to twice as many. So one key of 16 to 32 that is not there is looked for in vain.
+/// Bits for each row, at least; at most twice as many. One absent key in 16 to 32 passes the filter.
 const BITS: usize = 16;
-/// Rows for which a key must have been asked for: setting a bit takes a tenth of the time that ruling out a key saves.
+/// Build the filter after one look-up for this many rows. Setting a bit costs a tenth of what ruling out a key saves.
 const ROWS_A_KEY: usize = 10;
 
-/// The filter of a run, once it is worth it.
+/// The filter of a run, once it pays.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     asked: AtomicUsize,
-    /// By whoever is first: nobody waits, least of all a forked process for a thread that it does not have.
+    /// Built by the first thread that needs it. No thread waits for another: after a fork, that thread may not exist.
     prefixes: OnceBox<Prefixes>,
 }
 
-/// A bit for each value of the leading bits of hashes, counted from the least hash.
+/// One bit for each value of the leading bits of hashes, relative to the lowest hash.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     first: u64,
@@ -30,7 +30,8 @@ pub(super) struct Prefixes {
 }
 
 impl Filter {
-    /// The filter of a run with these `hashes`, which ascend, for `keys` more of them; `None` while it does not pay.
+    /// Return the filter of a run with these ascending `hashes` for a look-up of `keys` keys; `None` if it does not pay
+    /// yet.
     pub(super) fn for_search(&self, hashes: &[u64], keys: usize) -> Option<&Prefixes> {
         let made = self.prefixes.get();
         if made.is_none() {
@@ -42,7 +43,7 @@ impl Filter {
         Some(self.prefixes.get_or_init(|| Box::new(Prefixes::new(hashes))))
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory in use.
     pub(super) fn nbytes(&self) -> usize {
         self.prefixes.get().map_or(0, |prefixes| prefixes.words.len() * size_of::<u64>())
     }
@@ -62,7 +63,7 @@ impl Prefixes {
         Self { first, span, shift, words }
     }
 
-    /// False only for a hash that no row has.
+    /// Whether a row may have this hash. False is certain, true is not.
     #[inline]
     pub(super) fn may_have(&self, hash: u64) -> bool {
         let distance = hash.wrapping_sub(self.first);

@@ -1,19 +1,20 @@
-//! Look-up of keys in a run, one by one or many at once.
+//! Look-up of keys in a run, one key or many at once.
 
 use std::ops::Range;
 
 use super::SortedRun;
 use crate::key::Keys;
 
-/// Keys looked up together: the memory that they need is asked for before the first of them waits for it.
+/// Keys looked up together, so that the processor requests their memory before it waits for the first one.
 const TOGETHER: usize = 64;
-/// Rows for each wanted one, up to which they lie close.
+/// Wanted keys are close together if there are at most this many rows for each.
 const CLOSE: usize = 32;
-/// Rows that are walked before a binary search takes over: hashes of a run are uniform unless they collide.
+/// Rows to walk before a binary search. Hashes of a run are uniform unless they collide, so the walk is nearly always
+/// enough.
 const WALK: usize = 24;
 
 impl SortedRun {
-    /// The row of key `i` of `keys`, tombstone or not; `None` if this run does not hold it.
+    /// Return the row of key `i` of `keys`, which may be a tombstone; `None` if this run does not hold the key.
     #[must_use]
     #[inline]
     pub(crate) fn find(&self, keys: &Keys, i: usize) -> Option<usize> {
@@ -21,7 +22,7 @@ impl SortedRun {
         self.find_near(guess, keys, i)
     }
 
-    /// Takes those of `wanted` that this run holds out of it, and calls `visit(i, row)` for each; the others keep their
+    /// Remove the keys that this run holds from `wanted`, and call `visit(i, row)` for each. The others keep their
     /// order.
     pub(crate) fn take_held(&self, keys: &Keys, wanted: &mut Vec<u32>, mut visit: impl FnMut(u32, usize)) {
         if !self.lies_close(keys, wanted) {
@@ -36,7 +37,7 @@ impl SortedRun {
         });
     }
 
-    /// Whether what is wanted lies in order and so close that the processor sees by itself what will be read next.
+    /// Whether the wanted keys are sorted and so close together that the processor prefetches their rows by itself.
     fn lies_close(&self, keys: &Keys, wanted: &[u32]) -> bool {
         let hash = |&i: &u32| keys.hash(i as usize);
         let row = |i: Option<&u32>| self.body.prefixes.guess(hash(i?));
@@ -44,7 +45,7 @@ impl SortedRun {
         last.saturating_sub(first) < wanted.len() * CLOSE && wanted.iter().take(TOGETHER).is_sorted_by_key(hash)
     }
 
-    /// The same where this run holds few of `wanted`.
+    /// Do the same as `take_held`, for a run that holds few of the wanted keys.
     pub(crate) fn take_few_held(&self, keys: &Keys, wanted: &mut Vec<u32>, visit: impl FnMut(u32, usize)) {
         match self.body.filter.for_search(self.body.keys.hashes(), wanted.len()) {
             Some(filter) => self.take(keys, wanted, |hash| filter.may_have(hash), visit),
@@ -75,7 +76,7 @@ impl SortedRun {
             for (guess, &place) in guesses.iter_mut().zip(places) {
                 *guess = self.body.prefixes.guess(keys.hash(some[place] as usize)).unwrap_or(OUTSIDE);
             }
-            // The reads do not wait for each other, so that all of these rows come from memory at once.
+            // These reads are independent, so the processor overlaps them.
             let guesses = &guesses[..asked];
             std::hint::black_box(guesses.iter().fold(0, |seen, &guess| seen ^ hashes.get(guess).copied().unwrap_or(0)));
             let (mut held, mut held_places, mut held_rows) = (0, [0; TOGETHER], [(0, 0); TOGETHER]);
@@ -87,8 +88,8 @@ impl SortedRun {
                     held += 1;
                 }
             }
-            // Hashes nearly always tell keys apart by themselves. Where all are compared in one loop, the processor need not
-            // wait for one comparison before it begins the next.
+            // Equal hashes nearly always mean equal keys. One loop over all comparisons lets the processor overlap
+            // their reads.
             let (places, rows) = (&held_places[..held], &held_rows[..held]);
             let are_same = keys.are_same(&self.body.keys, rows);
             for (&place, &(i, row)) in places.iter().zip(rows) {
@@ -105,7 +106,7 @@ impl SortedRun {
         wanted.truncate(left);
     }
 
-    /// The rows that have the key columns of key `i` of `keys`, whatever their sub-keys.
+    /// Return the rows with the key columns of key `i` of `keys`, with any sub-key.
     pub(crate) fn rows_of(&self, keys: &Keys, i: usize) -> Range<usize> {
         let hash = keys.hash(i);
         let Some(guess) = self.body.prefixes.guess(hash) else { return 0..0 };
@@ -119,7 +120,7 @@ impl SortedRun {
         first..partition(first, to, |row| order(row).is_eq())
     }
 
-    /// The one of `rows`, which are those of the key of key `i` of `keys`, that has its sub-key too.
+    /// Return the row with the sub-key of key `i` of `keys` among `rows`, which all have its key columns.
     pub(crate) fn find_sub_key(&self, rows: &Range<usize>, keys: &Keys, i: usize) -> Option<usize> {
         let order = |row: usize| self.body.keys.cmp_sub_keys(row, keys, i);
         let row = partition(rows.start, rows.end, |row| order(row).is_lt());
@@ -132,7 +133,7 @@ impl SortedRun {
         (self.body.keys.are_unique_by_hash(keys) || self.cmp_key(row, keys, i).is_eq()).then_some(row)
     }
 
-    /// The only row that key `i` may have: whether it is this key there, its bytes must tell.
+    /// Return the only row that can hold key `i`. The caller must compare the bytes.
     #[inline]
     fn find_by_hash(&self, guess: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (hashes, hash) = (self.body.keys.hashes(), keys.hash(i));
@@ -145,7 +146,7 @@ impl SortedRun {
         (row >= self.start && row < self.end).then_some(row)
     }
 
-    /// The row that key `i` may have among those with its hash, of which `first` is the first.
+    /// Return the row that can hold key `i` among the rows with its hash, of which `first` is the first.
     fn find_in_tie(&self, first: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (from, to) = self.tie(first, keys.hash(i));
         let row = if self.have_one_key(from..to, keys, i) {
@@ -156,14 +157,14 @@ impl SortedRun {
         (row < to).then_some(row)
     }
 
-    /// Whether `rows`, which are in order and have one hash, are all of key `i` of `keys`, whatever their sub-keys: if
-    /// the first and the last are.
+    /// Whether `rows`, which are sorted and have one hash, all have the key columns of key `i`. Comparing the first and
+    /// the last row is enough.
     fn have_one_key(&self, rows: Range<usize>, keys: &Keys, i: usize) -> bool {
         let is_of_key = |row: usize| self.body.keys.has_key_of(row, keys, i);
         rows.is_empty() || is_of_key(rows.start) && (rows.len() == 1 || is_of_key(rows.end - 1))
     }
 
-    /// The rows with `hash`, of which `first` is the first, if there are any.
+    /// Return the range of rows with `hash`, of which `first` is the first if there is any.
     fn tie(&self, first: usize, hash: u64) -> (usize, usize) {
         let hashes = &self.body.keys.hashes()[first..];
         let count = hashes.iter().take(WALK).take_while(|&&found| found == hash).count();
@@ -171,7 +172,7 @@ impl SortedRun {
         (first, first + count + more)
     }
 
-    /// The first row whose hash is not below `hash`, searched from row `guess`.
+    /// Return the first row whose hash is at least `hash`, searching from row `guess`.
     #[inline]
     fn first_at_least(&self, guess: usize, hash: u64) -> usize {
         let hashes = self.body.keys.hashes();
@@ -191,7 +192,7 @@ impl SortedRun {
         }
     }
 
-    /// The first of the rows `from..to`, which have one hash, whose key bytes are not below those of key `i`.
+    /// Return the first of the rows `from..to`, which have one hash, whose key bytes are at least those of key `i`.
     fn first_not_less(&self, from: usize, to: usize, keys: &Keys, i: usize) -> usize {
         partition(from, to, |row| self.cmp_key(row, keys, i).is_lt())
     }
@@ -201,7 +202,8 @@ impl SortedRun {
     }
 }
 
-/// The first of the rows `from..to` for which `is_before`, true of some first ones, is false.
+/// Return the first of the rows `from..to` for which `is_before` is false; it must be true for all rows before that
+/// one.
 fn partition(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (from, to);
     while low < high {

@@ -1,4 +1,4 @@
-//! Merging sorted runs: the one loop behind scans, deltas, tiers and bases.
+//! Merging sorted runs: the one loop that scans, deltas, tiers and bases share.
 
 use std::cmp::Ordering;
 
@@ -12,27 +12,27 @@ use crate::memory;
 use crate::offsets::counted;
 use crate::range::KeyRange;
 
-/// What is taken for each row at most besides its columns: where it lies, grown to up to twice of that, and its hash.
+/// Most bytes for each row besides its columns: its position, in a vector that may double, and its hash.
 const ROW_BYTES: usize = 2 * size_of::<Pick>() + size_of::<u64>();
 
-/// What a merge does with tombstones.
+/// How a merge treats tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tombstones {
-    /// Keep them: something older may lie below.
+    /// Keep them, because older runs may hold rows that they hide.
     Keep,
-    /// Drop them: the oldest run is among the merged ones.
+    /// Drop them, because the oldest run is among the merged ones.
     Drop,
 }
 
-/// One run of the rows of `runs`, oldest first, with a hash in `range`; the newest row of a key wins.
+/// Merge the rows of `runs`, oldest first, with a hash in `range` into one run. The newest row of a key wins.
 pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Result<SortedRun> {
     let views: Vec<SortedRun> = runs.iter().map(|run| run.within(range)).collect();
     let Some(first) = views.first() else {
-        return Err(Error::InvalidInput("cannot merge no runs: give at least one".into()));
+        return Err(Error::InvalidInput("cannot merge an empty list of runs".into()));
     };
     if let Some(odd) = views.iter().find(|view| !view.schema().has_columns_of(first.schema())) {
         return Err(Error::InvalidInput(format!(
-            "cannot merge runs of different columns: {} and {}",
+            "cannot merge runs with different columns: {} and {}",
             first.schema().describe(),
             odd.schema().describe()
         )));
@@ -53,7 +53,7 @@ pub fn merge(runs: &[SortedRun], range: KeyRange, tombstones: Tombstones) -> Res
     collect(first, &views, &picks)
 }
 
-/// Whether one run can hold all rows of `runs`: no column counts more than `most` bytes or items.
+/// Whether one run can hold all rows of `runs`: no column has more than `most` bytes or items.
 #[must_use]
 pub fn fit(runs: &[SortedRun], most: usize) -> bool {
     let width = runs.first().map_or(0, |run| run.columns().len());
@@ -63,8 +63,9 @@ pub fn fit(runs: &[SortedRun], most: usize) -> bool {
     })
 }
 
-/// `merge` where one run may not hold it all: runs of ranges that lie side by side and cover `range`, in their order.
-/// Each holds at most `most` bytes or items a column, but for one hash that alone has more, which is `merge`'s to refuse.
+/// Merge `runs` into one run, or into several if one cannot hold all rows. The ranges of the results are adjacent,
+/// cover `range` and ascend. Each result has at most `most` bytes or items in a column. A single hash is never split:
+/// if it exceeds the limit of a column, `merge` refuses it.
 pub fn merge_in_parts(
     runs: &[SortedRun],
     range: KeyRange,
@@ -81,7 +82,7 @@ pub fn merge_in_parts(
     Ok(parts)
 }
 
-/// The run of the rows at `picks`, which are in order.
+/// Return the run of the rows at `picks`, which are in order.
 fn collect(like: &SortedRun, views: &[SortedRun], picks: &[Pick]) -> Result<SortedRun> {
     let columns = (0..like.columns().len())
         .map(|column| {
@@ -94,13 +95,13 @@ fn collect(like: &SortedRun, views: &[SortedRun], picks: &[Pick]) -> Result<Sort
     SortedRun::from_sorted(like.schema(), keys, columns)
 }
 
-/// One run's next row.
+/// The next row of one run.
 struct Cursor<'a> {
     source: usize,
     keys: &'a Keys,
     row: usize,
     end: usize,
-    /// Where the rows with the hash of a tie end.
+    /// Where the rows end whose hash is that of the current tie.
     tie_end: usize,
 }
 
@@ -123,7 +124,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Calls `visit(source, row)` with the newest row of each key of `runs` (oldest first), in order of the keys.
+/// Call `visit(source, row)` with the newest row of each key of `runs` (oldest first), in key order.
 pub(crate) fn newest(runs: &[SortedRun], mut visit: impl FnMut(usize, usize)) {
     let mut cursors: Vec<Cursor<'_>> = runs
         .iter()
@@ -143,7 +144,7 @@ pub(crate) fn newest(runs: &[SortedRun], mut visit: impl FnMut(usize, usize)) {
     }
 }
 
-/// The cursor with the least hash, and the least hash of the others if that is greater.
+/// Return the cursor with the lowest hash, and the lowest hash of the others if that is greater.
 fn lonely_least(cursors: &[Cursor<'_>]) -> (usize, Option<u64>) {
     let (mut at, mut least, mut next) = (0, cursors[0].hash(), u64::MAX);
     for (other, cursor) in cursors.iter().enumerate().skip(1) {
@@ -164,8 +165,8 @@ fn advance_below(cursor: &mut Cursor<'_>, limit: u64, visit: &mut impl FnMut(usi
     }
 }
 
-/// Visits the least key of several runs that stand at one hash, and steps over it in each of them; or all rows of that
-/// hash, where they are rows of one key.
+/// Visit the least key among the runs at the lowest hash, and advance past it in each run. If all rows with this hash
+/// have one key, visit all of them.
 fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize)) {
     if cursors[0].keys.has_sub_keys() && advance_key(cursors, visit) {
         return;
@@ -174,7 +175,7 @@ fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize))
     for other in 1..cursors.len() {
         let (a, b) = (&cursors[other], &cursors[least]);
         if a.keys.cmp_at(a.row, b.keys, b.row) != Ordering::Greater {
-            least = other; // of equal keys the later run is the newer one
+            least = other; // of equal keys the later run is newer
         }
     }
     let (source, keys, row) = (cursors[least].source, cursors[least].keys, cursors[least].row);
@@ -186,8 +187,8 @@ fn advance_tie(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize))
     }
 }
 
-/// Visits the newest row of each sub-key of the key at which the cursors with the least hash stand, and steps over all of
-/// them; false, with nothing done, where rows with that hash are of several keys.
+/// Visit the newest row of each sub-key of the key at the lowest hash, and advance past all of them. Return false and
+/// do nothing if rows with this hash have different keys.
 fn advance_key(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize)) -> bool {
     let hash = cursors.iter().map(Cursor::hash).min().unwrap_or_default();
     cursors.iter_mut().for_each(|cursor| cursor.find_tie(hash));
@@ -208,7 +209,8 @@ fn advance_key(cursors: &mut [Cursor<'_>], visit: &mut impl FnMut(usize, usize))
     true
 }
 
-/// The row with the least sub-key of those that are left of a tie of one key; of equal ones that of the newest run.
+/// Return the row with the least sub-key among the rows left of a tie of one key. Of equal sub-keys the newest run
+/// wins.
 fn least_sub_key<'a>(cursors: &[Cursor<'a>]) -> Option<(usize, &'a Keys, usize)> {
     let tied = cursors.iter().filter(|cursor| cursor.is_in_tie()).rev();
     let least = tied.min_by(|a, b| a.keys.cmp_sub_keys(a.row, b.keys, b.row))?;

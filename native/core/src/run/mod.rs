@@ -1,8 +1,8 @@
-//! Sorted runs: immutable rows sorted by (hash of the key, key bytes, sub-key bytes), one row a (key, sub-key).
+//! Sorted runs: immutable rows sorted by (hash of the key, key bytes, sub-key bytes), one row for each (key, sub-key).
 //!
-//! A run knows nothing of versions or files. Deltas, bases and the changes in memory are all runs.
+//! A run knows nothing of versions or files. Deltas, bases and changes in memory are all runs.
 //! INVARIANT: the keys of a run ascend strictly; a tombstone has no value and no deadline.
-//! INVARIANT: what a view says of deadlines (`due_from`) holds where it lies under the runs that it was found under.
+//! INVARIANT: `due_from` of a view is valid only under the newer runs for which it was computed.
 
 mod build;
 mod due;
@@ -37,23 +37,23 @@ pub use merge::{Tombstones, fit, merge, merge_in_parts};
 pub(crate) use build::Unsorted;
 pub(crate) use merge::newest;
 
-/// A shared, immutable sorted run, or the part of one that a range of hashes shows.
+/// A shared, immutable sorted run, or the part of it within a range of hashes.
 #[derive(Clone, Debug)]
 pub struct SortedRun {
     body: Arc<Body>,
     start: usize,
     end: usize,
-    /// Of the rows that count none has a deadline before this place.
+    /// No visible row has a deadline before this position.
     due_from: DuePlace,
 }
 
-/// The whole run that views share.
+/// The run that all its views share.
 #[derive(Debug)]
 struct Body {
     schema: Arc<MapSchema>,
     keys: Keys,
     columns: Vec<ArrayRef>,
-    /// Bytes of the columns, once somebody has asked.
+    /// Bytes of the columns, computed on first use.
     column_bytes: OnceBox<usize>,
     updated_at: ScalarBuffer<i64>,
     deadline: ScalarBuffer<i64>,
@@ -65,7 +65,7 @@ struct Body {
     due: DueOrder,
 }
 
-/// What leads to the rows of a whole run: where hashes and deadlines lie. It follows from the rows.
+/// The index of a whole run: where hashes and deadlines are. It is derived from the rows.
 #[derive(Debug)]
 pub(crate) struct RunIndex {
     prefixes: PrefixTable,
@@ -73,13 +73,13 @@ pub(crate) struct RunIndex {
 }
 
 impl RunIndex {
-    /// The index of these parts: three numbers and the starts of the prefix table, and the rows by deadline.
+    /// Build the index from its parts: three numbers and the starts of the prefix table, and the rows by deadline.
     pub(crate) fn of_parts(numbers: [u64; 3], starts: ScalarBuffer<u32>, by_deadline: ScalarBuffer<u32>) -> Self {
         Self { prefixes: PrefixTable::of_parts(numbers, starts), due: DueOrder::of_rows(by_deadline) }
     }
 }
 
-/// A run that is no part of another: its columns, hashes and index are those of its rows.
+/// A run whose columns, hashes and index belong to exactly the rows that it shows.
 pub(crate) struct Whole<'a>(Cow<'a, SortedRun>);
 
 impl Whole<'_> {
@@ -87,7 +87,7 @@ impl Whole<'_> {
         &self.0
     }
 
-    /// What `RunIndex::of_parts` makes the same index of.
+    /// Return the parts from which `RunIndex::of_parts` rebuilds the index.
     pub(crate) fn index_parts(&self) -> ([u64; 3], &ScalarBuffer<u32>, &ScalarBuffer<u32>) {
         let (numbers, starts) = self.0.body.prefixes.parts();
         (numbers, starts, self.0.body.due_order())
@@ -95,26 +95,26 @@ impl Whole<'_> {
 }
 
 impl SortedRun {
-    /// Rows, tombstones included.
+    /// How many rows there are, including tombstones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Bytes that its columns, hashes and tables take in memory, in proportion to the rows that it shows.
+    /// Bytes of memory that its columns, hashes and tables use, in proportion to the rows that it shows.
     #[must_use]
     pub fn nbytes(&self) -> usize {
         let whole = self.body.keys.len();
         if whole == 0 {
             return 0;
         }
-        // Of buffers that lie in one mapped file each would count as all of it.
+        // Count slices, because each buffer in a mapped file would count as the whole file.
         let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
         let columns = *self.body.column_bytes.get_or_init(|| Box::new(self.body.columns.iter().map(bytes).sum()));
         let tables = self.body.prefixes.nbytes() + self.body.filter.nbytes() + self.body.due.nbytes();
@@ -127,7 +127,7 @@ impl SortedRun {
         &self.body.schema
     }
 
-    /// The rows with a hash in `range`; shares everything with this run.
+    /// Return a view of the rows with a hash in `range`. It shares all memory with this run.
     #[must_use]
     pub fn within(&self, range: KeyRange) -> Self {
         let hashes = &self.body.keys.hashes()[self.start..self.end];
@@ -136,20 +136,20 @@ impl SortedRun {
         Self { body: Arc::clone(&self.body), start, end, due_from: self.due_from }
     }
 
-    /// All its rows, tombstones too, in [`MapSchema::columns`].
+    /// Return all its rows, including tombstones, in [`MapSchema::columns`].
     pub fn batch(&self) -> Result<RecordBatch> {
         let columns = self.body.columns.iter().map(|column| column.slice(self.start, self.len())).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.len()));
         Ok(RecordBatch::try_new_with_options(self.body.schema.columns(), columns, &options)?)
     }
 
-    /// The hashes of its rows, from the first that it shows to the last.
+    /// The hashes of its rows.
     #[must_use]
     pub fn hashes(&self) -> &[u64] {
         &self.body.keys.hashes()[self.start..self.end]
     }
 
-    /// All that there is of a run which has the rows that this one shows, and no others.
+    /// Return a run of exactly the rows that this view shows, with columns and an index of its own.
     pub(crate) fn whole(&self) -> Result<Whole<'_>> {
         if self.len() == self.body.keys.len() {
             return Ok(Whole(Cow::Borrowed(self)));
@@ -165,7 +165,7 @@ impl SortedRun {
         &self.body.keys
     }
 
-    /// Its columns, in [`MapSchema::columns`], indexed by row number.
+    /// The columns of the whole run, in [`MapSchema::columns`], indexed by row number.
     pub(crate) fn columns(&self) -> &[ArrayRef] {
         &self.body.columns
     }
@@ -174,7 +174,7 @@ impl SortedRun {
         self.body.tombstones > 0 && self.body.deleted.value(row)
     }
 
-    /// Whether no row is known to be a tombstone (of the whole run that this one is a part of).
+    /// Whether the whole run, of which this may be a part, has no tombstones.
     pub(crate) fn has_no_tombstones(&self) -> bool {
         self.body.tombstones == 0
     }

@@ -1,8 +1,8 @@
-//! A table over the leading bits of the hashes of a run: hashes are uniform, so it leads to within a row or two.
+//! A table over the leading bits of a run's hashes. Hashes are uniform, so it leads to within a row or two of a key.
 
 use arrow_buffer::ScalarBuffer;
 
-/// Rows a bucket, on average.
+/// Average rows in a bucket.
 const BUCKET_ROWS: usize = 16;
 
 /// For each prefix, the first row with at least that prefix.
@@ -15,7 +15,7 @@ pub(super) struct PrefixTable {
 }
 
 impl PrefixTable {
-    /// The table of `hashes`, which ascend.
+    /// Build the table of `hashes`, which ascend.
     pub(super) fn new(hashes: &[u64]) -> Self {
         let (Some(&first), Some(&last)) = (hashes.first(), hashes.last()) else {
             return Self { first: 0, span: 0, shift: 0, starts: Vec::new().into() };
@@ -34,7 +34,7 @@ impl PrefixTable {
         Self { first, span, shift, starts: starts.into() }
     }
 
-    /// What `of_parts` makes the same table of.
+    /// Return the parts from which `of_parts` rebuilds the table.
     pub(super) fn parts(&self) -> ([u64; 3], &ScalarBuffer<u32>) {
         ([self.first, self.span, u64::from(self.shift)], &self.starts)
     }
@@ -43,7 +43,7 @@ impl PrefixTable {
         Self { first, span, shift: shift as u32, starts }
     }
 
-    /// About where `hash` lies, if it lies anywhere: an existing row, mostly one or two from the right one.
+    /// Return the row where `hash` would be, mostly off by one or two; `None` if no row can have it.
     #[inline]
     pub(super) fn guess(&self, hash: u64) -> Option<usize> {
         let distance = hash.wrapping_sub(self.first);
@@ -52,13 +52,13 @@ impl PrefixTable {
         }
         let prefix = (distance >> self.shift) as usize;
         let (from, to) = (self.starts[prefix] as usize, self.starts[prefix + 1] as usize);
-        // How far into the bucket: its next bits, as a part of 2^16.
+        // The position within the bucket, from the next bits of the hash, as a fraction of 2^16.
         let part = (distance << (u64::BITS - 1 - self.shift) << 1) >> (u64::BITS - 16);
         let last = self.starts[self.starts.len() - 1] as usize - 1;
         Some((from + (((to - from) as u64 * part) >> 16) as usize).min(last))
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory in use.
     pub(super) fn nbytes(&self) -> usize {
         self.starts.len() * size_of::<u32>()
     }

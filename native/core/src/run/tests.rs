@@ -1,4 +1,4 @@
-//! Facts of single runs and of merges that the model test of `map` would not point at by itself.
+//! Facts about single runs and merges that the model test of `map` would not pinpoint.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn numbers(run: &SortedRun) -> Vec<i64> {
 }
 
 #[test]
-fn the_last_of_equal_keys_holds() {
+fn the_last_of_equal_keys_wins() {
     let run = run(&[(1, Some("a"), None), (2, Some("b"), None), (1, Some("c"), None)]);
     assert_eq!(contents(&run), [(1, Some("c".into())), (2, Some("b".into()))]);
 }
@@ -63,7 +63,7 @@ fn a_tombstone_has_no_value_and_no_deadline() {
 }
 
 #[test]
-fn a_run_of_no_rows_finds_nothing() {
+fn an_empty_run_finds_nothing() {
     let run = run(&[]);
     assert!(run.is_empty());
     assert_eq!(run.find(&keys(&[1]), 0), None);
@@ -118,7 +118,7 @@ fn the_newest_row_wins_a_merge_and_tombstones_stay() {
 }
 
 #[test]
-fn a_merge_of_one_run_drops_its_tombstones_and_keeps_to_the_range() {
+fn a_merge_of_one_run_drops_its_tombstones_and_rows_outside_the_range() {
     let only = run(&[(1, Some("a"), None), (2, None, None)]);
     assert_eq!(numbers(&merge(std::slice::from_ref(&only), KeyRange::ALL, Tombstones::Drop).unwrap()), [1]);
     let hash = keys(&[2]).hash(0);
@@ -128,7 +128,7 @@ fn a_merge_of_one_run_drops_its_tombstones_and_keeps_to_the_range() {
 }
 
 #[test]
-fn nothing_and_different_columns_cannot_be_merged() {
+fn empty_lists_and_different_columns_cannot_be_merged() {
     let error = merge(&[], KeyRange::ALL, Tombstones::Keep).unwrap_err();
     assert!(matches!(error, Error::InvalidInput(_)));
     let field = Fields::from(vec![Field::new("key", DataType::Int64, true)]);
@@ -138,11 +138,11 @@ fn nothing_and_different_columns_cannot_be_merged() {
     let error = merge(&[odd, run(&[])], KeyRange::ALL, Tombstones::Keep).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot merge runs of different columns: (key: Int64) () -> () and (key: Int64) () -> (value: Utf8)"
+        "cannot merge runs with different columns: (key: Int64) () -> () and (key: Int64) () -> (value: Utf8)"
     );
 }
 
-/// The deadlines of rows, sorted; and those of rows in the order of deadlines as they come.
+/// Deadlines of rows: the sorted deadlines, and the deadlines in the order in which the run returns the rows.
 fn due(run: &SortedRun, now_ms: i64) -> Vec<i64> {
     let rows = run.due(now_ms);
     assert!(rows.is_sorted(), "due rows come in the order of their keys");
@@ -152,7 +152,7 @@ fn due(run: &SortedRun, now_ms: i64) -> Vec<i64> {
 }
 
 #[test]
-fn due_rows_are_found_by_a_look_at_all_and_by_their_order() {
+fn due_rows_are_found_by_a_scan_and_by_the_order_of_deadlines() {
     let far = i64::MAX;
     for span in [1, 1 << 20, 1 << 50] {
         let deadline = |key: i64| (key % 3 > 0).then(|| if key == 1 { far } else { (key * 7 % 500 - 250) * span });
@@ -175,7 +175,7 @@ fn due_rows_are_found_by_a_look_at_all_and_by_their_order() {
 }
 
 #[test]
-fn the_first_rows_by_deadline_are_told_before_the_order_is_made() {
+fn the_first_rows_by_deadline_are_found_before_the_order_is_built() {
     for count in [1, 2, 64, 700] {
         let run = run(&(0..600).map(|key| (key, Some("x"), (key % 2 == 0).then_some(600 - key))).collect::<Vec<_>>());
         let first: Vec<_> = run.by_deadline(0, count).iter().map(|&row| run.deadline(row as usize).unwrap()).collect();
@@ -184,7 +184,7 @@ fn the_first_rows_by_deadline_are_told_before_the_order_is_made() {
 }
 
 #[test]
-fn a_run_without_deadlines_never_has_an_order() {
+fn a_run_without_deadlines_never_builds_their_order() {
     let run = run(&[(1, Some("x"), None), (2, None, Some(5))]);
     let bytes = run.nbytes();
     (0..9).for_each(|_| assert_eq!((run.due(i64::MAX), run.by_deadline(0, 9)), (Vec::new(), Vec::new())));
@@ -192,14 +192,14 @@ fn a_run_without_deadlines_never_has_an_order() {
 }
 
 #[test]
-fn keys_that_a_run_holds_are_taken_out_and_the_others_stay_in_order() {
+fn keys_that_a_run_holds_are_removed_and_the_others_keep_their_order() {
     for mask in [u64::MAX, 0xff << 56, 0xff, 0] {
         with_masked_hashes(mask, || {
             let run = run(&(0..1000).map(|key| (key * 3, Some("x"), None)).collect::<Vec<_>>());
             let part = run.within(KeyRange { lo: run.hashes()[100], hi: run.hashes()[800] });
             let asked = keys(&(0..3000).collect::<Vec<_>>());
             let by_hash = asked.order();
-            // In no order; in that of the run, close to each other; and with most rows between them.
+            // Rows in random order; in the run's order, close together; and with most rows between them.
             let orders =
                 [(0..3000).rev().collect::<Vec<u32>>(), by_hash.clone(), by_hash.into_iter().step_by(400).collect()];
             for order in &orders {
@@ -219,7 +219,7 @@ fn keys_that_a_run_holds_are_taken_out_and_the_others_stay_in_order() {
 }
 
 #[test]
-fn a_filter_is_made_once_it_pays_and_counts_as_memory() {
+fn a_filter_is_built_once_it_pays_and_counts_as_memory() {
     let run = run(&(0..1000).map(|key| (key, Some("x"), None)).collect::<Vec<_>>());
     let (asked, bytes) = (keys(&(2000..2099).collect::<Vec<_>>()), run.nbytes());
     run.take_few_held(&asked, &mut (0..99).collect(), |_, _| panic!("it holds none"));
@@ -231,7 +231,7 @@ fn a_filter_is_made_once_it_pays_and_counts_as_memory() {
 }
 
 #[test]
-fn what_one_run_does_not_hold_is_merged_in_parts_that_are_the_whole() {
+fn rows_that_exceed_one_run_are_merged_in_parts_that_make_up_the_whole() {
     let older: Vec<_> = (0..300).map(|key| (key, Some("0123456789"), None)).collect();
     let newer: Vec<_> = (200..400).map(|key| (key, (key % 3 > 0).then_some("abcde"), None)).collect();
     let runs = [run(&older), run(&newer)];

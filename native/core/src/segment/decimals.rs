@@ -1,11 +1,11 @@
-//! Decimals with more digits than their type: bytes may hold them, and a writer would keep a part of their bits.
+//! A check for decimals with more digits than their type. Bytes can hold such values, but a writer would truncate them.
 
 use arrow_array::types::Decimal128Type;
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
 
-/// Refuses a column with a decimal, also within lists, maps and structs, that has more digits than its type.
+/// Check that no decimal in a column, including those in lists, maps and structs, has more digits than its type.
 pub(super) fn check_digits(column: &ArrayRef) -> Result<(), ArrowError> {
     match column.data_type() {
         DataType::Decimal128(_, _) => check(&column.to_data()),
@@ -37,7 +37,7 @@ mod tests {
     use crate::segment::footer::seal;
     use crate::segment::{read, write};
 
-    /// Two types that files have in as many bytes.
+    /// Two precisions whose values take the same number of bytes.
     const FEWER: u8 = 22;
     const MORE: u8 = 23;
 
@@ -64,16 +64,20 @@ mod tests {
         write(&map.base().unwrap()).map_err(|error| error.to_string())
     }
 
-    /// A segment of the one type whose footer tells of the other.
+    /// Return a segment of type `MORE` whose footer claims type `FEWER`.
     fn forged(mut data: Vec<u8>) -> Bytes {
         let length: [u8; 4] = data[data.len() - 8..data.len() - 4].try_into().unwrap();
         let end = data.len() - 8 - u32::from_le_bytes(length) as usize;
-        // Thrift: the scale, and then the precision, both twice what they are.
-        let told = |digits: u8| [0x15, 4, 0x15, 2 * digits];
-        let places: Vec<usize> =
-            data[end..].windows(4).enumerate().filter(|(_, bytes)| *bytes == told(MORE)).map(|(at, _)| at).collect();
+        // In Thrift: the scale, then the precision, each stored as twice its value.
+        let precision = |digits: u8| [0x15, 4, 0x15, 2 * digits];
+        let places: Vec<usize> = data[end..]
+            .windows(4)
+            .enumerate()
+            .filter(|(_, bytes)| *bytes == precision(MORE))
+            .map(|(at, _)| at)
+            .collect();
         assert_eq!(places.len(), 2);
-        places.iter().for_each(|at| data[end + at..][..4].copy_from_slice(&told(FEWER)));
+        places.iter().for_each(|at| data[end + at..][..4].copy_from_slice(&precision(FEWER)));
         let name = b"tidemill.footer";
         let sum = end + data[end..].windows(name.len()).rposition(|bytes| bytes == name).unwrap() + name.len() + 2;
         data[sum..sum + 16].fill(b'0');
@@ -82,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn more_digits_than_the_type_has_are_neither_written_nor_read() {
+    fn decimals_with_too_many_digits_are_neither_written_nor_read() {
         let plain: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
         let most = 10_i128.pow(u32::from(FEWER)) - 1;
         type Place = fn(ArrayRef) -> ArrayRef;

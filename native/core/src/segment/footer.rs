@@ -1,8 +1,9 @@
-//! What a segment's footer says beside Parquet's own words: format, key widths, and each row group's bounds.
+//! Tidemill's entries in the footer of a segment: format, key widths, and the bounds of each row group.
 //!
-//! Key-value metadata: `tidemill.format`, `tidemill.key_columns`, `tidemill.sub_key_columns`, and
-//! `tidemill.row_groups`, one line a row group: rows, bytes, least hash, greatest hash, checksum (the last three hex); and
-//! `tidemill.footer`, the checksum of all that stands behind the row groups, taken while it was sixteen zeros itself.
+//! They are key-value metadata: `tidemill.format`, `tidemill.key_columns`, `tidemill.sub_key_columns`;
+//! `tidemill.row_groups`, one line for each row group: rows, bytes, lowest hash, highest hash, checksum (the last three
+//! in hex); and `tidemill.footer`, the checksum of everything after the row groups, computed with sixteen zeros in its
+//! place.
 
 use parquet::file::metadata::KeyValue;
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,14 +16,14 @@ const KEY_COLUMNS: &str = "tidemill.key_columns";
 const SUB_KEY_COLUMNS: &str = "tidemill.sub_key_columns";
 const ROW_GROUPS: &str = "tidemill.row_groups";
 const FOOTER: &str = "tidemill.footer";
-/// What stands in the place of the footer's checksum while that is taken.
+/// The placeholder for the footer's checksum while it is computed.
 const UNSEALED: &str = "0000000000000000";
 
-/// What is known of a row group without decoding it.
+/// What is known of a row group before it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowGroup {
     pub(super) rows: usize,
-    /// Its length in the file. Row groups follow each other from byte 4.
+    /// Its length in the file. Row groups follow each other from byte 4 on.
     pub(super) bytes: usize,
     pub(super) lo: u64,
     pub(super) hi: u64,
@@ -30,7 +31,7 @@ pub(super) struct RowGroup {
     pub(super) checksum: u64,
 }
 
-/// The entries for a segment of `schema` with these row groups.
+/// Return the entries for a segment of `schema` with these row groups.
 pub(super) fn entries(schema: &MapSchema, groups: &[RowGroup]) -> Vec<KeyValue> {
     let lines: Vec<String> = groups.iter().map(RowGroup::line).collect();
     vec![
@@ -42,7 +43,7 @@ pub(super) fn entries(schema: &MapSchema, groups: &[RowGroup]) -> Vec<KeyValue> 
     ]
 }
 
-/// Puts the checksum of the footer into it: `footer` is all behind the row groups. `None`: it has no place for one.
+/// Store the checksum in `footer`, which is everything after the row groups. `None` if there is no place for it.
 pub(super) fn seal(footer: &mut [u8]) -> Option<()> {
     let place = place_of(footer, UNSEALED)?;
     let sum = format!("{:016x}", xxh3_64(footer));
@@ -50,30 +51,30 @@ pub(super) fn seal(footer: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Whether the footer has the checksum that it tells. Files of before there was one tell none.
+/// Check the footer against its checksum. Files written before footers had a checksum pass.
 pub(super) fn check_seal(footer: &[u8], entries: Option<&Vec<KeyValue>>) -> Result<(), String> {
-    let told = entries.into_iter().flatten().find(|entry| entry.key == FOOTER);
-    let Some(told) = told.map(|entry| entry.value.as_deref().unwrap_or_default()) else { return Ok(()) };
+    let stored = entries.into_iter().flatten().find(|entry| entry.key == FOOTER);
+    let Some(stored) = stored.map(|entry| entry.value.as_deref().unwrap_or_default()) else { return Ok(()) };
     let mut unsealed = footer.to_vec();
-    if told.len() == UNSEALED.len()
-        && let Some(place) = place_of(footer, told)
+    if stored.len() == UNSEALED.len()
+        && let Some(place) = place_of(footer, stored)
     {
-        unsealed[place..place + told.len()].copy_from_slice(UNSEALED.as_bytes());
+        unsealed[place..place + stored.len()].copy_from_slice(UNSEALED.as_bytes());
     }
-    match format!("{:016x}", xxh3_64(&unsealed)) == told {
+    match format!("{:016x}", xxh3_64(&unsealed)) == stored {
         true => Ok(()),
-        false => Err(format!("its footer does not have the checksum `{told}`")),
+        false => Err(format!("its footer does not match its checksum `{stored}`")),
     }
 }
 
-/// Where the value of the entry `FOOTER`, which is the last one, stands.
+/// Return where the value of the entry `FOOTER` is, which is the last one.
 fn place_of(footer: &[u8], value: &str) -> Option<usize> {
     let name = footer.windows(FOOTER.len()).rposition(|window| window == FOOTER.as_bytes())?;
     let place = footer[name..].windows(value.len()).position(|window| window == value.as_bytes())?;
     Some(name + place)
 }
 
-/// The row groups that `entries` tell, or what is wrong with them.
+/// Parse the row groups from `entries`; the error says what is wrong with them.
 pub(super) fn parse(schema: &MapSchema, entries: Option<&Vec<KeyValue>>) -> Result<Vec<RowGroup>, String> {
     let entries = entries.map(Vec::as_slice).unwrap_or_default();
     expect(entries, FORMAT_KEY, FORMAT)?;
@@ -82,7 +83,7 @@ pub(super) fn parse(schema: &MapSchema, entries: Option<&Vec<KeyValue>>) -> Resu
     let lines = value(entries, ROW_GROUPS)?;
     lines
         .lines()
-        .map(|line| RowGroup::parse(line).ok_or_else(|| format!("`{ROW_GROUPS}` has the line `{line}`")))
+        .map(|line| RowGroup::parse(line).ok_or_else(|| format!("`{ROW_GROUPS}` has the invalid line `{line}`")))
         .collect()
 }
 

@@ -1,7 +1,7 @@
-//! Segments: sorted runs as Parquet bytes. Any reader of Parquet reads one; `docs/format.md` tells what it means.
+//! Segments: sorted runs as Parquet bytes. Any Parquet reader can read them; `docs/format.md` defines what they mean.
 //!
-//! Where segments lie, and which of them make a version, is Python's business.
-//! INVARIANT: the same run gives the same bytes; bytes that were not written by `write` never make a run.
+//! Python decides where segments are stored, and which of them make up a version.
+//! INVARIANT: the same run gives the same bytes; bytes that `write` did not write never become a run.
 
 pub mod cache;
 mod decimals;
@@ -17,7 +17,7 @@ mod write;
 pub use read::read;
 pub use write::write;
 
-/// Rows of a row group, the unit of checksums. Large enough that its overhead is nothing.
+/// Rows in a row group, the unit of checksums. Large enough to make its overhead negligible.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 
 /// The result of a check of bytes; the error says in one line why they are not a segment, or not a cached run.

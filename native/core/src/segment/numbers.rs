@@ -1,7 +1,7 @@
-//! Columns of numbers of 8 bytes, decoded straight into the memory that they stay in.
+//! Columns of 8-byte numbers, decoded straight into their final memory.
 //!
-//! Most columns of a state are such, and hold no null or nothing else: the Parquet decoder would take five times as long
-//! to join their byte streams. What is stored in any other way is left to it.
+//! Most columns of a state are like this, with no nulls or only nulls. The Parquet decoder takes five times as long to
+//! join their byte streams. Pages stored in any other way are left to the decoder.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 const WIDTH: usize = size_of::<u64>();
-/// Rows for a byte of the file for which memory is claimed before they are there.
+/// Rows for each byte of the file whose memory is reserved before they have been decoded.
 const CLAIMED_ROWS_PER_BYTE: usize = 4;
 
-/// What a page holds.
+/// The content of a page.
 enum PageValues<'a> {
     Nulls(usize),
     Split(&'a [u8]),
     Plain(&'a [u8]),
 }
 
-/// Column `root` of a file, of `data_type`, with `rows` rows; `None` if it is not as it must be for this.
+/// Decode column `root` of a file, with `data_type` and `rows` rows; `None` if the Parquet decoder has to do it.
 pub(super) fn numbers(
     data: &Bytes,
     metadata: &ParquetMetaData,
@@ -51,7 +51,8 @@ pub(super) fn numbers(
         let group_rows = usize::try_from(group.num_rows())?;
         let mut pages = SerializedPageReader::new(Arc::clone(&source), group.column(leaf), group_rows, None)?;
         while let Some(page) = pages.get_next_page()? {
-            // A page may claim, and by compression hold, far more than there are rows: nothing of it is kept then.
+            // A page can claim, and by compression hold, far more values than there are rows. Keep nothing of such a
+            // page.
             if numbers.len() + nulls + page.num_values() as usize > rows {
                 return Ok(None);
             }
@@ -73,7 +74,7 @@ pub(super) fn numbers(
     }
 }
 
-/// The values of a page, if all or none of them are null.
+/// Return the values of a page if all or none of them are null.
 fn values(page: &Page, max_def_level: i16) -> Option<PageValues<'_>> {
     let Page::DataPage { buf, num_values, encoding, def_level_encoding: Encoding::RLE, .. } = page else {
         return None;
@@ -99,7 +100,7 @@ fn values(page: &Page, max_def_level: i16) -> Option<PageValues<'_>> {
     }
 }
 
-/// The one definition level that all of `count` values have, if it is said by runs of it.
+/// Return the common definition level of all `count` values, if it is RLE-encoded as one repeated value.
 fn only_level(mut levels: &[u8], count: usize) -> Option<u8> {
     let (mut seen, mut only) = (0usize, None);
     while seen < count {
@@ -124,7 +125,8 @@ fn only_level(mut levels: &[u8], count: usize) -> Option<u8> {
     only
 }
 
-/// Appends the numbers whose first bytes are the first eighth of `streams`, whose second bytes the next, and so on.
+/// Append numbers stored as byte streams: the first eighth of `streams` has their first bytes, the next their second
+/// bytes.
 fn join(streams: &[u8], numbers: &mut Vec<u64>) {
     let count = streams.len() / WIDTH;
     numbers.reserve(count);
@@ -141,7 +143,7 @@ fn join(streams: &[u8], numbers: &mut Vec<u64>) {
     numbers.extend((whole..count).map(|at| (0..WIDTH).fold(0, |number, stream| number | byte(at, stream))));
 }
 
-/// Byte k of word j becomes byte j of word k: halves, quarters, then bytes change places.
+/// Transpose 8 words of 8 bytes: byte k of word j becomes byte j of word k. Swaps halves, then quarters, then bytes.
 #[inline]
 fn transpose(words: &mut [u64; WIDTH]) {
     for (apart, low) in [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff)] {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn one_level_is_told_from_several() {
+    fn a_single_level_is_distinguished_from_several() {
         assert_eq!(only_level(&[20, 1], 10), Some(1));
         assert_eq!(only_level(&[20, 0, 2, 0], 11), Some(0));
         assert_eq!(only_level(&[0x80, 0x02, 1], 128), Some(1));

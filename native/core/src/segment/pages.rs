@@ -1,6 +1,7 @@
-//! What a file claims of its pages, before memory is taken for it: a page of a few bytes may say that it holds gigabytes.
+//! Checks of what a file claims about its pages, before memory is allocated for them. A page of a few bytes can claim
+//! gigabytes.
 //!
-//! INVARIANT: of what passes here no list is longer than the footer, and no page becomes larger than its bytes can hold.
+//! INVARIANT: after these checks, no list is longer than the footer, and no page decompresses to more than it can hold.
 
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -8,47 +9,47 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use super::Verdict;
 use super::thrift::{I32, STRUCT, Thrift, ThriftField};
 
-/// Length of the footer, four bytes, and "PAR1", behind it.
+/// The length of the footer in four bytes, and "PAR1", both after the footer.
 const TAIL_BYTES: usize = 8;
-/// Most that a block of zstd holds.
+/// Most bytes in a block of zstd.
 const BLOCK_BYTES: u64 = 128 << 10;
-/// Encodings of text whose values have all their bytes in the page, in Parquet's numbers.
+/// Encodings that store all bytes of their texts in the page, as Parquet numbers them.
 const PLAIN: i64 = 0;
 const DELTA_LENGTH: i64 = 6;
 /// Most bytes of text that a column can have.
 const MOST_TEXT: usize = i32::MAX as usize;
 const ZSTD_MAGIC: u32 = 0xfd2f_b528;
-/// The first of 16 magic numbers of frames that hold nothing.
+/// The first of 16 magic numbers of skippable frames, which hold no data.
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 
-/// The header of a page, in the numbers of Parquet's fields.
+/// The fields of a page header.
 #[derive(Default)]
 struct Header {
     uncompressed: i64,
     compressed: i64,
-    /// Of a page of data.
+    /// In a data page.
     values: i64,
-    /// Of a page with a dictionary.
+    /// In a dictionary page.
     entries: i64,
-    /// How the values of a page of data are stored.
+    /// The encoding of the values of a data page.
     encoding: i64,
-    /// Bytes of levels in front of what is compressed, in pages of version 2.
+    /// Bytes of levels before the compressed part, in pages of version 2.
     levels: i64,
     is_plain: bool,
     is_odd: bool,
 }
 
-/// Whether the footer of a file that ends as Parquet does can be walked.
+/// Check that the footer of a Parquet file can be walked.
 pub(super) fn check_footer(data: &[u8]) -> Verdict<()> {
-    let odd = || "it is no Parquet file of Tidemill's: its footer is cut off".to_owned();
+    let odd = || "not a valid Tidemill segment: its footer is truncated".to_owned();
     let (rest, tail) = data.split_last_chunk::<TAIL_BYTES>().ok_or_else(odd)?;
     let length = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]) as usize;
     let start = rest.len().checked_sub(length).ok_or_else(odd)?;
     Thrift(&rest[start..]).fields(&mut |_| {}).ok_or_else(odd)
 }
 
-/// Bytes that all columns take at most while they are decoded, if each page can hold what it claims, and columns that are
-/// in no list have a value for each row.
+/// Return the most bytes that all columns take while they are decoded. Checks that each page can hold what it claims,
+/// and that columns outside lists have one value for each row.
 pub(super) fn check_pages(data: &[u8], metadata: &ParquetMetaData) -> Verdict<usize> {
     let mut columns = vec![Claim::default(); metadata.file_metadata().schema_descr().num_columns()];
     for (number, group) in metadata.row_groups().iter().enumerate() {
@@ -66,19 +67,19 @@ pub(super) fn check_pages(data: &[u8], metadata: &ParquetMetaData) -> Verdict<us
     Ok(columns.iter().fold(0, |total, claim| total.saturating_add(claim.decoded)))
 }
 
-/// What the pages of a column claim.
+/// What the pages of a column claim to hold.
 #[derive(Clone, Copy, Default)]
 struct Claim {
     values: i64,
-    /// Bytes of the pages, unpacked.
+    /// Uncompressed bytes of the pages.
     bytes: u64,
-    /// Whether a value may be told by less than its bytes: by its place in a dictionary, or by how it differs.
-    is_told: bool,
+    /// Whether values may be shorter in the page than decoded: dictionary- or delta-encoded text.
+    may_expand: bool,
     decoded: usize,
 }
 
 impl Claim {
-    /// Adds what a chunk of the column takes when it is decoded. What grows as it is collected takes up to twice of it.
+    /// Add what a chunk of the column takes while it is decoded. Buffers that grow can take up to twice their content.
     fn add(&mut self, chunk: Self, column: &ColumnChunkMetaData) {
         let width = match column.column_type() {
             Type::BOOLEAN => 1,
@@ -90,7 +91,7 @@ impl Claim {
             if column.column_descr().max_rep_level() + column.column_descr().max_def_level() > 1 { 8 } else { 0 };
         let values = usize::try_from(chunk.values).unwrap_or(usize::MAX);
         let bytes = usize::try_from(chunk.bytes).unwrap_or(usize::MAX);
-        let text = match (column.column_type() == Type::BYTE_ARRAY, chunk.is_told) {
+        let text = match (column.column_type() == Type::BYTE_ARRAY, chunk.may_expand) {
             (false, _) => 0,
             (true, false) => bytes,
             (true, true) => bytes.saturating_mul(values).min(MOST_TEXT),
@@ -100,24 +101,27 @@ impl Claim {
     }
 }
 
-/// What the pages of `column` claim.
+/// Check the pages of `column`, and return what they claim to hold.
 fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<Claim> {
     let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
     let bytes = usize::try_from(start).ok().zip(usize::try_from(column.compressed_size()).ok());
     let mut rest = bytes
         .and_then(|(start, length)| data.get(start..start.checked_add(length)?))
-        .ok_or("it lies outside of the file")?;
+        .ok_or("it is outside the file")?;
     let mut claim = Claim::default();
     while !rest.is_empty() {
-        let (header, behind) = Header::read(rest).ok_or("a page has no header")?;
-        let length = usize::try_from(header.compressed).ok().filter(|&length| length <= behind.len());
-        let (page, behind) = behind.split_at(length.ok_or("a page is cut off")?);
+        let (header, after) = Header::read(rest).ok_or("a page has no valid header")?;
+        let length = usize::try_from(header.compressed).ok().filter(|&length| length <= after.len());
+        let (page, after) = after.split_at(length.ok_or("a page is truncated")?);
         let is_packed = matches!(column.compression(), Compression::ZSTD(_)) && !header.is_plain;
         if is_packed {
             let most = header.most(page);
             if most.is_none_or(|most| header.uncompressed < 0 || header.uncompressed as u64 > most) {
                 let claimed = header.uncompressed;
-                return Err(format!("a page claims {claimed} bytes, which its {} cannot hold", page.len()));
+                return Err(format!(
+                    "a page claims {claimed} bytes, more than its {} compressed bytes can hold",
+                    page.len()
+                ));
             }
         }
         if header.values < 0 {
@@ -129,14 +133,14 @@ fn check_chunk(data: &[u8], column: &ColumnChunkMetaData) -> Verdict<Claim> {
         }
         claim.values += header.values;
         claim.bytes = claim.bytes.saturating_add_signed(holds);
-        claim.is_told |= !matches!(header.encoding, PLAIN | DELTA_LENGTH);
-        rest = behind;
+        claim.may_expand |= !matches!(header.encoding, PLAIN | DELTA_LENGTH);
+        rest = after;
     }
     Ok(claim)
 }
 
 impl Header {
-    /// The header at the beginning of `bytes`, and what is behind it.
+    /// Read the header at the start of `bytes`; return it with the bytes after it.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (mut header, mut thrift) = (Self::default(), Thrift(bytes));
         thrift.fields(&mut |field| header.take(field))?;
@@ -154,7 +158,7 @@ impl Header {
             807 => self.is_plain = field.number == 0,
             _ => {}
         }
-        // A decoder takes a field to be of its kind, whatever the file says that it is.
+        // A decoder assumes the type that the format defines for a field, whatever type the file stores.
         self.is_odd |= match field.path {
             1..=4 | 501..=504 | 701 | 702 | 801..=806 => field.kind != I32 || i32::try_from(field.number).is_err(),
             5..=8 => field.kind != STRUCT,
@@ -163,7 +167,7 @@ impl Header {
         };
     }
 
-    /// Most bytes that `page`, which is compressed, can become; `None` if it is not what it must be.
+    /// Return the most bytes that `page`, which is compressed, can decompress to; `None` if it is malformed.
     fn most(&self, page: &[u8]) -> Option<u64> {
         let (levels, values) = page.split_at_checked(usize::try_from(self.levels).ok()?)?;
         let is_empty = self.uncompressed == self.levels;
@@ -172,7 +176,7 @@ impl Header {
     }
 }
 
-/// Most bytes that frames of zstd hold, by the number and the kinds of their blocks (RFC 8878).
+/// Return the most bytes that frames of zstd can hold, from the number and types of their blocks (RFC 8878).
 fn most_of_frames(mut bytes: &[u8]) -> Option<u64> {
     let mut most = 0u64;
     while let Some((magic, rest)) = bytes.split_first_chunk::<4>() {
@@ -190,7 +194,7 @@ fn most_of_frames(mut bytes: &[u8]) -> Option<u64> {
     bytes.is_empty().then_some(most)
 }
 
-/// The same of one frame behind its magic number, and what is behind it.
+/// Return the most bytes that one frame can hold, from the bytes after its magic number, and the bytes after the frame.
 fn most_of_frame(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&descriptor, rest) = bytes.split_first()?;
     let (size, is_single, has_checksum) = (descriptor >> 6, descriptor & 0x20 != 0, descriptor & 4 != 0);
@@ -199,7 +203,7 @@ fn most_of_frame(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut rest = rest.get(usize::from(!is_single) + dictionary_bytes + size_bytes..)?;
     let mut most = 0u64;
     loop {
-        let (head, behind) = rest.split_first_chunk::<3>()?;
+        let (head, after) = rest.split_first_chunk::<3>()?;
         let head = u32::from_le_bytes([head[0], head[1], head[2], 0]);
         let size = head >> 3;
         let (length, holds) = match head >> 1 & 3 {
@@ -209,7 +213,7 @@ fn most_of_frame(bytes: &[u8]) -> Option<(u64, &[u8])> {
             _ => return None,
         };
         most += holds;
-        rest = behind.get(length as usize..)?;
+        rest = after.get(length as usize..)?;
         if head & 1 == 1 {
             return Some((most, rest.get(if has_checksum { 4 } else { 0 }..)?));
         }

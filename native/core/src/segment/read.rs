@@ -1,6 +1,7 @@
-//! A run from a segment's bytes, which may be anything: every claim of the file is checked before it is believed.
+//! Reading a run from the bytes of a segment. The bytes can be anything, so every claim is checked before it is
+//! trusted.
 //!
-//! INVARIANT: memory for rows is taken once `updated_at`, which has no nulls, has shown that they are there.
+//! INVARIANT: memory for rows is allocated only after `updated_at`, which has no nulls, has shown that they exist.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,19 +30,19 @@ use crate::schema::MapSchema;
 
 /// "PAR1" at the head of the file.
 const MAGIC_BYTES: usize = 4;
-/// More rows than this a byte no honest file has: each key takes its place by its hash, which nothing compresses.
+/// No valid file has more rows for each byte: rows are sorted by the hash of their key, which does not compress.
 const KEYS_PER_BYTE: usize = 8;
-/// The same where rows of one key may follow each other in the order of their sub-keys.
+/// The same limit for maps with sub-keys, because many rows of one key can follow each other.
 const SUB_KEYS_PER_BYTE: usize = 1024;
-/// Bytes of a row's hash, and of what leads to it.
+/// Bytes for the hash of a row and its index.
 const HASH_BYTES: usize = 16;
-/// Rows that are looked at together where they are only counted.
+/// Rows decoded together when rows are only counted.
 const COUNTED_ROWS: usize = 1 << 13;
 
-/// Why there is no run.
+/// Why a segment cannot be read.
 enum Why {
     Damaged(String),
-    /// Nothing is known against the bytes.
+    /// Too little memory. The bytes may be fine.
     Lacking(usize),
 }
 
@@ -51,12 +52,13 @@ impl From<String> for Why {
     }
 }
 
-/// The run that a segment's bytes hold; `CorruptState` naming `name` for anything else, `InvalidInput` where there is no
-/// memory for what they claim to hold.
+/// Read the run that the bytes of a segment hold. `CorruptState`, which names `name`, if they are not a valid segment;
+/// `InvalidInput` if there is not enough memory for what they claim to hold.
 pub fn read(schema: &Arc<MapSchema>, data: Bytes, name: &str) -> Result<SortedRun> {
-    // The decoder is not ours: should it panic over bytes that no writer makes, that too is a verdict on the bytes.
+    // The decoder is third-party code. If it panics, the bytes are treated as damaged, because no writer makes such
+    // bytes.
     let verdict = catch_unwind(AssertUnwindSafe(|| decode(schema, data)));
-    let verdict = verdict.unwrap_or_else(|_| Err("the Parquet decoder gave up on it".to_owned().into()));
+    let verdict = verdict.unwrap_or_else(|_| Err("the Parquet decoder failed on it".to_owned().into()));
     let what = || format!("read segment `{name}` of state map `{}`", schema.name);
     verdict.map_err(|why| match why {
         Why::Damaged(why) => Error::CorruptState(format!(
@@ -86,7 +88,7 @@ fn decode(schema: &Arc<MapSchema>, data: Bytes) -> std::result::Result<SortedRun
     Ok(run)
 }
 
-/// The metadata of a file that has `columns`.
+/// Return the metadata of a file, which must have `columns`.
 fn open(columns: &SchemaRef, data: &Bytes) -> Verdict<ArrowReaderMetadata> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let found = ArrowReaderMetadata::load(data, options).map_err(not_parquet)?;
@@ -97,7 +99,7 @@ fn open(columns: &SchemaRef, data: &Bytes) -> Verdict<ArrowReaderMetadata> {
     Ok(found)
 }
 
-/// Where the row groups end, which are as they should be.
+/// Check the row groups, and return where they end.
 fn check_groups(
     groups: &[RowGroup],
     metadata: &ArrowReaderMetadata,
@@ -114,9 +116,9 @@ fn check_groups(
             return Err(format!("row group {number} has {} rows, expected {}", found.num_rows(), group.rows));
         }
         let end = start.checked_add(group.bytes).filter(|&end| end <= data.len());
-        let bytes = end.map(|end| &data[start..end]).ok_or_else(|| format!("row group {number} is cut off"))?;
+        let bytes = end.map(|end| &data[start..end]).ok_or_else(|| format!("row group {number} is truncated"))?;
         if xxh3_64(bytes) != group.checksum {
-            return Err(format!("row group {number} does not have the checksum {:016x}", group.checksum));
+            return Err(format!("row group {number} does not match its checksum {:016x}", group.checksum));
         }
         if group.rows == 0 || group.rows / rows_per_byte > group.bytes {
             return Err(format!("row group {number} claims {} rows in {} bytes", group.rows, group.bytes));
@@ -126,8 +128,8 @@ fn check_groups(
     Ok(start)
 }
 
-/// All columns of the file, which are `schema`'s, and of which column `times` is `updated_at`: numbers by ourselves, the
-/// others by the Parquet decoder.
+/// Decode all columns of the file, which has `schema`; column `times` is `updated_at`. Numbers are decoded here, other
+/// columns by the Parquet decoder.
 fn rows(
     metadata: ArrowReaderMetadata,
     data: Bytes,
@@ -164,12 +166,12 @@ fn rows(
     RecordBatch::try_new(schema, columns).map_err(|error| error.to_string())
 }
 
-/// A column as `field` has it, which the file may have with other names in lists and maps.
+/// Return a column with the type of `field`. The file may have other names inside lists and maps.
 fn checked(column: &ArrayRef, field: &Field) -> std::result::Result<ArrayRef, ArrowError> {
     if !column.data_type().is_nested() {
         return Ok(Arc::clone(column));
     }
-    // Parquet may say that a map's keys can be null; Arrow's readers trust that none is.
+    // A Parquet file may declare the keys of a map as nullable, but Arrow's readers trust that no key is null.
     column.to_data().validate_full()?;
     if column.data_type() == field.data_type() {
         return Ok(Arc::clone(column));
@@ -177,7 +179,7 @@ fn checked(column: &ArrayRef, field: &Field) -> std::result::Result<ArrayRef, Ar
     renamed(column.to_data(), field.data_type()).map(make_array)
 }
 
-/// `data` with the names that `expected`, which is the same type otherwise, has inside.
+/// Return `data` with the inner names of `expected`, which otherwise is the same type.
 fn renamed(data: ArrayData, expected: &DataType) -> std::result::Result<ArrayData, ArrowError> {
     let inner: Vec<&DataType> = match expected {
         DataType::List(item) | DataType::Map(item, _) => vec![item.data_type()],
@@ -192,7 +194,7 @@ fn renamed(data: ArrayData, expected: &DataType) -> std::result::Result<ArrayDat
 fn others(metadata: ArrowReaderMetadata, data: Bytes, columns: ProjectionMask, rows: usize) -> Verdict<RecordBatch> {
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(data, metadata)
         .with_projection(columns)
-        .with_batch_size(rows.max(1)) // all at once, so that nothing is copied together afterwards
+        .with_batch_size(rows.max(1)) // everything in one batch, so that no copy is needed to join batches
         .build()
         .map_err(not_parquet)?;
     let schema = reader.schema();
@@ -203,7 +205,7 @@ fn others(metadata: ArrowReaderMetadata, data: Bytes, columns: ProjectionMask, r
     }
 }
 
-/// Whether the file has so many rows, by its column `root`. Keeps none of them.
+/// Check that the file has `rows` rows, by decoding column `root` without keeping it.
 fn check_rows(metadata: ArrowReaderMetadata, data: Bytes, root: usize, rows: usize) -> Verdict<()> {
     let column = ProjectionMask::roots(metadata.metadata().file_metadata().schema_descr(), [root]);
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(data, metadata)
@@ -218,7 +220,7 @@ fn check_rows(metadata: ArrowReaderMetadata, data: Bytes, root: usize, rows: usi
     if found == rows { Ok(()) } else { Err(format!("it holds {found} rows, expected {rows}")) }
 }
 
-/// The run of `batch`, if its rows are those of a run.
+/// Return the run of `batch`, if its rows are valid rows of a run.
 fn sorted(schema: &Arc<MapSchema>, batch: &RecordBatch) -> Verdict<SortedRun> {
     let [.., updated_at, deadline, deleted] = batch.columns() else {
         return Err("it has too few columns".into());
@@ -233,7 +235,7 @@ fn sorted(schema: &Arc<MapSchema>, batch: &RecordBatch) -> Verdict<SortedRun> {
     let hashes = keys.hashes();
     let is_odd = |&row: &usize| hashes[row - 1] >= hashes[row] && keys.cmp_at(row - 1, &keys, row).is_ge();
     if let Some(row) = (1..keys.len()).find(is_odd) {
-        return Err(format!("its rows are not in order: row {row} is not above the one before it"));
+        return Err(format!("its rows are out of order: row {row} does not sort after the row before it"));
     }
     let columns: Vec<ArrayRef> = keys.columns().iter().chain(rest).cloned().collect();
     SortedRun::from_sorted(schema, keys, columns).map_err(|error| error.to_string())
@@ -264,7 +266,7 @@ fn check_hash_bounds(groups: &[RowGroup], hashes: &[u64]) -> Verdict<()> {
     Ok(())
 }
 
-/// Whether names and types agree, but for names inside lists and maps, which carry no meaning.
+/// Whether names and types match. Names inside lists and maps carry no meaning and may differ.
 fn same_columns(found: &Fields, expected: &Fields) -> bool {
     let same = |(a, b): (&Arc<Field>, &Arc<Field>)| a.name() == b.name() && same_field(a, b);
     found.len() == expected.len() && found.iter().zip(expected).all(same)
@@ -295,5 +297,5 @@ fn describe(fields: &Fields) -> String {
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
 fn not_parquet(error: ParquetError) -> String {
-    format!("it is no Parquet file of Tidemill's: {error}")
+    format!("not a valid Tidemill segment: {error}")
 }

@@ -1,4 +1,4 @@
-//! Segments there and back, and what bytes that are no segment are answered.
+//! Segments written and read back, and the errors for bytes that are not a segment.
 
 use std::sync::Arc;
 
@@ -122,15 +122,15 @@ fn nested_keys_come_back() {
 }
 
 #[test]
-fn no_rows_and_several_row_groups_come_back() {
+fn empty_segments_and_several_row_groups_come_back() {
     there_and_back(&numbered(0));
     there_and_back(&numbered(ROW_GROUP_ROWS));
     there_and_back(&numbered(2 * ROW_GROUP_ROWS + 1));
 }
 
-/// Pages without nulls, of nothing else, and of both, in one row group and in all.
+/// Pages without nulls, of nulls only, and of both, in one row group and in several.
 #[test]
-fn numbers_come_back_from_all_kinds_of_pages() {
+fn numbers_are_decoded_from_all_kinds_of_pages() {
     let rows = ROW_GROUP_ROWS * 2 + 77;
     let keys = Keys::new(&[Arc::new(Int64Array::from_iter_values(0..rows as i64))]).unwrap();
     let order = keys.order();
@@ -160,7 +160,7 @@ fn numbers_come_back_from_all_kinds_of_pages() {
 }
 
 #[test]
-fn a_part_of_a_run_is_written_by_itself() {
+fn a_part_of_a_run_is_written_without_the_rest() {
     let whole = numbered(1000);
     let part = whole.within(crate::range::KeyRange::new(whole.hashes()[100], whole.hashes()[199]).unwrap());
     assert_eq!(part.len(), 100);
@@ -193,7 +193,7 @@ fn a_flipped_bit_in_the_rows_fails_the_checksum() {
     let run = numbered(100);
     let mut data = write(&run).unwrap();
     data[50] ^= 1;
-    assert!(refused(&run, data).contains("row group 0 does not have the checksum"));
+    assert!(refused(&run, data).contains("row group 0 does not match its checksum"));
 }
 
 #[test]
@@ -207,24 +207,24 @@ fn rows_out_of_order_are_refused() {
 }
 
 #[test]
-fn hash_bounds_that_do_not_hold_are_refused() {
+fn wrong_hash_bounds_are_refused() {
     let run = numbered(100);
     let data = write(&run).unwrap();
     let bound = format!("{:016x}", run.hashes()[0]);
     let at = data.windows(16).position(|window| window == bound.as_bytes()).unwrap();
     let mut forged = data;
     forged[at..at + 16].copy_from_slice(b"0000000000000000");
-    assert!(refused(&run, forged.clone()).contains("its footer does not have the checksum"));
+    assert!(refused(&run, forged.clone()).contains("its footer does not match its checksum"));
     assert!(refused(&run, resealed(forged)).contains("row group 0 has the key hashes"));
 }
 
-/// Where the footer of a Parquet file begins, by its length at the end.
+/// Where the footer of a Parquet file begins, computed from the length at the end.
 fn footer_of(data: &[u8]) -> usize {
     let [.., a, b, c, d, _, _, _, _] = data else { panic!("no Parquet") };
     data.len() - 8 - u32::from_le_bytes([*a, *b, *c, *d]) as usize
 }
 
-/// The file with a checksum of the footer that is right.
+/// Return the file with a correct footer checksum.
 fn resealed(mut data: Vec<u8>) -> Vec<u8> {
     let name = b"tidemill.footer";
     let value = data.windows(name.len()).rposition(|window| window == name).unwrap() + name.len() + 2;
@@ -254,12 +254,12 @@ fn no_bit_of_the_footer_changes_what_is_read() {
             }
         }
     }
-    // The name of the entry itself: such a file is one of before there was a checksum.
+    // Damage in the entry's own name makes the file look like one from before there was a footer checksum.
     assert!(read_all_the_same <= 8 * "tidemill.footer".len() + 8, "{read_all_the_same}");
 }
 
 #[test]
-fn a_segment_without_a_checksum_of_its_footer_is_one_of_old() {
+fn a_segment_without_a_footer_checksum_is_read_as_an_old_one() {
     let run = numbered(100);
     let mut data = write(&run).unwrap();
     let name = b"tidemill.footer";
@@ -297,7 +297,7 @@ fn null_keys_of_maps_are_refused() {
 }
 
 #[test]
-fn bytes_that_are_cut_off_or_nothing_at_all_are_refused() {
+fn truncated_and_empty_bytes_are_refused() {
     let run = numbered(100);
     let data = write(&run).unwrap();
     for length in 0..data.len() {
@@ -308,7 +308,7 @@ fn bytes_that_are_cut_off_or_nothing_at_all_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// They are refused, or do not matter; nothing panics.
+    /// Such bytes are refused or have no effect; nothing panics.
     #[test]
     fn hostile_bytes_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         let run = numbered(100);

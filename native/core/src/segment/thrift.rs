@@ -1,44 +1,44 @@
-//! Parquet's own words (Thrift, compact) walked field by field, without memory for anything that they claim.
+//! A walk over the fields of Parquet's metadata (Thrift, compact protocol) that allocates nothing for claimed lengths.
 
-/// How deep structs and lists may lie in each other: Parquet's own lie five deep.
+/// How deep structs and lists may be nested. Parquet's own metadata has five levels.
 const DEPTH: usize = 16;
 
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
-/// The kinds of values.
+/// Thrift's codes of value types.
 pub(super) const I32: u8 = 5;
 pub(super) const STRUCT: u8 = 12;
 
-/// A field of a struct, or of a struct in it.
+/// A field of a struct, or of a struct nested directly in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThriftField {
-    /// Its number; the fields of struct `n` in the outermost one have `n` times 100 added.
+    /// Its number; fields of the struct in field `n` have `n` times 100 added.
     pub(super) path: usize,
     pub(super) kind: u8,
-    /// Of integers and booleans; 0 of anything else.
+    /// The value of an integer or boolean; 0 for any other type.
     pub(super) number: i64,
 }
 
 impl ThriftField {
-    /// Whether it is a boolean: the kind tells its value.
+    /// Whether it is a boolean. Thrift stores the value of a boolean in the type code.
     pub(super) fn is_boolean(&self) -> bool {
         matches!(self.kind, TRUE | FALSE)
     }
 }
 
-/// Bytes of which the first ones are read off.
+/// The bytes that have not been read yet.
 pub(super) struct Thrift<'a>(pub(super) &'a [u8]);
 
 impl Thrift<'_> {
-    /// Reads one struct, and calls `visit` with the fields of it and of structs right in it. `None`: it is no struct, or
-    /// claims to hold more than there are bytes.
+    /// Read one struct, and call `visit` with its fields and those of structs nested directly in it. `None` if the
+    /// bytes are not a valid struct, or claim to hold more than there are bytes.
     pub(super) fn fields(&mut self, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
         self.fields_within(Some(0), DEPTH, visit)
     }
 
-    /// `outer`: what paths begin with; `None` where fields are too deep to be told.
+    /// `outer` is the prefix of paths; `None` if the fields are nested too deep to be visited.
     fn fields_within(&mut self, outer: Option<usize>, depth: usize, visit: &mut dyn FnMut(ThriftField)) -> Option<()> {
-        let (depth, mut id) = (depth.checked_sub(1)?, 0i16); // Parquet's reader takes no more of a number either
+        let (depth, mut id) = (depth.checked_sub(1)?, 0i16); // Parquet's reader has 16-bit field numbers, too
         loop {
             let head = self.byte()?;
             let (step, kind) = (head >> 4, head & 0x0f);
@@ -63,7 +63,7 @@ impl Thrift<'_> {
         }
     }
 
-    /// A value of `kind` that is no field's boolean.
+    /// Read a value of `kind` other than a boolean field.
     fn value(&mut self, kind: u8, depth: usize) -> Option<i64> {
         match kind {
             3 => self.skip(1)?,
@@ -92,8 +92,8 @@ impl Thrift<'_> {
         Some(0)
     }
 
-    /// So many values of each of `kinds`: each takes a byte at least. INVARIANT: no booleans, over which Parquet's reader
-    /// steps as if they took none; a segment has no lists of them.
+    /// Read `length` values of each of `kinds`; each takes at least one byte. INVARIANT: lists and maps of booleans are
+    /// refused, because Parquet's reader skips them as if they took no bytes. A segment has none.
     fn values(&mut self, kinds: &[u8], length: u64, depth: usize) -> Option<()> {
         if length > self.0.len() as u64 || kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
             return None;
@@ -145,8 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_told_to_the_second_level() {
-        // 2: i32 -3; 5: struct { 1: i32 64; 3: true; 4: struct { 1: i32 1 } }; 6: list of two i32; 20: binary of one byte
+    fn fields_are_visited_to_the_second_level() {
+        // 2: i32 -3; 5: struct { 1: i32 64; 3: true; 4: struct { 1: i32 1 } }; 6: list of two i32; 20: binary of one
+        // byte
         let bytes = [
             0x25, 0x05, 0x3c, 0x15, 0x80, 0x01, 0x21, 0x1c, 0x15, 0x02, 0x00, 0x00, 0x19, 0x25, 0x02, 0x04, 0x08, 0x28,
             0x01, 0x07, 0x00,
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_claims_more_than_there_is_ends_there() {
+    fn bytes_that_claim_more_than_they_hold_are_refused() {
         for claim in [
             &[][..],
             &[0x15, 0x02],                         // a field, and no end

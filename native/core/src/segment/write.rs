@@ -1,4 +1,4 @@
-//! A run as Parquet: zstd 1, numbers split into byte streams, no dictionary, no statistics.
+//! Writing a run as Parquet: zstd level 1, numbers as byte streams, no dictionary, no statistics.
 
 use std::io;
 
@@ -21,7 +21,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// "PAR1" at the head of the file.
 const MAGIC_BYTES: usize = 4;
 
-/// `run` as a segment. The same run gives the same bytes.
+/// Encode `run` as a segment. The same run gives the same bytes.
 pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
     let batch = run.batch()?;
     let rows = batch.num_rows();
@@ -34,7 +34,7 @@ pub fn write(run: &SortedRun) -> Result<Vec<u8>> {
     })
 }
 
-/// What the writer takes at most for a row group before it hands it on: its values, which may not become smaller.
+/// Return the most memory that the writer needs for one row group: its values, if they do not compress.
 fn group_bytes(batch: &RecordBatch) -> usize {
     let starts = (0..batch.num_rows()).step_by(ROW_GROUP_ROWS);
     let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
@@ -70,13 +70,14 @@ fn encode(run: &SortedRun, batch: &RecordBatch) -> std::result::Result<Vec<u8>, 
         writer.append_key_value_metadata(entry);
     }
     let MemoryWriter(mut data) = writer.into_inner()?;
-    seal(&mut data[written..]).ok_or_else(|| ParquetError::General("the footer has lost its checksum".into()))?;
+    seal(&mut data[written..])
+        .ok_or_else(|| ParquetError::General("the footer has no place for its checksum".into()))?;
     Ok(data)
 }
 
 fn properties(batch: &RecordBatch) -> std::result::Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
-        .set_created_by("tidemill version 1".into()) // not the crate's version: bytes must not change with it
+        .set_created_by("tidemill version 1".into()) // not the crate's version, because bytes must not change with it
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
@@ -93,7 +94,8 @@ fn properties(batch: &RecordBatch) -> std::result::Result<WriterProperties, Parq
     Ok(properties.build())
 }
 
-/// What every reader knows as byte streams: DuckDB and Polars refuse fixed-length byte arrays (long decimals) in them.
+/// Whether every reader supports byte streams of this type. DuckDB and Polars refuse them for fixed-length byte arrays,
+/// which hold long decimals.
 fn is_number(physical: Type) -> bool {
     matches!(physical, Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE)
 }

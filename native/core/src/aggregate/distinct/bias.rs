@@ -1,19 +1,20 @@
-//! The tables of HyperLogLog++: by how much raw estimates are too high, and up to where linear counting is better.
+//! The tables of HyperLogLog++: the bias of raw estimates, and the limits up to which linear counting is better.
 //!
-//! They were measured by the authors of the algorithm (appendix of "HyperLogLog in Practice", 2013). `bias.csv` has for
-//! each precision the raw estimates in the order in which they were published, which is nearly by size.
+//! The algorithm's authors measured them (appendix of "HyperLogLog in Practice", 2013). `bias.csv` lists the raw
+//! estimates of each precision in the order of publication, which is nearly sorted.
 
 use once_cell::race::OnceBox;
 
 const FIRST: u32 = 4;
-/// So many neighbours of a raw estimate make its bias.
+/// How many neighbours of a raw estimate determine its bias.
 const NEIGHBOURS: usize = 6;
 const THRESHOLDS: [f64; 15] = [
     10.0, 20.0, 40.0, 80.0, 220.0, 400.0, 900.0, 1_800.0, 3_100.0, 6_500.0, 15_500.0, 20_000.0, 50_000.0, 120_000.0,
     350_000.0,
 ];
 
-/// (raw estimate, bias) by precision. By whoever is first: a forked process must wait for no thread that it does not have.
+/// (raw estimate, bias) by precision. Built by the first thread that needs it. No thread waits for another: after a
+/// fork, that thread may not exist.
 static TABLES: OnceBox<Vec<Vec<(f64, f64)>>> = OnceBox::new();
 
 fn tables() -> &'static [Vec<(f64, f64)>] {
@@ -32,12 +33,12 @@ fn read_tables() -> Vec<Vec<(f64, f64)>> {
     tables
 }
 
-/// The greatest linear count that is better than the corrected estimate.
+/// Return the greatest linear count that is better than the corrected estimate.
 pub(super) fn threshold(precision: u32) -> f64 {
     THRESHOLDS[(precision - FIRST) as usize]
 }
 
-/// By how much a raw estimate is too high: the mean of its nearest neighbours.
+/// Return the bias of a raw estimate: the mean bias of its nearest neighbours.
 #[expect(clippy::cast_precision_loss, reason = "six at most")]
 pub(super) fn of(raw: f64, precision: u32) -> f64 {
     let table = &tables()[(precision - FIRST) as usize];
@@ -50,8 +51,8 @@ pub(super) fn of(raw: f64, precision: u32) -> f64 {
     table[low..high].iter().map(|(_, bias)| bias).sum::<f64>() / (high - low) as f64
 }
 
-/// Where `raw` is or would be. The tables of two precisions are not quite sorted, so the steps of the search matter:
-/// they are those of Java's.
+/// Return the position of `raw` in a table. Two of the tables are not quite sorted, so the steps of the search matter;
+/// they are the same as in Java's binary search.
 fn position(table: &[(f64, f64)], raw: f64) -> usize {
     let (mut low, mut high) = (0, table.len());
     while low < high {

@@ -1,4 +1,4 @@
-//! The hash of a value that decides its register: XXH64 with seed 42 over the bytes that Spark hashes (`XxHash64`).
+//! The hash that selects a value's register: XXH64 with seed 42 over the bytes that Spark hashes (`XxHash64`).
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -13,7 +13,7 @@ use crate::aggregate::number::values;
 use crate::error::{Error, Result};
 
 const SEED: u64 = 42;
-/// Decimals of more digits are hashed by the bytes of their unscaled value.
+/// Decimals with more digits are hashed by the bytes of their unscaled value.
 const LONG_DIGITS: u8 = 18;
 
 /// Whether values of this type can be hashed.
@@ -26,7 +26,7 @@ pub(super) fn is_hashed(data_type: &DataType) -> bool {
     }
 }
 
-/// Calls `visit(row, hash)` for every value that is not null.
+/// Call `visit(row, hash)` for every value that is not null.
 pub(super) fn each(column: &dyn Array, mut visit: impl FnMut(usize, u64)) -> Result<()> {
     match column.data_type() {
         DataType::Boolean => {
@@ -53,7 +53,9 @@ pub(super) fn each(column: &dyn Array, mut visit: impl FnMut(usize, u64)) -> Res
             let cells = column.as_binary::<i32>().iter().enumerate();
             cells.for_each(|(row, cell)| cell.into_iter().for_each(|cell| visit(row, bytes(cell))));
         }
-        other => return Err(Error::InternalError(format!("a count of distinct values was given {other}"))),
+        other => {
+            return Err(Error::InternalError(format!("a count of distinct values received a column of type {other}")));
+        }
     }
     Ok(())
 }
@@ -74,7 +76,7 @@ fn long(value: i64) -> u64 {
     bytes(&value.to_le_bytes())
 }
 
-/// The fewest bytes that hold the number in two's complement, greatest first, as Java's `BigInteger` writes them.
+/// Hash the shortest big-endian two's complement of a number, like Java's `BigInteger`.
 fn wide(value: i128) -> u64 {
     let all = value.to_be_bytes();
     let fill = if value < 0 { 0xff } else { 0 };

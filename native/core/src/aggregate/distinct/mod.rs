@@ -1,7 +1,8 @@
-//! `approx_count_distinct`: how many different values, about, by HyperLogLog++ as Spark does it. Its partial is the sketch.
+//! `approx_count_distinct`: an estimate of the number of distinct values by HyperLogLog++, as in Spark. Its partial is
+//! the sketch.
 //!
-//! The same values give the same number as in Spark: hash, registers and correction are the same. INVARIANT: a sketch
-//! depends on the set of values alone, not on their order, so partials may be combined in any way.
+//! Hash, registers and correction are Spark's, so the same values give the same number. INVARIANT: a sketch depends
+//! only on the set of values, not on their order, so partials may be combined in any order.
 
 mod bias;
 mod hash;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::offsets;
 use sketch::Sketch;
 
-/// Bits of a hash that choose a register: the fewest and the most that there are tables for.
+/// Bits of a hash that select a register: the range for which there are tables.
 pub(super) const PRECISIONS: std::ops::RangeInclusive<u32> = 4..=18;
 
 /// Whether the values of a column can be hashed.

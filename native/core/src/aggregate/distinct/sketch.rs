@@ -1,19 +1,19 @@
-//! A HyperLogLog++ sketch: for each of 2^precision registers the greatest rank of the hashes that it was given.
+//! A HyperLogLog++ sketch. Each of 2^precision registers stores the greatest rank of the hashes that fell into it.
 //!
-//! While few registers are set they are kept as a list, so that a key with few values costs few bytes.
-//! INVARIANT: the bytes of a sketch are a function of its registers, whatever way it was built.
+//! If few registers are set, they are kept as a list, so that a key with few values takes few bytes.
+//! INVARIANT: the bytes of a sketch depend only on its registers, not on how it was built.
 
 use super::bias;
 
-/// A register and its rank in one word.
+/// Bits of the rank in a word that holds a register and its rank.
 const RANK_BITS: u32 = 8;
-/// Bytes of a listed register.
+/// Bytes of a register in a list.
 const LISTED: usize = size_of::<u32>();
 
-/// Registers of some values. Its precision is given with every call, the same each time.
+/// The registers of some values. Every call gets the same precision.
 #[derive(Clone, Debug)]
 pub(super) enum Sketch {
-    /// Registers that are set, perhaps more than once, as (register, rank) in one word.
+    /// The registers that are set, possibly more than once, each as (register, rank) in one word.
     Few(Vec<u32>),
     /// The rank of each register.
     All(Vec<u8>),
@@ -26,7 +26,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// Adds a value by its hash: the leading bits are the register, zeros behind them the rank.
+    /// Add a value by its hash. The leading bits are the register; the zeros after them determine the rank.
     #[expect(clippy::cast_possible_truncation, reason = "a register has at most 18 bits, a rank is at most 61")]
     pub(super) fn add(&mut self, hash: u64, precision: u32) {
         let register = (hash >> (u64::BITS - precision)) as u32;
@@ -34,7 +34,7 @@ impl Sketch {
         self.raise(register, (rest.leading_zeros() + 1) as u8, precision);
     }
 
-    /// Adds all values of the sketch that `bytes` are.
+    /// Add all values of another sketch, given as bytes.
     pub(super) fn merge(&mut self, bytes: &[u8], precision: u32) {
         if bytes.len() == registers(precision) {
             let ranks = (0u32..).zip(bytes).filter(|&(_, &rank)| rank > 0);
@@ -47,7 +47,7 @@ impl Sketch {
         }
     }
 
-    /// All registers, or, where that takes fewer bytes, those that are set.
+    /// Return all registers, or only those that are set if that takes fewer bytes.
     pub(super) fn to_bytes(&self, precision: u32) -> Vec<u8> {
         match self {
             Self::Few(words) => {
@@ -68,7 +68,7 @@ impl Sketch {
         }
     }
 
-    /// How many different values were added, about.
+    /// Estimate how many distinct values were added.
     pub(super) fn estimate(&self, precision: u32) -> i64 {
         match self {
             Self::Few(words) => estimate(&all(&greatest(words), precision), precision),
@@ -99,7 +99,7 @@ fn registers(precision: u32) -> usize {
     1 << precision
 }
 
-/// Whether a list of so many registers takes fewer bytes than all of them.
+/// Whether a list of `set` registers takes fewer bytes than all registers.
 fn is_few(set: usize, precision: u32) -> bool {
     set * LISTED < registers(precision)
 }
@@ -112,7 +112,7 @@ fn parted(word: u32) -> (u32, u8) {
     (word >> RANK_BITS, word.to_le_bytes()[0])
 }
 
-/// Each register once, with its greatest rank, in their order.
+/// Return each register once, with its greatest rank, in register order.
 fn greatest(words: &[u32]) -> Vec<u32> {
     let mut words = words.to_vec();
     words.sort_unstable_by(|a, b| b.cmp(a));
@@ -130,8 +130,8 @@ fn all(words: &[u32], precision: u32) -> Vec<u8> {
     ranks
 }
 
-/// HyperLogLog++ (Heule, Nunkesser and Hall, 2013): linear counting for few values, the harmonic mean of the registers
-/// for many, its bias taken out in between.
+/// Estimate by HyperLogLog++ (Heule, Nunkesser and Hall, 2013): linear counting for few values, the harmonic mean of
+/// the registers for many, and a correction of its bias in between.
 #[expect(clippy::cast_precision_loss, reason = "there are few registers")]
 fn estimate(ranks: &[u8], precision: u32) -> i64 {
     let m = ranks.len() as f64;
@@ -157,7 +157,7 @@ fn scale(precision: u32, m: f64) -> f64 {
     }
 }
 
-/// Halves go up.
+/// Round half up, as Java does.
 #[expect(clippy::cast_possible_truncation, reason = "a count of values")]
 fn java_round(value: f64) -> i64 {
     (value + 0.5).floor() as i64

@@ -1,4 +1,4 @@
-//! State maps: a model test (`random`) and the facts that deserve a name.
+//! Tests of state maps: a model test (`random`) and facts that deserve a name.
 
 mod random;
 mod versions;
@@ -37,14 +37,14 @@ fn with(rows: &[Change]) -> StateMap {
     map
 }
 
-/// The map that its changes make on top of what it was opened with, opened anew.
+/// Reopen the map from the runs it was opened with and the segment of its changes.
 fn committed(map: &StateMap) -> StateMap {
     let runs: Vec<_> = map.runs[..map.opened].iter().cloned().chain(map.delta().unwrap()).collect();
     StateMap::open(map_schema(), &runs, map.range()).unwrap()
 }
 
 #[test]
-fn a_remove_hides_what_lies_below_and_a_later_put_shows_again() {
+fn a_remove_hides_older_rows_and_a_later_put_is_visible() {
     let mut map = committed(&with(&[put(1, 10, None), put(2, 20, None)]));
     map.change(&changes(&[remove(1)])).unwrap();
     assert_eq!(map.get(&keys_of(&[1, 2])).unwrap().found, [false, true]);
@@ -98,7 +98,7 @@ fn values_of_many_keys_are_those_that_get_finds() {
 }
 
 #[test]
-fn removing_an_unknown_key_makes_a_tombstone_and_no_row() {
+fn removing_an_unknown_key_adds_a_tombstone_and_no_row() {
     let map = with(&[remove(3)]);
     assert_eq!((map.len(), map.delta().unwrap().unwrap().len()), (0, 1));
     assert_eq!(map.scan().unwrap().updated_at.len(), 0);
@@ -112,7 +112,7 @@ fn nothing_changed_means_no_delta() {
 }
 
 #[test]
-fn a_refreshed_deadline_is_not_due_by_the_old_one() {
+fn a_refreshed_deadline_replaces_the_old_one() {
     let mut map = committed(&with(&[put(1, 1, Some(10)), put(2, 2, Some(50))]));
     map.change(&changes(&[put(1, 1, Some(100))])).unwrap();
     assert_eq!(map.due(10).unwrap().updated_at.len(), 0);
@@ -124,7 +124,7 @@ fn a_refreshed_deadline_is_not_due_by_the_old_one() {
     assert_eq!(map.due(i64::MAX).unwrap().updated_at.len(), 0);
 }
 
-/// Armed rows of whole-number keys, key by key.
+/// Rows with deadlines and integer keys, key by key.
 fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
     let (keys, deadline): (Vec<_>, Vec<_>) = rows.unzip();
     let (updated_at, deleted) = (vec![0; keys.len()], vec![false; keys.len()]);
@@ -132,7 +132,7 @@ fn armed(rows: impl Iterator<Item = (i64, Option<i64>)>) -> Changes {
 }
 
 #[test]
-fn rows_that_are_taken_when_due_are_gone_and_may_be_put_again() {
+fn due_rows_that_are_taken_are_removed_and_can_be_put_again() {
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
     let mut map = StateMap::open(schema, &[], KeyRange::ALL).unwrap();
@@ -151,7 +151,7 @@ fn rows_that_are_taken_when_due_are_gone_and_may_be_put_again() {
 }
 
 #[test]
-fn the_next_deadline_is_exact_where_newer_rows_hide_many() {
+fn the_next_deadline_is_exact_if_newer_rows_hide_many() {
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
     let mut base = StateMap::open(Arc::clone(&schema), &[], KeyRange::ALL).unwrap();
@@ -167,7 +167,7 @@ fn the_next_deadline_is_exact_where_newer_rows_hide_many() {
     }
 }
 
-/// The version that the changes make: what `due_places` says of the runs below is told to the next opening.
+/// Open the next version with its changes; `due_places` of the older runs is passed on to it.
 fn next(mut map: StateMap) -> StateMap {
     let places = map.due_places();
     assert_eq!(places.len(), map.opened);
@@ -176,9 +176,9 @@ fn next(mut map: StateMap) -> StateMap {
     StateMap::open(Arc::clone(map.schema()), &runs, map.range()).unwrap()
 }
 
-/// All keys wait for one millisecond or for one each, and are put off in many batches, one never.
+/// All keys wait for the same ms or each for its own, are postponed in many batches, and one key never is.
 #[test]
-fn rows_that_were_put_off_are_looked_up_once_in_all_versions() {
+fn postponed_rows_are_looked_up_once_over_all_versions() {
     const KEYS: i64 = 3000;
     let (none, key) = (Fields::empty(), Fields::from(vec![Field::new("key", DataType::Int64, true)]));
     let schema = Arc::new(MapSchema::new("timers", &key, &none, &none).unwrap());
@@ -208,7 +208,7 @@ fn rows_that_were_put_off_are_looked_up_once_in_all_versions() {
 }
 
 #[test]
-fn a_fork_of_a_version_does_not_know_what_another_hides() {
+fn a_fork_of_a_version_ignores_what_another_fork_hides() {
     let mut map = committed(&with(&[put(1, 1, Some(10)), put(2, 2, Some(20))]));
     let mut fork = map.copy();
     map.change(&changes(&[put(1, 1, None), remove(2)])).unwrap();
@@ -219,10 +219,10 @@ fn a_fork_of_a_version_does_not_know_what_another_hides() {
     let mut base =
         StateMap::open(map_schema(), &[merge(&map.runs[..1], KeyRange::ALL, Tombstones::Keep).unwrap()], KeyRange::ALL)
             .unwrap();
-    assert_eq!(base.next_deadline(), Some(10)); // a run by itself: nothing hides its rows
+    assert_eq!(base.next_deadline(), Some(10)); // a run by itself has no newer runs that hide its rows
 }
 
-/// The least deadlines lie anywhere, and most are hidden in turn; searched before the order is made, and after.
+/// The least deadlines are anywhere, and most get hidden; searched before and after the order is built.
 #[test]
 fn deadlines_are_found_in_a_large_map_and_in_a_part_of_it() {
     const ROWS: i64 = 64 * 64 * 66;
@@ -248,7 +248,7 @@ fn deadlines_are_found_in_a_large_map_and_in_a_part_of_it() {
 }
 
 #[test]
-fn the_live_change_counts_rows_that_came_and_went_and_no_others() {
+fn the_live_change_counts_only_rows_that_were_added_or_removed() {
     let mut map = committed(&with(&[put(1, 1, None), put(2, 2, None), put(3, 3, None)]));
     map.change(&changes(&[remove(1)])).unwrap();
     map = committed(&map);
@@ -267,12 +267,12 @@ fn a_deadline_is_due_at_its_own_millisecond() {
 }
 
 #[test]
-fn a_change_outside_of_the_range_is_refused_and_changes_nothing() {
+fn a_change_outside_the_range_is_refused_and_changes_nothing() {
     let hash = keys_of(&[1]).hash(0);
     let mut map = StateMap::open(map_schema(), &[], KeyRange::new(hash, hash).unwrap()).unwrap();
     map.change(&changes(&[put(1, 1, None)])).unwrap();
     let error = map.change(&changes(&[put(1, 2, None), put(3, 3, None)])).unwrap_err();
-    assert!(matches!(&error, Error::InvalidInput(text) if text.contains("outside of the range")), "{error}");
+    assert!(matches!(&error, Error::InvalidInput(text) if text.contains("outside the key range")), "{error}");
     assert_eq!(map.len(), 1);
 }
 
@@ -282,11 +282,11 @@ fn wrong_columns_are_refused_by_name() {
     let mut odd = changes(&[put(1, 1, None)]);
     odd.values[0] = Arc::new(Int64Array::from(vec![1]));
     let text = map.change(&odd).unwrap_err().to_string();
-    assert_eq!(text, "a change of state map `test` has Int64 in `value`, expected Float64");
+    assert_eq!(text, "cannot change state map `test`: column `value` has type Int64, expected Float64");
     let short = Changes { deadline: Vec::new(), ..changes(&[put(1, 1, None)]) };
     assert!(map.change(&short).unwrap_err().to_string().contains("columns of 1 and of 0 rows"));
     let keys = Keys::new(&[Arc::new(StringArray::from(vec!["a"]))]).unwrap();
-    assert!(map.get(&keys).unwrap_err().to_string().contains("asked for by keys of (Utf8), 1 of them hashed"));
+    assert!(map.get(&keys).unwrap_err().to_string().contains("cannot look up keys of (Utf8), 1 of them hashed"));
 }
 
 #[test]
@@ -303,17 +303,17 @@ fn a_map_of_the_empty_key_and_no_value_counts_its_one_row() {
 
 #[test]
 fn one_key_is_scanned_by_sub_key_across_runs() {
-    // 12, 37 and 62 are one key with the sub-keys null, 1 and 256; 13 and 38 another.
+    // 12, 37 and 62 are one key with the sub-keys null, 1 and 256. 13 and 38 are another key.
     let mut map = committed(&with(&[put(12, 1, None), put(37, 2, None), put(13, 9, None)]));
     map.change(&changes(&[remove(37), put(62, 3, Some(4)), put(12, 5, None), put(38, 8, None)])).unwrap();
     let whole = |keys: &[usize]| Keys::new(&keys_of(keys).columns()[..2]).unwrap();
     let (rows, ends) = map.of_keys(&whole(&[13, 12, 14])).unwrap();
     assert_eq!(ends, [2, 4, 4]);
     let positions: Vec<_> = rows.sub_keys[0].as_primitive::<Int64Type>().iter().collect();
-    assert_eq!(positions, [None, Some(1), None, Some(256)]); // per key: null first
+    assert_eq!(positions, [None, Some(1), None, Some(256)]); // for each key, null first
     assert_eq!(rows.deadline, [None, None, None, Some(4)]);
     let error = map.of_keys(&keys_of(&[12])).unwrap_err().to_string();
-    assert!(error.contains("scanned by keys of (Utf8, Int32, Int64)"), "{error}");
+    assert!(error.contains("cannot scan keys of (Utf8, Int32, Int64)"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Random operations on map and model side by side, also with hashes of which nearly all collide.
+//! Random operations on map and model side by side, also with hashes that nearly all collide.
 
 use proptest::prelude::*;
 

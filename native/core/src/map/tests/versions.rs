@@ -1,4 +1,4 @@
-//! Versions over versions: few runs, little written again, and no version that changes another.
+//! Chains of versions have few runs, rewrite few rows, and never change each other.
 
 use super::super::merge_count;
 use super::world::{Change, changes};
@@ -7,7 +7,7 @@ use crate::offsets::with_columns_of_at_most;
 use crate::run::fit;
 
 #[test]
-fn many_versions_are_few_runs_and_are_counted_one_by_one() {
+fn many_versions_have_few_runs_and_are_counted_one_by_one() {
     let (mut map, mut older) = (empty(), Vec::new());
     for number in 0..200 {
         let row = if number % 7 == 6 { remove(1) } else { put(number % 4, number as i64, Some(number as i64)) };
@@ -26,7 +26,7 @@ fn many_versions_are_few_runs_and_are_counted_one_by_one() {
 }
 
 #[test]
-fn versions_go_on_where_no_run_holds_all_texts_and_hidden_rows_do_not_count() {
+fn versions_work_if_one_run_cannot_hold_all_texts_and_hidden_rows_do_not_count() {
     let texts = |number: usize| -> Vec<Change> {
         (number * 5 + 2..number * 5 + 5).map(|key| put(key, number as i64 % 2, None)).collect()
     };
@@ -49,7 +49,7 @@ fn versions_go_on_where_no_run_holds_all_texts_and_hidden_rows_do_not_count() {
 }
 
 #[test]
-fn runs_are_merged_where_there_is_one_too_many() {
+fn runs_are_merged_once_there_is_one_too_many() {
     assert_eq!(merge_count(&[]), 0);
     assert_eq!(merge_count(&[100]), 1);
     assert_eq!(merge_count(&[10; 8]), 1);
@@ -59,7 +59,7 @@ fn runs_are_merged_where_there_is_one_too_many() {
     assert_eq!(merge_count(&[9000, 8000, 7000, 6000, 5000, 4000, 3000, 2000, 1]), 2);
 }
 
-/// The most runs that there were, and the rows written for each row changed, in batches of ten rows over a base.
+/// The most runs at any time, and the rows written for each row changed, in batches of ten rows over a base.
 fn many_batches(base: u64, batches: u64) -> (usize, u64) {
     let (mut runs, mut most, mut written) = (vec![base], 1, 0);
     for _ in 0..batches {
@@ -73,7 +73,7 @@ fn many_batches(base: u64, batches: u64) -> (usize, u64) {
 }
 
 #[test]
-fn the_number_of_runs_is_bounded_and_little_is_written() {
+fn the_number_of_runs_is_bounded_and_few_rows_are_rewritten() {
     for base in [0, 10, 10_000, 1_000_000, 10_000_000_000] {
         let (runs, amplification) = many_batches(base, 10_000);
         assert!(runs <= 8, "{runs} runs above a base of {base}");

@@ -22,21 +22,21 @@ use crate::segment;
 const TEXTS: [Option<&str>; 5] = [None, Some(""), Some("a"), Some("b"), Some("ab")];
 const NUMBERS: [Option<i32>; 5] = [None, Some(-1), Some(0), Some(1), Some(256)];
 const POSITIONS: [Option<i64>; 3] = [None, Some(1), Some(256)];
-/// How many different (key, sub-key) there are; tests name them by number.
+/// How many different (key, sub-key) pairs there are. Tests refer to them by number.
 pub(super) const KEYS: usize = TEXTS.len() * NUMBERS.len() * POSITIONS.len();
 
 std::thread_local! {
     static NESTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Runs `body` with a struct of an integer and a list in place of the second key column.
+/// Run `body` with a struct of an integer and a list as the second key column.
 pub(super) fn with_nested_keys(body: impl FnOnce()) {
     NESTED.set(true);
     body();
     NESTED.set(false);
 }
 
-/// One row to put, or to remove where there is no value.
+/// One row to put, or to remove if it has no value.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) key: usize,
@@ -59,7 +59,7 @@ fn second_column(keys: &[usize]) -> ArrayRef {
     if !NESTED.get() {
         return Arc::new(keys.iter().map(|key| NUMBERS[place(key)]).collect::<Int32Array>());
     }
-    // null, then one struct of a null, and three that the items of their lists alone tell apart.
+    // A null, a struct with a null, and three structs that differ only in the items of their lists.
     let number: Int32Array = keys.iter().map(|key| NUMBERS[place(key)].filter(|&number| number < 0)).collect();
     let items = |key: &usize| (place(key) > 1).then(|| (2..place(key)).map(|item| (item > 2).then_some(0)));
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(keys.iter().map(items));
@@ -99,13 +99,13 @@ pub(super) fn changes(rows: &[Change]) -> Changes {
 type Cell = (i64, i64, Option<i64>);
 type Model = BTreeMap<usize, Cell>;
 
-/// A version and what it should hold.
+/// A version, and what it should hold.
 #[derive(Clone)]
 pub(super) struct World {
     segments: Vec<SortedRun>,
     map: StateMap,
     model: Model,
-    /// Rows at the time of opening.
+    /// The rows at the time of opening.
     opened: usize,
 }
 
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// Puts the rows that have a value, each key once, in the order of keys, as updated at the time of the first.
+    /// Put the rows that have a value, each key once, in key order, with the `updated_at` of the first row.
     pub(super) fn put(&mut self, rows: &[Change]) {
         let rows: BTreeMap<usize, &Change> = rows.iter().rev().map(|row| (row.key, row)).collect();
         let rows: Vec<&Change> = rows.into_values().filter(|row| row.value.is_some()).collect();
@@ -155,7 +155,7 @@ impl World {
         self.compare(&rows, &expected.map(|(key, cell)| (*key, *cell)).collect());
     }
 
-    /// All of the map in one run, there and back, holds what the map holds; the map stays as it is.
+    /// Write and read the whole map as one run; it holds what the map holds, and the map does not change.
     pub(super) fn base(&self) {
         let base = self.map.base().unwrap();
         assert_eq!(base.len(), self.model.len());
@@ -164,7 +164,7 @@ impl World {
         assert_eq!(alone.next_deadline(), self.model.values().filter_map(|cell| cell.2).min());
     }
 
-    /// A fork that is compacted and changed holds what it should, and so do the segments with its delta over them.
+    /// A fork that is compacted and changed is still correct, and so are the segments with its delta on top.
     pub(super) fn compact(&self, rows: &[Change]) {
         let mut fork = self.fork();
         fork.map.compact().unwrap();
@@ -179,7 +179,7 @@ impl World {
         assert!(next.delta().unwrap().is_none());
     }
 
-    /// Goes on with the next version; the one before it is the same as ever.
+    /// Continue with the next version; the previous version stays unchanged.
     pub(super) fn next_version(&mut self) {
         let next = self.map.next_version().unwrap();
         self.compare(&self.map.scan().unwrap(), &self.model);
@@ -215,12 +215,12 @@ impl World {
         self.model = left;
     }
 
-    /// How many rows of what the map was opened with a search up to `now_ms` looks up.
+    /// How many rows of the opened runs a search up to `now_ms` looks up.
     fn looked_up(&self, now_ms: i64) -> usize {
         self.map.runs[..self.map.opened].iter().map(|run| run.due(now_ms).len()).sum()
     }
 
-    /// Everything that can be asked without an argument.
+    /// Check everything that takes no argument.
     pub(super) fn look(&mut self) {
         self.compare(&self.map.scan().unwrap(), &self.model);
         assert_eq!(self.map.len(), self.model.len());
@@ -231,7 +231,7 @@ impl World {
         assert_eq!(self.looked_up(least.map_or(i64::MAX, |least| least - 1)), 0, "rows that were found hidden");
     }
 
-    /// Every whole key by itself, also those without a row: its rows in the order of sub-keys.
+    /// Check the scan of every single key, including keys without rows: its rows are in the order of sub-keys.
     fn scan_keys(&self) {
         let whole = TEXTS.len() * NUMBERS.len();
         let wanted: Vec<usize> = (0..whole).collect();
@@ -245,7 +245,7 @@ impl World {
                     (position, cell(&rows.values, &rows.updated_at, &rows.deadline, row).unwrap())
                 })
                 .collect();
-            // Little-endian bytes: 256 comes before 1.
+            // Bytes are little-endian, so 256 comes before 1.
             let expected = [0, 2, 1]
                 .into_iter()
                 .filter_map(|place| self.model.get(&(key + place * whole)).map(|cell| (POSITIONS[place], *cell)));
@@ -255,7 +255,7 @@ impl World {
         assert_eq!(start, rows.updated_at.len());
     }
 
-    /// Writes the changes as a segment, reads it back, and opens the next version.
+    /// Write the changes as a segment, read it back, and open the next version.
     pub(super) fn commit(&mut self) {
         let places = self.map.due_places();
         assert_eq!(self.segments.len(), places.len());
@@ -267,7 +267,7 @@ impl World {
         self.reopen();
     }
 
-    /// Merges as many of the newest segments as the tiers say, or all of them.
+    /// Merge as many of the newest segments as the tier rule says, or all of them.
     pub(super) fn merge(&mut self, count: Option<usize>) {
         self.commit();
         let sizes: Vec<u64> = self.segments.iter().map(|run| run.len() as u64).collect();
@@ -280,7 +280,7 @@ impl World {
         self.reopen();
     }
 
-    /// The ranges below and above a hash hold together what the whole holds, and can be merged by themselves.
+    /// The ranges below and above a hash together hold what the whole holds, and can be merged separately.
     pub(super) fn split(&mut self, key: usize) {
         self.commit();
         let hash = keys_of(&[key]).hash(0);
@@ -311,7 +311,7 @@ impl World {
         self.opened = self.model.len();
     }
 
-    /// `rows` are those of `expected`, in order.
+    /// Check that `rows` equal `expected`, in order.
     fn compare(&self, rows: &Rows, expected: &Model) {
         let numbers: Vec<usize> = expected.keys().copied().collect();
         let wanted = keys_of(&numbers);
@@ -337,7 +337,7 @@ fn cell(values: &[ArrayRef], updated_at: &[i64], deadline: &[Option<i64>], i: us
     Some((value.value(i) as i64, updated_at[i], deadline[i]))
 }
 
-/// As a segment, and every other time from the cache on disk as well.
+/// Write and read as a segment, and every other time also through the cache on disk.
 fn there_and_back(run: &SortedRun) -> SortedRun {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let data = segment::write(run).unwrap();

@@ -1,21 +1,21 @@
-//! An initial state in the map of a keyed function: it counts as updated in the first batch, so timeouts count from it.
+//! An initial state in the map of a keyed function. It counts as updated in the first batch, so timeouts start there.
 //!
-//! A timeout by event time counts from where the watermark stands then, and before the watermark has moved for the
-//! first time there is nothing to count from: such a row waits for that with the deadline `UNARMED_MS`.
+//! An event-time timeout starts at the watermark. Before the watermark has moved for the first time, there is no start,
+//! so the row waits with the deadline `UNARMED_MS`.
 
 use super::{Timeout, after};
 use crate::error::Result;
 use crate::map::{Rows, StateMap};
 use crate::operator::Pass;
 
-/// The deadline of a state that is armed, and not called, once the watermark has moved. INVARIANT: of no other one
-/// (`avoid_unarmed`).
+/// The deadline of a state that waits for the watermark to move. It is then armed, and the function is not called.
+/// INVARIANT: no other row has this deadline (`avoid_unarmed`).
 const UNARMED_MS: i64 = 1;
 
-/// The `updated_at` of an initial state as `init` writes it, before any batch.
+/// The `updated_at` of an initial state that `init` wrote, before any batch.
 const BEFORE_MS: i64 = -1;
 
-/// Writes every row of the map again, as updated in this batch; where it has to wait for the watermark, as it was.
+/// Rewrite every row of the map as updated in this batch. Rows that wait for the watermark keep their `updated_at`.
 pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result<()> {
     let mut rows = map.scan()?;
     let deadline = match (timeout, pass.watermark_ms) {
@@ -32,7 +32,8 @@ pub(super) fn begin(map: &mut StateMap, timeout: Timeout, pass: &Pass) -> Result
     map.change(&rows.put())
 }
 
-/// What is really due of `due`; the rows of an initial state among it that wait for the watermark are armed by it.
+/// Return the rows of `due` that are really due. Rows of an initial state that waited for the watermark are armed
+/// instead.
 pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) -> Result<Rows> {
     let (Timeout::EventTime(timeout_ms), Some(watermark_ms)) = (timeout, pass.watermark_ms) else { return Ok(due) };
     let waits = |row: &u32| due.deadline[*row as usize] == Some(UNARMED_MS);
@@ -42,14 +43,14 @@ pub(super) fn arm(map: &mut StateMap, due: Rows, timeout: Timeout, pass: &Pass) 
         return Ok(due);
     }
     let mut armed = due.take(&waiting)?;
-    // One that was updated by rows without event time waits too, and keeps the time of its update.
+    // A row that was updated by rows without event time also waits, and keeps its `updated_at`.
     armed.updated_at.iter_mut().filter(|at| **at == BEFORE_MS).for_each(|at| *at = pass.batch_time_ms);
     armed.deadline.fill(Some(after(watermark_ms, timeout_ms)));
     map.change(&armed.put())?;
     due.take(&rest)
 }
 
-/// A deadline by event time, apart from those that wait: in the first ms of 1970 it is one ms later.
+/// Return an event-time deadline that differs from `UNARMED_MS`: a deadline in that ms of 1970 moves one ms later.
 pub(super) fn avoid_unarmed(deadline_ms: i64) -> i64 {
     if deadline_ms == UNARMED_MS { UNARMED_MS + 1 } else { deadline_ms }
 }

@@ -1,7 +1,7 @@
-//! What the map of a keyed function knows of the keys that are visited.
+//! What the map of a keyed function holds for the keys of a visit.
 //!
-//! Where the function arms deadlines itself, a row of the map may be a deadline without a state: a last column, of
-//! booleans, tells. Elsewhere every row is a state, and the map has no such column.
+//! If the function arms deadlines itself, a row of the map can be a deadline without a state; a last column of booleans
+//! says which rows are states. Otherwise every row is a state, and the map has no such column.
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
@@ -27,7 +27,7 @@ pub(super) struct KeyStates {
 }
 
 impl KeyStates {
-    /// What a look-up found.
+    /// Return the result of a look-up.
     pub(super) fn of_found(found: Found, timeout: Timeout) -> Self {
         let mut states = found.values;
         let marker = if timeout.is_armed() { states.pop() } else { None };
@@ -48,8 +48,8 @@ impl KeyStates {
         }
     }
 
-    /// The keys of `rows`, which are all in the map, but for those `excluded`, and what is known of them. Both are
-    /// sorted.
+    /// Return the keys of `rows`, which are all in the map, except those `excluded`, with their states. Both arguments
+    /// are sorted.
     pub(super) fn of_rows(rows: Rows, excluded: &Keys, timeout: Timeout) -> Result<(Keys, Self)> {
         let keys = keys_of(&rows.keys, rows.len())?;
         let left = places_without(&keys, excluded);
@@ -59,7 +59,7 @@ impl KeyStates {
         Ok((keys, Self::of_found(found, timeout)))
     }
 
-    /// Whether a deadline may stand without a state.
+    /// Whether a key can have a deadline without a state.
     pub(super) fn may_be_armed_alone(&self) -> bool {
         self.is_armed
     }

@@ -1,11 +1,11 @@
-//! A function called with the rows and the state of a key, and again when the key times out (`mapWithState`,
+//! A function that is called with the rows and the state of a key, and again when the key times out (`mapWithState`,
 //! `GroupState`).
 //!
-//! Here: which rows are late, rows by key, what becomes of a key's state and deadline, what is due. The function itself
-//! stands behind `KeyedFunction`. INVARIANT: keys are visited in (hash, bytes) order, rows of a key in chunk order, then
-//! row order. Where the operator keeps the time, a key that got rows in a pass does not time out in it; where the
-//! function arms deadlines, those that it left due after its rows fire in the same pass. A key whose calls failed is not
-//! called again in that pass.
+//! This module decides which rows are late, what happens to a key's state and deadline, and which keys are due. The
+//! function itself is behind `KeyedFunction`. INVARIANT: keys are visited in (hash, bytes) order, rows of a key in
+//! chunk order, then row order. If the operator keeps the time, a key that got rows in a pass does not time out in that
+//! pass. If the function arms deadlines, those that are due after its rows fire in the same pass. A key whose calls
+//! failed is not called again in that pass.
 
 mod initial;
 mod key_states;
@@ -32,7 +32,7 @@ use writes::StateWrites;
 /// The name of the map: key → state.
 const MAP: &str = "state";
 
-/// A keyed function at work.
+/// A keyed function in operation.
 #[derive(Debug)]
 pub struct KeyedFunctionOperator<F> {
     signature: Signature,
@@ -43,7 +43,7 @@ pub struct KeyedFunctionOperator<F> {
     metrics: Metrics,
 }
 
-/// What the function is called with: keys, what is known of them, and their rows.
+/// The arguments of the function: keys, their states, and their rows.
 struct Given<'a> {
     keys: &'a Keys,
     known: &'a KeyStates,
@@ -54,7 +54,7 @@ struct Given<'a> {
 }
 
 impl<F: KeyedFunction> KeyedFunctionOperator<F> {
-    /// The operator; `InvalidInput` for a column that is not there and for an event timeout without an event time.
+    /// Create the operator; `InvalidInput` for a missing column, or for an event-time timeout without an event time.
     pub fn new(spec: KeyedFunctionSpec, function: F) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
@@ -73,7 +73,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         })
     }
 
-    /// Calls the function for the keys that have rows; returns those that are not to be called again in this pass.
+    /// Call the function for the keys that have rows; return the keys that must not be called again in this pass.
     fn call_with_rows(
         &mut self,
         groups: &Groups,
@@ -93,7 +93,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         if self.timeout.is_armed() { groups.keys.take(&failed) } else { Ok(groups.keys.clone()) }
     }
 
-    /// Calls the function for the keys that have an initial state and no rows.
+    /// Call the function for the keys that have an initial state and no rows.
     fn call_initial(&mut self, with_rows: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let (keys, known) = KeyStates::of_rows(map.scan()?, with_rows, self.timeout)?;
         let ends = vec![0; keys.len()];
@@ -104,8 +104,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         Ok(())
     }
 
-    /// Calls the function for the keys that are due, but for `excluded`. Where the operator keeps the time they are
-    /// forgotten.
+    /// Call the function for the keys that are due, except `excluded`. If the operator keeps the time, their states are
+    /// removed afterwards.
     fn call_due(&mut self, excluded: &Keys, map: &mut StateMap, pass: &Pass, out: &mut Output) -> Result<()> {
         let now_ms = match (self.timeout, pass.kind) {
             (Timeout::BatchTime(_) | Timeout::ArmedByBatchTime, PassKind::Data) => Some(pass.batch_time_ms),
@@ -151,8 +151,8 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         Ok(returned)
     }
 
-    /// Writes what became of states and deadlines, emits, puts the rows of keys aside whose calls failed; returns
-    /// those.
+    /// Write the new states and deadlines, emit rows, and quarantine the rows of keys whose calls failed; return these
+    /// keys.
     fn write_back(
         &mut self,
         given: &Given<'_>,
@@ -184,7 +184,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         Ok(failed)
     }
 
-    /// The deadline that each key has after its rows, if its state lives.
+    /// Return the deadline of each key after its rows, for keys whose state stays.
     fn deadlines(
         &self,
         groups: &Groups,
@@ -212,7 +212,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
         let Some(column) = self.exchange.event_time else { return Ok(latest) };
         for (chunk, numbers) in chunks.iter().zip(groups.numbers()) {
             for (&group, time_ms) in numbers.iter().zip(&event_times_ms(chunk.column(column).as_ref())?) {
-                // None is less than any time.
+                // `None` is less than any time.
                 latest[group as usize] = time_ms.max(latest[group as usize]);
             }
         }
@@ -233,7 +233,7 @@ impl<F: KeyedFunction> KeyedFunctionOperator<F> {
             return Ok(());
         }
         Err(Error::InternalError(format!(
-            "the function of operator `{}` did not answer for every key",
+            "the function of operator `{}` did not return a result for every key",
             self.signature.name
         )))
     }
@@ -271,7 +271,7 @@ impl<F: KeyedFunction> Operator for KeyedFunctionOperator<F> {
     }
 }
 
-/// The first ms that is more than `timeout_ms` after `time_ms`.
+/// Return the first ms that is more than `timeout_ms` after `time_ms`.
 fn after(time_ms: i64, timeout_ms: i64) -> i64 {
     time_ms.saturating_add(timeout_ms).saturating_add(1)
 }

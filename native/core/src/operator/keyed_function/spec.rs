@@ -1,4 +1,4 @@
-//! A keyed function as declared, and what follows from it.
+//! The declaration of a keyed function.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::operator::columns::InputColumn;
 use crate::operator::exchange::{needed_event_time, shown_columns};
 
-/// The column that tells a state from a deadline without one.
+/// The column that distinguishes a state from a deadline without a state.
 const EXISTS: &str = "_exists";
 
 /// When a key without data times out.
@@ -16,40 +16,40 @@ const EXISTS: &str = "_exists";
 pub enum Timeout {
     /// Never.
     Never,
-    /// This many ms of batch time after its last data.
+    /// When batch time is more than this many ms after the batch time of its last data.
     BatchTime(i64),
     /// When the watermark passes its latest event time by more than this many ms.
     EventTime(i64),
-    /// When batch time has come to the deadline that the function armed for it.
+    /// When batch time reaches the deadline that the function armed for the key.
     ArmedByBatchTime,
-    /// When the watermark has come to the deadline that the function armed for it.
+    /// When the watermark reaches the deadline that the function armed for the key.
     ArmedByEventTime,
 }
 
 impl Timeout {
-    /// Whether the function arms each key's deadline. Then a key may have a deadline and no state.
+    /// Whether the function arms deadlines itself. A key can then have a deadline and no state.
     #[must_use]
     pub fn is_armed(self) -> bool {
         matches!(self, Self::ArmedByBatchTime | Self::ArmedByEventTime)
     }
 
-    /// Whether deadlines are those of event time.
+    /// Whether deadlines are in event time.
     #[must_use]
     pub fn is_by_event_time(self) -> bool {
         matches!(self, Self::EventTime(_) | Self::ArmedByEventTime)
     }
 }
 
-/// What is done with late rows.
+/// How late rows are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateRows {
-    /// `prepare` takes them out.
+    /// `prepare` removes them.
     TakeOut,
-    /// They reach the function; no deadline is set before the late bound.
+    /// They reach the function. No deadline is set before the late bound.
     Keep,
 }
 
-/// A keyed function as declared.
+/// The declaration of a keyed function.
 #[derive(Clone, Debug)]
 pub struct KeyedFunctionSpec {
     /// The operator's name, for messages.
@@ -58,33 +58,33 @@ pub struct KeyedFunctionSpec {
     pub key: Vec<String>,
     /// The columns of its input.
     pub input: SchemaRef,
-    /// The columns that the function is given; `None`: all but hidden ones.
+    /// The columns that the function gets; `None`: all except hidden ones.
     pub values: Option<Vec<String>>,
     /// The columns of the state.
     pub state: Fields,
-    /// The columns of what it emits.
+    /// The columns of the rows that it emits.
     pub output: SchemaRef,
     /// When a key times out.
     pub timeout: Timeout,
-    /// The event time column; needed where `timeout` is by event time.
+    /// The event time column; required if `timeout` uses event time.
     pub event_time: Option<String>,
-    /// What is done with late rows.
+    /// How late rows are treated.
     pub late: LateRows,
 }
 
 impl KeyedFunctionSpec {
-    /// The columns that the function is given: the declared ones, else all but hidden ones.
+    /// Return the columns that the function gets: the declared ones, or all except hidden ones.
     #[must_use]
     pub fn value_columns(&self) -> Vec<String> {
         self.values.clone().unwrap_or_else(|| shown_columns(&self.input))
     }
 
-    /// The column `name` of its input, as it is sent; `InvalidInput` where there is none.
+    /// Return the input column `name` as it is exchanged; `InvalidInput` if there is none.
     pub fn column(&self, name: &str) -> Result<Field> {
         Ok(InputColumn::find(&self.name, &self.input, name)?.field())
     }
 
-    /// The event time column, where the timeout goes by it.
+    /// Return the event time column, if timeouts use it.
     pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
         if !self.timeout.is_by_event_time() {
             return Ok(None);
@@ -92,7 +92,8 @@ impl KeyedFunctionSpec {
         needed_event_time(&self.name, &self.input, self.event_time.as_deref(), "times out by").map(Some)
     }
 
-    /// The columns of the map: those of the state, and where deadlines are armed, whether there is a state.
+    /// Return the columns of the map: those of the state, then, if the function arms deadlines, whether there is a
+    /// state.
     pub(super) fn map_columns(&self) -> Fields {
         let marker = self.timeout.is_armed().then(|| Arc::new(Field::new(EXISTS, DataType::Boolean, true)));
         self.state.iter().cloned().chain(marker).collect()

@@ -1,7 +1,7 @@
-//! What a pass writes to the map of a keyed function, given what became of each key's state and deadline.
+//! The rows that a pass writes to the map of a keyed function, given the new state and deadline of each key.
 //!
-//! INVARIANT: a state that the function did not update keeps its `updated_at`; its row is written again only where its
-//! deadline moved. A key that never had a row gets no tombstone, and a key whose calls failed is not written at all.
+//! INVARIANT: a state that the function did not update keeps its `updated_at`, and its row is rewritten only if its
+//! deadline changed. A key that never had a row gets no tombstone. Nothing is written for a key whose calls failed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::key::Keys;
 use crate::map::Changes;
 
-/// Where a written state comes from.
+/// The sources of a written state.
 const OLD: usize = 0;
 const NEW: usize = 1;
 const NOTHING: usize = 2;
@@ -37,8 +37,8 @@ struct Row {
 }
 
 impl<'a> StateWrites<'a> {
-    /// Decides for every key; `deadlines` are those from now on. Without a state only a deadline that the function
-    /// armed is kept.
+    /// Decide for each key; `deadlines` are the new deadlines. A key without a state keeps a row only if the function
+    /// armed a deadline for it.
     pub(super) fn new(
         keys: &'a Keys,
         known: &'a KeyStates,
@@ -78,24 +78,24 @@ impl<'a> StateWrites<'a> {
         Self { keys, known, new: &returned.states, rows }
     }
 
-    /// Rows written that are no tombstones.
+    /// How many rows are written that are not tombstones.
     pub(super) fn updated(&self) -> u64 {
         self.rows.len() as u64 - self.removed()
     }
 
-    /// Whether every key has a new state, and nothing else is to be written.
+    /// Whether every key has a new state and nothing else is written.
     pub(super) fn has_all_new(&self) -> bool {
         let is_new = |(key, row): (u32, &Row)| row.key == key && row.state == (NEW, key as usize);
         let are_all = self.rows.len() == self.keys.len() && !self.known.may_be_armed_alone();
         are_all && (0..).zip(&self.rows).all(is_new)
     }
 
-    /// Tombstones.
+    /// How many tombstones are written.
     pub(super) fn removed(&self) -> u64 {
         self.rows.iter().filter(|row| row.deleted).count() as u64
     }
 
-    /// The rows as changes of the map.
+    /// Return the rows as changes of the map.
     pub(super) fn changes(&self) -> Result<Changes> {
         let keys: Vec<u32> = self.rows.iter().map(|row| row.key).collect();
         let picks: Vec<(usize, usize)> = self.rows.iter().map(|row| row.state).collect();

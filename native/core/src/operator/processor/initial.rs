@@ -1,4 +1,4 @@
-//! The initial state: rows that `init` wrote, handed over in the operator's first batch, and gone from the state then.
+//! The initial state: rows that `init` wrote. The operator's first batch hands them over and removes them.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::key::Keys;
 use crate::map::{StateMap, take_rows};
 use crate::operator::columns::keys_of;
 
-/// The rows of the initial state, key by key, in the order in which they were given.
+/// The rows of the initial state, grouped by key, in their original order.
 pub(super) struct InitialRows {
     pub(super) keys: Keys,
-    /// Key columns, then those of the state.
+    /// Key columns, then the columns of the state.
     pub(super) rows: RecordBatch,
     pub(super) ends: Vec<usize>,
 }
 
-/// Takes all rows out of the map; `None`: there are none.
+/// Take all rows out of the map; `None` if there are none.
 pub(super) fn take(map: &mut StateMap, now_ms: i64) -> Result<Option<InitialRows>> {
     let stored = map.scan()?;
     let [number] = stored.sub_keys.as_slice() else { return Ok(None) };

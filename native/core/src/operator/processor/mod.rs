@@ -1,11 +1,11 @@
-//! A processor: called once for each key that has rows, and once for each timer that has expired, with several
-//! variables of its key (`transformWithState`).
+//! A processor with several variables for each key (`transformWithState`). It is called once for each key that has
+//! rows, and once for each expired timer.
 //!
-//! Here: which rows are late, rows by key, which timers fire in which order, which values have expired, and what is
-//! written. The calls stand behind `Processor`. INVARIANT: in the first batch the initial state is handed over before
-//! all else. Keys with rows are visited then, in (hash, bytes) order; then the timers that are due by then, by (expiry,
-//! hash, bytes). A timer registered while timers fire waits for the next pass, and one that has fired is gone, whatever
-//! its call did. A key whose calls failed is as it was before them, and is not called again in that pass.
+//! This module decides which rows are late, which timers fire in which order, which values have expired, and what is
+//! written. The calls are behind `Processor`. INVARIANT: in the first batch, the initial state is handed over first.
+//! Then keys with rows are visited in (hash, bytes) order, and then the timers that are due by (expiry, hash, bytes). A
+//! timer that is registered while timers fire waits for the next pass. A timer that has fired is removed whatever its
+//! call did. A key whose calls failed keeps its earlier state, and is not called again in that pass.
 
 mod initial;
 mod spec;
@@ -32,22 +32,22 @@ use crate::key::Keys;
 use crate::map::StateMap;
 use store::{Deadlines, fetch, write};
 
-/// A processor at work.
+/// A processor in operation.
 #[derive(Debug)]
 pub struct ProcessorOperator<P> {
     signature: Signature,
     processor: P,
     exchange: ExchangeColumns,
     time_mode: TimeMode,
-    /// Of each variable.
+    /// The time to live of each variable.
     ttl_ms: Vec<Option<i64>>,
     output_event_time: Option<usize>,
     metrics: Metrics,
 }
 
 impl<P: Processor> ProcessorOperator<P> {
-    /// The operator; `InvalidInput` for a column that is not there, a type that cannot be kept, and for timers of event
-    /// time without an event time.
+    /// Create the operator; `InvalidInput` for a missing column, for a type that cannot be stored, or for event-time
+    /// timers without an event time.
     pub fn new(spec: ProcessorSpec, processor: P) -> Result<Self> {
         let key = InputColumn::find_all(&spec.name, &spec.input, &spec.key)?;
         let key_fields: Fields = key.iter().map(InputColumn::field).collect();
@@ -67,7 +67,7 @@ impl<P: Processor> ProcessorOperator<P> {
         })
     }
 
-    /// Calls the processor for the keys that have rows; returns those whose calls failed.
+    /// Call the processor for the keys that have rows; return the keys whose calls failed.
     fn call_with_rows(
         &mut self,
         groups: &Groups,
@@ -86,7 +86,7 @@ impl<P: Processor> ProcessorOperator<P> {
         groups.keys.take(&failed.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
     }
 
-    /// Fires the timers that are due, but for those of the keys `excluded`.
+    /// Fire the timers that are due, except those of the keys `excluded`.
     fn call_due(&mut self, excluded: &Keys, maps: &mut [StateMap], pass: &Pass, out: &mut Output) -> Result<()> {
         let now_ms = match (self.time_mode, pass.kind) {
             (TimeMode::ProcessingTime, PassKind::Data) => Some(pass.batch_time_ms),
@@ -115,7 +115,7 @@ impl<P: Processor> ProcessorOperator<P> {
         Ok(())
     }
 
-    /// Hands the rows of the initial state over, each once.
+    /// Hand over the rows of the initial state, each once.
     fn call_initial(
         &mut self,
         maps: &mut [StateMap],
@@ -132,11 +132,11 @@ impl<P: Processor> ProcessorOperator<P> {
     }
 
     /// How many maps hold variables and timers.
-    fn kept(&self) -> usize {
+    fn variables_and_timers(&self) -> usize {
         self.ttl_ms.len() + 1
     }
 
-    /// Reads what is stored of `keys`, makes the calls, and writes what they came to; returns the keys that failed.
+    /// Read the stored rows of `keys`, make the calls, and write the results; return the keys that failed.
     fn visit(
         &mut self,
         keys: &Keys,
@@ -166,7 +166,7 @@ impl<P: Processor> ProcessorOperator<P> {
         Ok(answer.failed)
     }
 
-    /// Takes out what has lived its time.
+    /// Remove values whose time to live has ended.
     fn forget(&mut self, maps: &mut [StateMap], pass: &Pass) -> Result<()> {
         for (map, _) in maps.iter_mut().zip(&self.ttl_ms).filter(|(_, ttl_ms)| ttl_ms.is_some()) {
             self.metrics.rows_removed += map.take_due(pass.batch_time_ms, pass.batch_time_ms)?.len() as u64;
@@ -175,9 +175,9 @@ impl<P: Processor> ProcessorOperator<P> {
     }
 
     fn check(&self, answer: &Answer, pass: &Pass) -> Result<()> {
-        if answer.written.len() != self.kept() || answer.emitted_by.len() != answer.outputs.num_rows() {
+        if answer.written.len() != self.variables_and_timers() || answer.emitted_by.len() != answer.outputs.num_rows() {
             return Err(Error::InternalError(format!(
-                "the processor of operator `{}` did not answer whole",
+                "the processor of operator `{}` returned an incomplete answer",
                 self.signature.name
             )));
         }
@@ -187,7 +187,7 @@ impl<P: Processor> ProcessorOperator<P> {
             None => Ok(()),
             Some(time_ms) => Err(Error::InvalidInput(format!(
                 "operator `{}` emitted a row with event time {time_ms} ms in column `{}`, which is not after the \
-                 watermark of {late_ms} ms\nhint: what reads it would take the row as late; emit a later time",
+                 watermark of {late_ms} ms\nhint: emit a later time: downstream operators would treat this row as late",
                 self.signature.name,
                 self.signature.output.field(column).name()
             ))),
@@ -210,11 +210,11 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
         if maps.len() != self.signature.maps.len() {
             let (found, expected) = (maps.len(), self.signature.maps.len());
             return Err(Error::InternalError(format!(
-                "operator `{}` keeps {expected} maps, not {found}",
+                "operator `{}` received {found} state maps, expected {expected}",
                 self.signature.name
             )));
         }
-        let (maps, rest) = maps.split_at_mut(self.kept());
+        let (maps, rest) = maps.split_at_mut(self.variables_and_timers());
         if let ([initial], true, PassKind::Data) = (rest, pass.begins, pass.kind) {
             self.call_initial(maps, initial, pass, out)?;
         }
@@ -232,7 +232,7 @@ impl<P: Processor> Operator for ProcessorOperator<P> {
     }
 }
 
-/// The distinct keys of sorted rows, and for each row the number of its key with its expiry.
+/// Return the distinct keys of sorted rows, and for each row the number of its key with its expiry.
 fn by_key(rows: &Keys, expiries_ms: &[i64]) -> Result<(Keys, Vec<(u32, i64)>)> {
     let mut firsts: Vec<u32> = Vec::new();
     let mut fires = Vec::with_capacity(rows.len());

@@ -1,4 +1,4 @@
-//! A processor as declared: its variables, its clock, and its maps.
+//! The declaration of a processor: its variables, its time mode, and its maps.
 
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
@@ -10,38 +10,38 @@ use crate::schema::MapSchema;
 
 /// The name of the map of timers.
 const TIMERS: &str = "timers";
-/// Its sub-key: when the timer is due, ms since the epoch.
+/// The sub-key of a timer: when it is due, ms since the epoch.
 const EXPIRY: &str = "expiry_ms";
-/// The name of the map of the initial state, which the first batch empties.
+/// The name of the map of the initial state. The first batch empties it.
 const INITIAL: &str = "initial";
-/// Its sub-key: which row of the initial state.
+/// The sub-key of a row of the initial state: its number.
 const ROW: &str = "row";
 
-/// What timers and time to live go by.
+/// The clock of timers and time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeMode {
-    /// There are neither.
+    /// No timers and no time to live.
     None,
     /// Batch time.
     ProcessingTime,
-    /// The watermark; values live for ever.
+    /// The watermark, for timers. Values never expire.
     EventTime,
 }
 
-/// One variable of a processor, which has a map of its own.
+/// One variable of a processor, which has its own map.
 #[derive(Clone, Debug)]
 pub struct Variable {
     /// The name of its map.
     pub map: String,
-    /// What tells its rows of one key apart: nothing, a position, the user's key.
+    /// What distinguishes its rows of one key: nothing, a position, or the user's map key.
     pub sub_key: Fields,
     /// The columns of a value.
     pub value: Fields,
-    /// How long a row lives after it was written; `None`: for ever.
+    /// How long a row lives after it was written, ms; `None`: for ever.
     pub ttl_ms: Option<i64>,
 }
 
-/// A processor as declared.
+/// The declaration of a processor.
 #[derive(Clone, Debug)]
 pub struct ProcessorSpec {
     /// The operator's name, for messages.
@@ -52,33 +52,33 @@ pub struct ProcessorSpec {
     pub input: SchemaRef,
     /// Its variables.
     pub variables: Vec<Variable>,
-    /// The columns of the initial state beside the key; `None`: there is none.
+    /// The columns of the initial state besides the key; `None`: there is no initial state.
     pub initial: Option<Fields>,
-    /// What timers and time to live go by.
+    /// The clock of timers and time to live.
     pub time_mode: TimeMode,
-    /// The event time column; needed where `time_mode` is event time.
+    /// The event time column; required if `time_mode` is event time.
     pub event_time: Option<String>,
-    /// What is done with late rows.
+    /// How late rows are treated.
     pub late: LateRows,
-    /// The columns of what it emits.
+    /// The columns of the rows that it emits.
     pub output: SchemaRef,
-    /// The column of its output that is the event time of what reads it.
+    /// The output column that downstream operators use as event time.
     pub output_event_time: Option<String>,
 }
 
 impl ProcessorSpec {
-    /// The columns of the rows that the processor is given: all but hidden ones.
+    /// Return the columns of the rows that the processor gets: all except hidden ones.
     #[must_use]
     pub fn value_columns(&self) -> Vec<String> {
         shown_columns(&self.input)
     }
 
-    /// The column `name` of its input; `InvalidInput` where there is none.
+    /// Return the input column `name`; `InvalidInput` if there is none.
     pub fn column(&self, name: &str) -> Result<Field> {
         Ok(InputColumn::find(&self.name, &self.input, name)?.field())
     }
 
-    /// One map for each variable, then that of the timers, then, where there is one, that of the initial state.
+    /// Return one map for each variable, then the map of timers, then the map of the initial state if there is one.
     pub(super) fn maps(&self, key: &Fields) -> Result<Vec<MapSchema>> {
         let expiry = Fields::from(vec![Field::new(EXPIRY, DataType::Int64, true)]);
         let map = |map: &str, sub_key: &Fields, value: &Fields| map_in(&self.name, map, key, sub_key, value);
@@ -89,7 +89,7 @@ impl ProcessorSpec {
         self.variables.iter().map(variable).chain([timers]).chain(initial).collect()
     }
 
-    /// The event time column, where timers go by it.
+    /// Return the event time column, if timers use it.
     pub(super) fn event_time_column(&self) -> Result<Option<InputColumn>> {
         if self.time_mode != TimeMode::EventTime {
             return Ok(None);

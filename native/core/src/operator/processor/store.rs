@@ -1,6 +1,6 @@
-//! What a visit reads of the maps, and what its answer writes to them: all keys of a map at once.
+//! What a visit reads from the maps, and what its answer writes to them, for all keys of a map at once.
 //!
-//! INVARIANT: a row whose deadline has come is not shown, and goes with the same pass.
+//! INVARIANT: a row whose deadline has passed is not visible, and the same pass removes it.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -12,18 +12,18 @@ use crate::gather::{Pick, gather};
 use crate::key::Keys;
 use crate::map::{Changes, Rows, StateMap, take_rows};
 
-/// The deadlines of the rows that are put.
+/// The deadlines of the rows to put.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Deadlines {
-    /// None has one.
+    /// No deadlines.
     Never,
-    /// This one, for all.
+    /// The same deadline for all rows.
     At(i64),
-    /// What the sub-key says.
+    /// The deadline in the sub-key.
     SubKey,
 }
 
-/// The live rows of `keys`; `expired_ms`: those due by then are left out.
+/// Return the live rows of `keys`, without those due at `expired_ms`.
 pub(super) fn fetch(map: &StateMap, keys: &Keys, expired_ms: Option<i64>) -> Result<Stored> {
     let (rows, ends) = map.of_keys(keys)?;
     match expired_ms {
@@ -42,7 +42,7 @@ fn without_expired(rows: &Rows, ends: &[usize], now_ms: i64) -> Result<Stored> {
     Ok(Stored { sub_keys: take_rows(&rows.sub_keys, &left)?, values: take_rows(&rows.values, &left)?, ends })
 }
 
-/// Writes what became of the rows of one map; returns how many were put and removed.
+/// Write the changes of one map; return how many rows were put and removed.
 pub(super) fn write(
     map: &mut StateMap,
     keys: &Keys,
@@ -80,7 +80,7 @@ fn deadlines_of(sub_keys: &[ArrayRef], deadlines: Deadlines, rows: usize) -> Vec
     }
 }
 
-/// Columns of the rows that go, then of those that are put: of the former what `gone` picks of `stored`.
+/// Join columns of the removed rows, which `gone` picks from `stored`, with those of the rows to put.
 fn joined(stored: &[ArrayRef], gone: &[Pick], put: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     if gone.is_empty() {
         return Ok(put);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_rows_come_before_those_that_are_put_and_nulls_where_rows_are_removed() {
+    fn removed_rows_come_before_rows_that_are_put_and_have_null_values() {
         let numbers = |numbers: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(numbers)) };
         let gone = [Pick::new(1, 2), Pick::new(1, 0)];
         let all = joined(&[numbers(vec![1, 2, 3])], &gone, vec![numbers(vec![9])]).unwrap();
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_do_not_fit_together_are_refused() {
-        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // they take no memory
+    fn rows_that_exceed_one_column_are_refused() {
+        let items: ArrayRef = Arc::new(NullArray::new(1 << 30)); // a null array takes no memory
         let item = Arc::new(Field::new("item", items.data_type().clone(), true));
         let list: ArrayRef = Arc::new(ListArray::new(item, OffsetBuffer::new(vec![0, 1 << 30].into()), items, None));
         let said = joined(&[Arc::clone(&list)], &[Pick::new(1, 0)], vec![list]).unwrap_err().to_string();
         assert!(
-            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or items"),
+            said.starts_with("a column would hold more than 2147483647 bytes of text or binary, or list items\n"),
             "{said}"
         );
     }

@@ -1,5 +1,5 @@
-//! What the operator decides by itself: the order of timers, what has expired, and what is written; by a processor that
-//! counts rows, and tells of its timers.
+//! What the operator decides itself: the order of timers, which values have expired, and what is written. The processor
+//! in these tests counts rows and reports its timers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Answer, Cause, Processor, ProcessorOperator, ProcessorSpec, Stored, 
 use crate::operator::{Combine, LateRows, Operator, Output, Pass, PassKind};
 use crate::{KeyRange, Result, StateMap};
 
-/// Each row of a key adds one element, its number, and a timer at that number; a timer that fires takes one element away
+/// Each row of a key adds one element, its number, and a timer at that number. A timer that fires removes one element
 /// and emits (expiry, elements before).
 struct Elements;
 
@@ -109,7 +109,7 @@ impl World {
         Ok(Self { operator, maps })
     }
 
-    /// What is emitted, as (expiry, elements), in order.
+    /// The emitted rows as (expiry, elements), in order.
     fn pass(&mut self, rows: &[(i64, i64)], kind: PassKind, now_ms: i64) -> Result<Vec<(i64, i64)>> {
         let pass = Pass { kind, batch_time_ms: now_ms, late_ms: None, watermark_ms: None, begins: false };
         let column = |take: fn(&(i64, i64)) -> i64| Arc::new(rows.iter().map(take).collect::<Int64Array>()) as ArrayRef;
@@ -131,7 +131,7 @@ impl World {
 }
 
 #[test]
-fn timers_fire_when_due_and_are_gone() -> Result<()> {
+fn timers_fire_when_due_and_are_removed() -> Result<()> {
     let mut world = World::new(TimeMode::ProcessingTime, None)?;
     assert!(world.pass(&[(1, 30), (1, 50), (1, 40)], PassKind::Data, 10)?.is_empty());
     assert_eq!(world.sizes(), [3, 3]);
@@ -153,7 +153,7 @@ fn without_a_time_mode_nothing_fires() -> Result<()> {
 }
 
 #[test]
-fn what_has_lived_its_time_is_neither_shown_nor_kept() -> Result<()> {
+fn expired_rows_are_neither_visible_nor_kept() -> Result<()> {
     let mut world = World::new(TimeMode::ProcessingTime, Some(10))?;
     world.pass(&[(1, 18), (2, 99)], PassKind::Data, 0)?;
     world.pass(&[(1, 19)], PassKind::Data, 5)?;

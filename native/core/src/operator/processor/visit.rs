@@ -1,5 +1,5 @@
-//! The seam between the operator and the processor it calls: keys with their rows or timers and all that is stored of
-//! them go in, what is to be stored and emitted comes back.
+//! The interface between the operator and its processor. Keys go in with their rows or timers and everything stored for
+//! them; changes to store and rows to emit come back.
 
 use arrow_array::{ArrayRef, RecordBatch};
 
@@ -14,7 +14,7 @@ pub struct Visit<'a> {
     pub pass: &'a Pass,
     /// The distinct keys, sorted.
     pub keys: &'a Keys,
-    /// What is stored of these keys: one for each variable, then the timers.
+    /// What is stored for these keys: one entry for each variable, then the timers.
     pub stored: &'a [Stored],
     /// Why they are visited.
     pub cause: Cause<'a>,
@@ -23,30 +23,30 @@ pub struct Visit<'a> {
 /// Why keys are visited.
 #[derive(Clone, Copy, Debug)]
 pub enum Cause<'a> {
-    /// Each key has rows: one call a key.
+    /// Each key has rows. There is one call for each key.
     Rows {
         /// Prepared rows.
         chunks: &'a [RecordBatch],
-        /// All rows of `chunks`, key by key.
+        /// All rows of `chunks`, grouped by key.
         rows: &'a [RowAt],
         /// For each key, where its rows end in `rows`.
         ends: &'a [usize],
     },
     /// Each key has rows of the initial state.
     Initial {
-        /// All of them, by the columns of `ProcessorSpec::initial`.
+        /// All of them, with the columns of `ProcessorSpec::initial`.
         rows: &'a RecordBatch,
         /// For each key, where its rows end.
         ends: &'a [usize],
     },
-    /// Timers have expired: one call for each (key number, expiry in ms), in this order.
+    /// Timers have expired. There is one call for each (key number, expiry in ms), in this order.
     Timers(&'a [(u32, i64)]),
 }
 
-/// The rows that one map has of the keys of a visit, key by key; expired ones are not among them.
+/// The rows that one map holds for the keys of a visit, grouped by key, without expired rows.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
-    /// Nothing for a value, the position for a list, the user's key for a map, the expiry for timers.
+    /// Empty for a value, the position for a list, the user's key for a map, the expiry for timers.
     pub sub_keys: Vec<ArrayRef>,
     /// Value columns.
     pub values: Vec<ArrayRef>,
@@ -55,7 +55,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The rows of key number `key`.
+    /// Return the rows of key number `key`.
     #[must_use]
     pub fn rows_of(&self, key: usize) -> std::ops::Range<usize> {
         let start = key.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -63,34 +63,34 @@ impl Stored {
     }
 }
 
-/// What became of the rows of one map.
+/// Changes to the rows of one map.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Rows of `Stored` that go, ascending.
+    /// Rows of `Stored` to remove, ascending.
     pub removed: Vec<usize>,
-    /// The key number of each row that is put.
+    /// The key number of each row to put.
     pub keys: Vec<u32>,
-    /// Sub-key columns of the rows that are put.
+    /// Sub-key columns of the rows to put.
     pub sub_keys: Vec<ArrayRef>,
-    /// Value columns of the rows that are put.
+    /// Value columns of the rows to put.
     pub values: Vec<ArrayRef>,
 }
 
-/// What the calls of a visit came to.
+/// The results of the calls of a visit.
 #[derive(Debug)]
 pub struct Answer {
-    /// One for each map, as in `Visit::stored`.
+    /// One entry for each map, as in `Visit::stored`.
     pub written: Vec<Written>,
-    /// Emitted rows; those of a key in the order in which they were emitted.
+    /// Emitted rows. Rows of one key are in the order of emission.
     pub outputs: RecordBatch,
     /// The key number of each emitted row.
     pub emitted_by: Vec<u32>,
-    /// The keys whose calls failed, ascending, and why: nothing of them is written or emitted.
+    /// The keys whose calls failed, ascending, and why. Nothing of them is written or emitted.
     pub failed: Vec<(u32, String)>,
 }
 
-/// Something that is called key by key and keeps several variables of each.
+/// A processor that is called key by key and keeps several variables for each key.
 pub trait Processor: Send {
-    /// Makes the calls of `visit`, in order.
+    /// Make the calls of `visit`, in order.
     fn call(&mut self, visit: &Visit<'_>) -> Result<Answer>;
 }

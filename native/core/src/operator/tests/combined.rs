@@ -1,4 +1,4 @@
-//! What is combined before it is sent: blocks of a split together, and folded as they come.
+//! Combining before the exchange: blocks of a split together, and folded as they arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ fn totals() -> (AggregateOperator, Schema, Pass) {
     (AggregateOperator::new(&spec).unwrap(), input, pass)
 }
 
-/// A block: `rows` keys of `keys`, chosen by `seed`; the amount of a row is its number, its note one of some texts of 1
-/// to 24 bytes, which many rows share, or null.
+/// A block of `rows` rows with `keys` keys, chosen by `seed`. The amount of a row is its number. Its note is null or
+/// one of a few texts of 1 to 24 bytes, which many rows share.
 fn block(schema: &Schema, seed: usize, rows: usize, keys: usize, width: usize) -> RecordBatch {
     let key = (0..rows).map(|row| Some(format!("{:0width$}", (row * 31 + seed) % keys))).collect::<StringArray>();
     let amount = (0..rows as i64).collect::<Int64Array>();
@@ -90,10 +90,10 @@ fn blocks_of_a_split_are_combined_together() {
 }
 
 #[test]
-fn rows_are_folded_once_where_keys_become_too_many_to_be_told_as_they_come() {
+fn rows_are_folded_once_if_keys_become_too_many_for_the_table() {
     let (mut operator, schema, pass) = totals();
     operator.with_combiner_limits(20_000, usize::MAX);
-    // A third of the rows may have keys of their own: those of the second block are more.
+    // Up to a third of the rows may have keys of their own; the second block has more.
     for (few, many) in [((6_000, 10), (7_500, 7_500)), ((100, 10), (9_000, 9_000)), ((9_000, 10), (9_000, 700))] {
         let blocks =
             [block(&schema, 0, few.0, few.1, 1), block(&schema, 3, many.0, many.1, 5), block(&schema, 5, 400, 9, 1)];
@@ -105,7 +105,7 @@ fn rows_are_folded_once_where_keys_become_too_many_to_be_told_as_they_come() {
 }
 
 #[test]
-fn every_function_folds_blocks_as_they_come_as_it_folds_them_together() {
+fn every_function_folds_blocks_one_by_one_as_it_folds_them_together() {
     let functions = ["count", "sum", "min", "max", "mean", "first", "last", "var", "stddev"].map(|name| (name, None));
     let more = [("approx_count_distinct", Some(9)), ("collect_set", Some(4))];
     let by = ["min_by", "max_by", "earliest"];
@@ -130,7 +130,7 @@ fn every_function_folds_blocks_as_they_come_as_it_folds_them_together() {
         window: None,
         key_time: None,
     };
-    // New keys in each block, and keys of blocks before.
+    // New keys in each block, and keys of earlier blocks.
     let blocks: Vec<RecordBatch> = (0..4).map(|seed| block(&schema, seed, 200, 10 + 25 * seed, 1)).collect();
     let combined = |mask: u64| {
         with_masked_hashes(mask, || {
@@ -149,11 +149,11 @@ fn every_function_folds_blocks_as_they_come_as_it_folds_them_together() {
     };
     let as_they_come = combined(u64::MAX);
     assert_eq!(as_they_come.len(), 85);
-    assert_eq!(as_they_come, combined(0)); // no hash tells keys apart: rows are sorted, and folded then
+    assert_eq!(as_they_come, combined(0)); // no hash identifies a key, so rows are sorted before they are folded
 }
 
 #[test]
-fn no_more_is_kept_back_than_enough() {
+fn the_combiner_collects_no_more_than_its_limits() {
     let check = |blocks: [RecordBatch; 2]| {
         let (mut operator, _, pass) = totals();
         let sent = blocks.each_ref().map(|rows| operator.prepare(rows, &pass, Combine::Split).unwrap().rows);
@@ -167,7 +167,7 @@ fn no_more_is_kept_back_than_enough() {
 }
 
 #[test]
-fn what_is_kept_back_is_sent_where_it_is_enough_and_then_begun_anew() {
+fn collected_rows_are_returned_at_the_limits_and_the_combiner_starts_over() {
     for (enough, expected) in [((100, usize::MAX), [2, 2, 1]), ((usize::MAX, 1), [1, 1, 1]), ((51, 1 << 20), [2, 2, 1])]
     {
         let (mut operator, schema, pass) = totals();
@@ -190,7 +190,7 @@ fn what_is_kept_back_is_sent_where_it_is_enough_and_then_begun_anew() {
     }
 }
 
-/// Sessions of 10 s by `key`, and how many rows they have.
+/// Sessions of 10 s by `key`, and how many rows each has.
 fn sessions() -> (SessionOperator, Schema, Pass) {
     let ts = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let input = Schema::new(vec![Field::new("key", DataType::Utf8, true), Field::new("ts", ts, true)]);
@@ -216,7 +216,7 @@ fn at_seconds(schema: &Schema, rows: &[(&str, Option<i64>)]) -> RecordBatch {
 }
 
 #[test]
-fn sessions_of_a_split_are_one_row_each_however_its_blocks_are_cut() {
+fn each_session_of_a_split_is_one_row_for_any_blocks() {
     let (mut operator, schema, pass) = sessions();
     let rows = [
         ("a", Some(0)),

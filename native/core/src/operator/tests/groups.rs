@@ -1,4 +1,4 @@
-//! Groups beside a plain map, also where hashes collide, and the order of outputs.
+//! Groups compared with a plain map, with and without hash collisions, and the order of outputs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ fn key_at(keys: &Keys, row: usize) -> Key {
     (numbers.is_valid(row).then(|| numbers.value(row)), texts.is_valid(row).then(|| texts.value(row).to_owned()))
 }
 
-/// The groups of chunks that come one after the other, of about `rows` rows.
-fn late_of_both(chunks: &[Keys], rows: usize) -> Groups {
+/// The groups of chunks that arrive one after the other, with an estimate of `rows` rows.
+fn grouped_in_turn(chunks: &[Keys], rows: usize) -> Groups {
     let mut grouping = Grouping::new(rows);
     chunks.iter().for_each(|keys| grouping.add(keys));
     grouping.groups(chunks).unwrap()
@@ -37,8 +37,8 @@ fn late_of_both(chunks: &[Keys], rows: usize) -> Groups {
 fn check(chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
     let keys: Vec<Keys> = chunks.iter().map(|rows| keys(rows)).collect();
     check_groups(&Groups::new(&keys).unwrap(), chunks)?;
-    // More rows than there are, or fewer.
-    [1 << 20, 1 << 10].iter().try_for_each(|&rows| check_groups(&late_of_both(&keys, rows), chunks))
+    // Estimates above and below the real number of rows.
+    [1 << 20, 1 << 10].iter().try_for_each(|&rows| check_groups(&grouped_in_turn(&keys, rows), chunks))
 }
 
 fn check_groups(groups: &Groups, chunks: &[Vec<Key>]) -> Result<(), TestCaseError> {
@@ -55,7 +55,7 @@ fn check_groups(groups: &Groups, chunks: &[Vec<Key>]) -> Result<(), TestCaseErro
     check_rows(groups, |group| expected[&key_at(&groups.keys, group)].clone())
 }
 
-/// The rows of each group are those `expected`, and there are no others.
+/// The rows of each group are those `expected`, and there are no other groups.
 fn check_rows(groups: &Groups, expected: impl Fn(usize) -> Vec<RowAt>) -> Result<(), TestCaseError> {
     let (rows, ends) = groups.rows();
     let mut start = 0;
@@ -67,7 +67,7 @@ fn check_rows(groups: &Groups, expected: impl Fn(usize) -> Vec<RowAt>) -> Result
     Ok(())
 }
 
-/// The same for keys of one text, some of which lie under a null or outside of a slice.
+/// Groups of keys of one text, some of which have bytes under a null or outside a slice.
 fn check_texts(chunks: &[Vec<Option<Vec<u8>>>], is_binary: bool) -> Result<(), TestCaseError> {
     let column = |rows: &[Option<Vec<u8>>]| -> ArrayRef {
         let hidden = || std::iter::once(Some(b"not a key, and long".to_vec()));
@@ -108,7 +108,7 @@ fn check_texts(chunks: &[Vec<Option<Vec<u8>>>], is_binary: bool) -> Result<(), T
     Ok(())
 }
 
-/// Texts of nothing to 20 bytes, most of at most 16, which differ little: zeros are bytes like others.
+/// Texts of 0 to 20 bytes, mostly at most 16, that differ little and contain zero bytes.
 fn some_texts(rows: usize) -> impl Strategy<Value = Vec<Option<Vec<u8>>>> {
     let lengths = prop::sample::select(vec![0usize, 1, 2, 7, 8, 9, 15, 16]);
     let text = (lengths, 0usize..16, prop::sample::select(vec![0u8, 1, b'a', 0x7f])).prop_map(|(length, at, byte)| {
@@ -161,7 +161,7 @@ proptest! {
 }
 
 #[test]
-fn many_texts_are_grouped_whatever_their_hashes() {
+fn many_texts_are_grouped_with_any_hashes() {
     let rows: Vec<Option<Vec<u8>>> = (0..60_000u32)
         .map(|row| {
             (row % 1009 > 0)
@@ -175,10 +175,10 @@ fn many_texts_are_grouped_whatever_their_hashes() {
 }
 
 #[test]
-fn many_rows_a_key_are_grouped_whatever_their_hashes() {
+fn many_rows_for_each_key_are_grouped_with_any_hashes() {
     let key = |row: i64| (Some(row * 7919 % 61), (row % 3 == 0).then(|| format!("text {}", row % 5)));
     let rows: Vec<Key> = (0..9_000).map(key).collect();
-    // All bits; the low ones; those that a slot of a table does not tell; the leading ones; none.
+    // Keep all bits; the low ones; those that a slot of a table does not store; the leading ones; none.
     for mask in [u64::MAX, 0xff, 0xf << 14, 3 << 62, 0] {
         with_masked_hashes(mask, || check(&[rows[..2_000].to_vec(), Vec::new(), rows[2_000..].to_vec()])).unwrap();
     }
@@ -203,28 +203,28 @@ fn numbers_and_nulls_of_many_chunks_are_grouped() {
             .iter()
             .map(|cells| Keys::new(&[Arc::new(cells.iter().copied().collect::<Int64Array>()) as ArrayRef]).unwrap())
             .collect();
-        for groups in [Groups::new(&keys).unwrap(), late_of_both(&keys, 1 << 20)] {
+        for groups in [Groups::new(&keys).unwrap(), grouped_in_turn(&keys, 1 << 20)] {
             let found = groups.keys.columns()[0].as_primitive::<Int64Type>();
             let distinct: std::collections::BTreeSet<Option<i64>> = chunks.iter().flatten().copied().collect();
             assert_eq!(found.iter().collect::<std::collections::BTreeSet<_>>(), distinct);
             assert_eq!(groups.len(), distinct.len());
             for (cells, numbers) in chunks.iter().zip(groups.numbers()) {
-                let told =
+                let numbered =
                     numbers.iter().map(|&group| found.is_valid(group as usize).then(|| found.value(group as usize)));
-                assert!(told.eq(cells.iter().copied()));
+                assert!(numbered.eq(cells.iter().copied()));
             }
         }
     }
 }
 
 #[test]
-fn many_rows_are_parted_and_still_grouped() {
+fn many_rows_in_several_piles_are_grouped() {
     let rows: Vec<Key> = (0..60_000i64).map(|row| (Some(row * 7919 % 20_011), None)).collect();
     check(&[rows[..25_000].to_vec(), rows[25_000..].to_vec()]).unwrap();
 }
 
 #[test]
-fn outputs_leave_by_key_and_rows_of_a_key_as_they_were_emitted() {
+fn outputs_are_sorted_by_key_and_rows_of_a_key_keep_their_order() {
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
     let rows = |cells: &[i64]| {
         RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(cells.to_vec())) as ArrayRef]).unwrap()
@@ -240,7 +240,7 @@ fn outputs_leave_by_key_and_rows_of_a_key_as_they_were_emitted() {
     let expected: Vec<i64> =
         order.into_iter().flat_map(|n| if n == 1 { vec![10, 11, 12] } else { vec![n * 10] }).collect();
     assert_eq!(cells, expected);
-    // The same by the numbers of keys: in one emission and in two, in order and not.
+    // The same rows emitted by key number, in one emission and in two, sorted and unsorted.
     let (all, emitted) = (keys(&[key(3), key(1), key(2)]), [(1, 10), (0, 30), (1, 11), (2, 20), (1, 12)]);
     for cut in 0..=emitted.len() {
         let mut out = Output::new(schema.clone());

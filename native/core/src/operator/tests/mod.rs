@@ -1,4 +1,4 @@
-//! Tests of what operators share.
+//! Tests of what the operators share.
 
 mod combined;
 mod groups;

@@ -1,5 +1,5 @@
-//! Mapping a kept run: nothing is copied, decoded or hashed, but for keys that are structs, lists or maps. What is not
-//! looked at is not even read from the disk.
+//! Mapping a cached run into memory. Nothing is copied, decoded or hashed, except keys that are structs, lists or maps.
+//! Pages that are never accessed are never read from disk.
 
 use std::fs::File;
 use std::ops::Range;
@@ -21,20 +21,21 @@ use crate::key::Keys;
 use crate::run::{RunIndex, SortedRun};
 use crate::schema::MapSchema;
 
-/// Length of what ends an Arrow IPC file: length of the footer and magic.
+/// Bytes at the end of an Arrow IPC file: length of the footer, and magic.
 const IPC_TAIL: usize = 10;
 
-/// The run that was kept under `key` in `file`, with every byte checked where `verify` says so; else what is wrong.
+/// Map the run that was cached under `key` in `file`. With `verify`, every byte is checked. The error says what is
+/// wrong.
 ///
-/// Unverified, the file must be as it was when it was verified last: who may write to it can do anything to the process.
-/// It must not be shortened while the run is in use; to unlink it is fine.
+/// Without `verify`, the file must be unchanged since its last verification, because a changed file can make the
+/// process do anything. Never truncate the file while the run is in use; unlinking it is safe.
 pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Verdict<SortedRun> {
     #[expect(unsafe_code, reason = "the folder is the user's own: nobody else changes a file that is mapped")]
     let mapped = unsafe { Mmap::map(file) }.map_err(|error| error.to_string())?;
     let data = Buffer::from(Bytes::from_owner(mapped));
     let parts = Parts::of(&data)?;
     if verify && checksum(&data, key) != parts.checksum {
-        return Err("its bytes do not have its checksum".into());
+        return Err("its bytes do not match its checksum".into());
     }
     let batch = columns(&data.slice_with_length(0, parts.ipc_bytes))?;
     let mut expected: Vec<_> = schema.columns().fields().iter().cloned().collect();
@@ -42,7 +43,7 @@ pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Ver
         return Err("it has no columns".into());
     };
     if hashes.name() != HASH || found != expected.as_mut_slice() || batch.num_rows() != parts.rows {
-        return Err("it has other columns".into());
+        return Err("its columns are not those of the state map".into());
     }
     let mut columns: Vec<ArrayRef> = batch.columns().to_vec();
     let hashes = columns.pop().and_then(|hashes| hashes.as_primitive_opt::<UInt64Type>().cloned());
@@ -60,7 +61,7 @@ fn checksum(data: &[u8], key: &str) -> u64 {
     hash.digest()
 }
 
-/// Where the parts of a file lie.
+/// The positions of the parts of a file.
 struct Parts {
     rows: usize,
     ipc_bytes: usize,
@@ -72,7 +73,7 @@ struct Parts {
 
 impl Parts {
     fn of(data: &[u8]) -> Verdict<Self> {
-        let torn = || "it is cut off".to_owned();
+        let torn = || "it is truncated".to_owned();
         let (rest, tail) = data.split_last_chunk::<TAIL_BYTES>().ok_or_else(torn)?;
         if &tail[2 * size_of::<u64>()..] != MAGIC {
             return Err(torn());
@@ -103,7 +104,7 @@ impl Parts {
     }
 }
 
-/// The numbers in a part of a file, which begins at a multiple of their width.
+/// Return the numbers in a part of a file, which starts at a multiple of their width.
 fn numbers(data: &Buffer, part: &Range<usize>) -> ScalarBuffer<u32> {
     ScalarBuffer::new(data.clone(), part.start / size_of::<u32>(), part.len() / size_of::<u32>())
 }
@@ -114,24 +115,25 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The one batch of an Arrow IPC file, over its bytes.
+/// Return the only batch of an Arrow IPC file. It shares the bytes of the file.
 fn columns(data: &Buffer) -> Verdict<RecordBatch> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
-    let tail = data.split_last_chunk::<IPC_TAIL>().ok_or("it is cut off")?.1;
+    let tail = data.split_last_chunk::<IPC_TAIL>().ok_or("it is truncated")?.1;
     let footer_bytes = read_footer_length(*tail).map_err(|error| said(&error))?;
-    let start = (data.len() - IPC_TAIL).checked_sub(footer_bytes).ok_or("it is cut off")?;
+    let start = (data.len() - IPC_TAIL).checked_sub(footer_bytes).ok_or("it is truncated")?;
     let footer = root_as_footer(&data[start..data.len() - IPC_TAIL]).map_err(|error| said(&error))?;
     let schema = arrow_ipc::convert::try_fb_to_schema(footer.schema().ok_or("it has no schema")?);
     let decoder = FileDecoder::new(Arc::new(schema.map_err(|error| said(&error))?), footer.version());
-    #[expect(unsafe_code, reason = "the bytes are those that `keep` wrote: a checksum said so once")]
+    #[expect(unsafe_code, reason = "the bytes are those that `write` wrote: their checksum was verified once")]
     let decoder = unsafe { decoder.with_skip_validation(true) };
-    let blocks = footer.recordBatches().filter(|blocks| blocks.len() == 1).ok_or("it has not one batch")?;
+    let blocks =
+        footer.recordBatches().filter(|blocks| blocks.len() == 1).ok_or("it does not hold exactly one batch")?;
     let block = blocks.get(0);
     let size = |number: i64| usize::try_from(number).map_err(|error| said(&error));
     let (from, head) = (size(block.offset())?, size(i64::from(block.metaDataLength()))?);
     let bytes = head
         .checked_add(size(block.bodyLength())?)
         .filter(|&bytes| from.checked_add(bytes).is_some_and(|end| end <= start));
-    let batch = data.slice_with_length(from, bytes.ok_or("it is cut off")?);
+    let batch = data.slice_with_length(from, bytes.ok_or("it is truncated")?);
     decoder.read_record_batch(block, &batch).map_err(|error| said(&error))?.ok_or_else(|| "it has no batch".into())
 }

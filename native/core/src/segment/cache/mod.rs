@@ -1,8 +1,8 @@
-//! Kept runs: opened segments in a file of this machine, uncompressed and with their index, to be mapped into memory.
+//! Cached runs: opened segments in local files, uncompressed and with their index, to be mapped into memory.
 //!
-//! One file: an Arrow IPC file of the run's columns and hashes; the index (prefix table, rows by deadline); then
-//! words that tell where each part lies; then their number, a checksum of all before it, and a magic number.
-//! INVARIANT: it is a copy: nothing in it is needed, and who finds it damaged reads the segment again.
+//! A file has an Arrow IPC file of the run's columns and hashes; the index (prefix table, rows by deadline); words that
+//! locate each part; then the number of words, a checksum of everything before it, and a magic number.
+//! INVARIANT: a cached run is only a copy. If a file is damaged or missing, the segment is read again.
 
 mod map;
 #[cfg(test)]
@@ -13,12 +13,13 @@ pub use map::map;
 pub use write::write;
 
 const MAGIC: &[u8; 8] = b"TIDEKEEP";
-/// Changes with every change of the layout, of the hash, or of what a run holds.
+/// Increased with every change of the layout, of the hash, or of what a run holds.
 const FORMAT: u64 = 2;
 /// Number of words, checksum, magic.
 const TAIL_BYTES: usize = 24;
-/// Format, rows, the bytes of the IPC file, three numbers of the prefix table, its length, how many rows have deadlines.
+/// Format, rows, bytes of the IPC file, three numbers and the length of the prefix table, number of rows with
+/// deadlines.
 const WORDS: usize = 8;
 const HASH: &str = "tidemill.hash";
-/// Buffers begin at multiples of it, so that numbers of all widths lie as the processor likes them.
+/// Buffers start at multiples of this, so that numbers of any width are aligned.
 const ALIGNMENT: usize = 64;

@@ -1,4 +1,4 @@
-//! Kept runs there and back, and files that are not what was kept.
+//! Cached runs written and mapped back, and files that are refused.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::range::KeyRange;
 use crate::run::{SortedRun, Unsorted};
 use crate::schema::MapSchema;
 
-/// A file that goes with the test.
+/// A file that is deleted at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -67,7 +67,7 @@ fn mapped(run: &SortedRun, bytes: &[u8], name: &str) -> Result<SortedRun, String
 }
 
 #[test]
-fn a_mapped_run_is_the_one_that_was_kept() {
+fn a_mapped_run_equals_the_run_that_was_written() {
     for rows in [0usize, 1, 5000] {
         let run = run(rows);
         let found = mapped(&run, &bytes(&run), "same").unwrap();
@@ -78,13 +78,13 @@ fn a_mapped_run_is_the_one_that_was_kept() {
             assert_eq!(found.find(run.keys(), row), Some(row));
         }
         let now_ms = rows as i64 / 2 + 100;
-        assert_eq!(found.due(now_ms), self::run(rows).due(now_ms)); // the one by its order, the other by a look at all
+        assert_eq!(found.due(now_ms), self::run(rows).due(now_ms)); // the first uses its stored order, the second scans
         assert_eq!(found.by_deadline(3, 500), run.by_deadline(3, 500));
     }
 }
 
 #[test]
-fn of_a_part_of_a_run_what_it_shows_is_kept() {
+fn a_part_of_a_run_caches_only_the_rows_it_shows() {
     let whole = run(1000);
     for (first, last) in [(10, 20), (0, 998), (1, 999), (500, 500)] {
         let part = whole.within(KeyRange { lo: whole.hashes()[first], hi: whole.hashes()[last] });
@@ -100,7 +100,7 @@ fn of_a_part_of_a_run_what_it_shows_is_kept() {
 }
 
 #[test]
-fn no_flipped_bit_and_no_cut_goes_unseen() {
+fn every_flipped_bit_and_truncation_is_detected() {
     let run = run(40);
     let kept = bytes(&run);
     for at in 0..kept.len() {
@@ -114,11 +114,11 @@ fn no_flipped_bit_and_no_cut_goes_unseen() {
 }
 
 #[test]
-fn what_was_kept_under_another_key_or_of_other_columns_is_refused() {
+fn a_file_with_another_key_or_other_columns_is_refused() {
     let run = run(10);
     let file = Scratch::of(&bytes(&run), "other");
     assert!(map(run.schema(), "abd", &File::open(&file.0).unwrap(), true).unwrap_err().contains("checksum"));
     let schema = MapSchema::new("test", &run.schema().key, &Fields::empty(), &Fields::empty()).unwrap();
     let refused = map(&Arc::new(schema), "abc", &File::open(&file.0).unwrap(), true);
-    assert_eq!(refused.unwrap_err(), "it has other columns");
+    assert_eq!(refused.unwrap_err(), "its columns are not those of the state map");
 }

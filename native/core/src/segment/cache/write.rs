@@ -1,4 +1,4 @@
-//! Writing a kept run. The file may be torn by a crash; its reader finds that out.
+//! Writing a cached run. CRASH: a crash can leave a torn file; its reader detects that.
 
 use std::io::{Error, Result, Write};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::{ALIGNMENT, FORMAT, HASH, MAGIC};
 use crate::memory;
 use crate::run::{SortedRun, Whole};
 
-/// Writes the rows that `run` shows. `key` is what it is kept under, the checksum of its segment.
+/// Write the rows that `run` shows. `key` identifies the file: it is the checksum of the segment.
 pub fn write(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
     let run = run.whole().map_err(Error::other)?;
-    // Arrow's writer makes all of a batch, in memory that grows to up to twice of it, before it writes.
+    // Arrow's writer builds the whole batch in memory, in buffers that grow to up to twice its size.
     memory::check_available("keep a run on disk", run.run().nbytes().saturating_mul(2)).map_err(Error::other)?;
     let mut to = Hashed { to, hash: Xxh3::new(), bytes: 0 };
     write_columns(&run, &mut to).map_err(Error::other)?;
@@ -33,7 +33,7 @@ pub fn write(run: &SortedRun, key: &str, to: impl Write) -> Result<()> {
         to.write_all(&word.to_le_bytes())?;
     }
     to.write_all(&(words.len() as u64).to_le_bytes())?;
-    to.hash.update(key.as_bytes()); // so that a file under another name is damaged
+    to.hash.update(key.as_bytes()); // a file under another name fails its checksum
     let checksum = to.hash.digest();
     to.to.write_all(&checksum.to_le_bytes())?;
     to.to.write_all(MAGIC)?;
@@ -53,7 +53,7 @@ fn write_columns(run: &Whole<'_>, to: &mut impl Write) -> std::result::Result<()
     writer.finish()
 }
 
-/// What is written, counted and hashed.
+/// A writer that counts and hashes its bytes.
 struct Hashed<W> {
     to: W,
     hash: Xxh3,

@@ -19,7 +19,7 @@ fuzz_target!(init: tidemill_fuzz::own_panics_abort(), |data: &[u8]| {
             let again = segment::read(&schema, Bytes::from(again), "again").expect("what was written can be read");
             assert_eq!((again.hashes(), again.first_due()), (run.hashes(), run.first_due()));
         }
-        Err(Error::InvalidInput(text)) => assert!(text.contains("there is no memory for "), "{text}"),
+        Err(Error::InvalidInput(text)) => assert!(text.contains("not enough memory for "), "{text}"),
         Err(error) => assert!(matches!(error, Error::CorruptState(_)), "{error}"),
     }
 });

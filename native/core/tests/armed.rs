@@ -1,6 +1,6 @@
 //! A keyed function that arms deadlines itself, keeps some without a state, and fails for some keys.
 
-#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl World {
         (called, quarantined)
     }
 
-    /// By key: the state if there is one, and the deadline.
+    /// By key: the state if the key has one, and the deadline.
     fn rows(&self) -> Vec<(i64, Option<i64>, Option<i64>)> {
         let rows = self.maps[0].scan().unwrap();
         let (keys, states) = (rows.keys[0].as_primitive::<Int64Type>(), rows.values[0].as_primitive::<Int64Type>());

@@ -1,7 +1,7 @@
 //! A test-only operator: the greatest value of each key. It is one file, keeps its state in an ordinary state map, and
 //! uses none of Tidemill's own operators, which shows that the interface is sufficient.
 
-#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::sync::Arc;
 

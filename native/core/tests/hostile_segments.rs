@@ -3,7 +3,7 @@
 //! bytes must always be read.
 //!
 //! Give `TIDEMILL_FUZZ_CASES` and `TIDEMILL_FUZZ_SEED` to cargo for more and other cases.
-#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,7 +31,7 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 /// Panics in the engine itself. `segment::read` catches all panics, but only those of the Parquet reader are expected.
 static OWN_PANICS: AtomicUsize = AtomicUsize::new(0);
 
-#[expect(unsafe_code, reason = "an allocator is unsafe; this one hands everything on")]
+#[expect(unsafe_code, reason = "implementing an allocator is unsafe; this one forwards every call")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         PEAK.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);

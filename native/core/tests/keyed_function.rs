@@ -1,6 +1,6 @@
 //! The keyed function operator compared with a naive model: a `BTreeMap` of states and deadlines, one key at a time.
 
-#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

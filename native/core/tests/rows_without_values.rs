@@ -1,6 +1,6 @@
 //! Rows with a deadline and no value: timers without a state. They are live, become due, and survive a round trip to
 //! files.
-#![expect(clippy::unwrap_used, reason = "a test that finds something else may panic")]
+#![expect(clippy::unwrap_used, reason = "a failing test may panic")]
 
 use std::sync::Arc;
 

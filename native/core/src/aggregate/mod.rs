@@ -23,7 +23,7 @@ use crate::ddl::ddl;
 use crate::error::{Error, Result};
 use crate::schema::{has_map, is_key_type};
 
-/// What is computed from the rows of a key.
+/// A function of the rows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// The number of rows, or of values that are not null.

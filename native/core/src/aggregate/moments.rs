@@ -117,7 +117,7 @@ impl Accumulator for Moments {
 }
 
 /// Return the double nearest to a decimal.
-#[expect(clippy::cast_precision_loss, reason = "only where nothing is lost")]
+#[expect(clippy::cast_precision_loss, reason = "only values that are exact")]
 fn decimal_as_double(unscaled: i128, scale: i8) -> f64 {
     if unscaled.abs() <= EXACT && (0..=EXACT_SCALE).contains(&scale) {
         return unscaled as f64 / 10f64.powi(i32::from(scale));

@@ -11,7 +11,7 @@ use super::table::KeyTable;
 const LEAST_ROWS: usize = 4096;
 /// A table pays if each key has at least this many rows on average.
 const ROWS_A_KEY: usize = 3;
-/// At least a tenth of this first part of the rows must be repeated keys; otherwise the table is abandoned.
+/// In the first 1/`FIRST_PART` of the rows, at least a tenth must repeat a key; otherwise the table is abandoned.
 const FIRST_PART: usize = 16;
 /// A table of more keys than this would not stay in cache.
 const MOST_KEYS: usize = 1 << 18;

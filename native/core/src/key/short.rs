@@ -78,7 +78,7 @@ impl<'a> ShortTexts<'a> {
 
     /// Return a row of a part.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "no text and no number of a part is longer")]
+    #[expect(clippy::cast_possible_truncation, reason = "texts have at most 16 bytes, and parts are numbered by u16")]
     pub(crate) fn row(&self, part: u32, row: u32) -> Short {
         let texts = &self.parts[part as usize];
         let Some(range) = texts.range(row as usize) else {

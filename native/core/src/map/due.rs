@@ -65,7 +65,7 @@ impl StateMap {
         self.runs[..self.opened].iter().take_while(|run| run.is_spent()).count()
     }
 
-    /// Return the position of the live row that is due first; `LAST` if there is none.
+    /// Return the position of the live row that is due first; `LAST` if no live row has a deadline.
     fn first_due(&mut self) -> DuePlace {
         let mut least = DuePlace::LAST;
         for source in (0..self.runs.len()).rev() {
@@ -77,7 +77,7 @@ impl StateMap {
     }
 
     /// Return the position of the first row of run `source` that no newer run hides; `bound` if no such row is below
-    /// it, and `LAST` if there is none at all.
+    /// it, and `LAST` if no row is visible at all.
     fn first_visible(&self, source: usize, bound: DuePlace) -> DuePlace {
         let run = &self.runs[source];
         let mut seen = 0;

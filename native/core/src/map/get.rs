@@ -49,7 +49,7 @@ impl StateMap {
         columns.into_iter().map(Gathering::finish).collect()
     }
 
-    /// Return the position of the newest row of each key, unless there is none or it is a tombstone.
+    /// Return the position of the newest row of each key; nowhere if that row is missing or a tombstone.
     fn locate(&self, keys: &Keys) -> Vec<Pick> {
         let mut found = Located::default();
         found.of(&self.runs, keys, 0..keys.len());
@@ -85,8 +85,8 @@ struct Located {
 }
 
 impl Located {
-    /// For each of the keys `range`, return the position of its newest row in `runs`, unless there is none or it is a
-    /// tombstone.
+    /// For each of the keys `range`, return the position of its newest row in `runs`; nowhere if that row is missing or
+    /// a tombstone.
     #[expect(clippy::cast_possible_truncation, reason = "keys are numbered by u32")]
     fn of(&mut self, runs: &[SortedRun], keys: &Keys, range: std::ops::Range<usize>) -> &[Pick] {
         let Self { picks, open } = self;

@@ -89,7 +89,7 @@ impl StateMap {
     }
 
     /// Return the changes since `open` as one run, including tombstones and changes that `compact` merged; `None` if
-    /// there are none.
+    /// nothing was changed.
     pub fn delta(&self) -> Result<Option<SortedRun>> {
         let changes: Vec<SortedRun> = self.compacted.iter().chain(&self.runs[self.opened..]).cloned().collect();
         match changes.as_slice() {

@@ -31,11 +31,11 @@ pub struct AggregateSpec {
     pub key: Vec<String>,
     /// The columns of its input.
     pub input: SchemaRef,
-    /// What is computed.
+    /// The aggregates to compute.
     pub functions: Vec<Call>,
     /// The windows that group rows besides the key.
     pub window: Option<WindowSpec>,
-    /// The key column that is the event time, if there is one. Windows then have no end of their own.
+    /// The key column that is the event time, if any is. Windows then have no end of their own.
     pub key_time: Option<KeyTimeSpec>,
 }
 

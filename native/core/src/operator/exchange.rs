@@ -26,8 +26,8 @@ pub(super) fn column_names(input: &Schema) -> Vec<String> {
     input.fields().iter().map(|field| field.name().clone()).collect()
 }
 
-/// Return the event time column `name`, which the action `what` needs; `InvalidInput` if there is none, or if it is not
-/// a time.
+/// Return the event time column `name`, which the action `what` needs; `InvalidInput` if it is missing or
+/// not a time.
 pub(super) fn needed_event_time(operator: &str, input: &Schema, name: Option<&str>, what: &str) -> Result<InputColumn> {
     let Some(name) = name else {
         return Err(Error::InvalidInput(format!(

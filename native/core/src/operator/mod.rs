@@ -48,9 +48,9 @@ use crate::schema::MapSchema;
 /// Which pass of a batch this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
-    /// The batch's rows, then what is due by the watermark of the last commit. In a sweep there are no rows.
+    /// The batch's rows, then deadlines that are due by the watermark of the last commit. A sweep has no rows.
     Data,
-    /// What is due because the rows of the batch moved the watermark.
+    /// Deadlines that are due because the rows of the batch moved the watermark.
     Due,
 }
 

@@ -155,7 +155,7 @@ impl SortedRun {
         self.with_due_from(DuePlace::FIRST)
     }
 
-    /// Return the position of the first row with a deadline, from [`SortedRun::due_from`] on; `None` if there is none.
+    /// Return the position of the first row with a deadline, from [`SortedRun::due_from`] on; `None` if no row has.
     #[must_use]
     pub fn first_due(&self) -> Option<DuePlace> {
         self.by_deadline(0, 1).first().map(|&row| self.due_place(row))

@@ -19,7 +19,7 @@ const FOOTER: &str = "tidemill.footer";
 /// The placeholder for the footer's checksum while it is computed.
 const UNSEALED: &str = "0000000000000000";
 
-/// What is known of a row group before it is decoded.
+/// The facts about a row group that are known before it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowGroup {
     pub(super) rows: usize,

@@ -79,7 +79,7 @@ impl KeyedFunctionSpec {
         self.values.clone().unwrap_or_else(|| shown_columns(&self.input))
     }
 
-    /// Return the input column `name` as it is exchanged; `InvalidInput` if there is none.
+    /// Return the input column `name` as it is exchanged; `InvalidInput` if it is missing.
     pub fn column(&self, name: &str) -> Result<Field> {
         Ok(InputColumn::find(&self.name, &self.input, name)?.field())
     }

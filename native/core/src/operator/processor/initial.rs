@@ -21,7 +21,7 @@ pub(super) struct InitialRows {
     pub(super) ends: Vec<usize>,
 }
 
-/// Take all rows out of the map; `None` if there are none.
+/// Take all rows out of the map; `None` if the map is empty.
 pub(super) fn take(map: &mut StateMap, now_ms: i64) -> Result<Option<InitialRows>> {
     let stored = map.scan()?;
     let [number] = stored.sub_keys.as_slice() else { return Ok(None) };

@@ -73,12 +73,12 @@ impl ProcessorSpec {
         shown_columns(&self.input)
     }
 
-    /// Return the input column `name`; `InvalidInput` if there is none.
+    /// Return the input column `name`; `InvalidInput` if it is missing.
     pub fn column(&self, name: &str) -> Result<Field> {
         Ok(InputColumn::find(&self.name, &self.input, name)?.field())
     }
 
-    /// Return one map for each variable, then the map of timers, then the map of the initial state if there is one.
+    /// Return one map for each variable, then the map of timers, then the map of the initial state if declared.
     pub(super) fn maps(&self, key: &Fields) -> Result<Vec<MapSchema>> {
         let expiry = Fields::from(vec![Field::new(EXPIRY, DataType::Int64, true)]);
         let map = |map: &str, sub_key: &Fields, value: &Fields| map_in(&self.name, map, key, sub_key, value);

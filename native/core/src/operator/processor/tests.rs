@@ -139,7 +139,11 @@ fn timers_fire_when_due_and_are_removed() -> Result<()> {
     assert_eq!(world.pass(&[], PassKind::Data, 40)?, [(30, 3), (40, 3)]);
     assert_eq!(world.pass(&[], PassKind::Data, 40)?, []);
     assert_eq!(world.sizes(), [2, 1]);
-    assert_eq!(world.pass(&[(1, 45)], PassKind::Data, 60)?, [(45, 3), (50, 3)], "registered a moment ago");
+    assert_eq!(
+        world.pass(&[(1, 45)], PassKind::Data, 60)?,
+        [(45, 3), (50, 3)],
+        "the timer was registered in this pass"
+    );
     assert_eq!(world.sizes(), [2, 0]);
     Ok(())
 }
@@ -161,8 +165,8 @@ fn expired_rows_are_neither_visible_nor_kept() -> Result<()> {
     assert!(world.pass(&[], PassKind::Data, 9)?.is_empty());
     assert_eq!(world.sizes(), [3, 3], "alive to the last ms");
     assert!(world.pass(&[], PassKind::Data, 10)?.is_empty());
-    assert_eq!(world.sizes(), [1, 3], "the two of time 0 are gone, also of a key that nothing happened to");
-    assert_eq!(world.pass(&[], PassKind::Data, 18)?, [(18, 0)], "expired at this very time: not shown");
+    assert_eq!(world.sizes(), [1, 3], "both rows of time 0 are removed, also for a key that was not visited");
+    assert_eq!(world.pass(&[], PassKind::Data, 18)?, [(18, 0)], "a row that expires now is not visible");
     assert_eq!(world.sizes(), [0, 2]);
     Ok(())
 }

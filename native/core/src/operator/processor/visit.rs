@@ -14,7 +14,7 @@ pub struct Visit<'a> {
     pub pass: &'a Pass,
     /// The distinct keys, sorted.
     pub keys: &'a Keys,
-    /// What is stored for these keys: one entry for each variable, then the timers.
+    /// The stored rows of these keys: one entry for each variable, then the timers.
     pub stored: &'a [Stored],
     /// Why they are visited.
     pub cause: Cause<'a>,

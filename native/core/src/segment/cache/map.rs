@@ -30,7 +30,7 @@ const IPC_TAIL: usize = 10;
 /// Without `verify`, the file must be unchanged since its last verification, because a changed file can make the
 /// process do anything. Never truncate the file while the run is in use; unlinking it is safe.
 pub fn map(schema: &Arc<MapSchema>, key: &str, file: &File, verify: bool) -> Verdict<SortedRun> {
-    #[expect(unsafe_code, reason = "the folder is the user's own: nobody else changes a file that is mapped")]
+    #[expect(unsafe_code, reason = "the folder is private to the user, so no other user changes a mapped file")]
     let mapped = unsafe { Mmap::map(file) }.map_err(|error| error.to_string())?;
     let data = Buffer::from(Bytes::from_owner(mapped));
     let parts = Parts::of(&data)?;

@@ -124,7 +124,7 @@ impl MapSchema {
             None => Ok(()),
             Some(pair) => Err(Error::InvalidInput(format!(
                 "state map `{}` has two columns named `{}`; names must be unique, and `{UPDATED_AT}`, `{DEADLINE}` and \
-                 `{DELETED}` are reserved\nhint: rename the column upstream",
+                 `{DELETED}` are reserved\nhint: rename the column",
                 self.name, pair[0]
             ))),
         }

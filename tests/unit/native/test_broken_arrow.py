@@ -266,7 +266,9 @@ def test_a_panic_of_rust_is_an_internal_error() -> None:
 def test_structs_without_fields_are_refused(kind: pa.DataType) -> None:
     columns = pa.schema([("s", kind)])
     for declared in (lambda: tm.StateMap("bigint", columns), lambda: tm.StateMap(columns, "bigint")):
-        with pytest.raises(InvalidInput, match="cannot store `s.*`, a struct without fields, which Parquet does not support"):
+        with pytest.raises(
+            InvalidInput, match="cannot store `s.*`, a struct without fields, which Parquet does not support"
+        ):
             declared()
 
 

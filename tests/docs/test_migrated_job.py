@@ -15,7 +15,9 @@ import tidemill as tm
 
 ROOT = Path(__file__).parents[2]
 PAGE = (
-    (ROOT / "docs" / "coming-from-structured-streaming.md").read_text("utf-8").partition("\n## A job moved over\n")[2]
+    (ROOT / "docs" / "guides" / "coming-from-structured-streaming.md")
+    .read_text("utf-8")
+    .partition("\n## A job moved over\n")[2]
 )
 SPARK, OURS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
 

@@ -44,12 +44,10 @@ PAGES_NEED: dict[str, Callable[[Runner], None]] = {
 }
 """What a page takes as given, by its name: run before its first block."""
 
-REPLACED_SOON = {"docs/airflow.md", "docs/coming-from-structured-streaming.md", "docs/manual.md"}
-
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in PAGES if any(name == of and b.language in RUN for of, b in BLOCKS) and name not in REPLACED_SOON],
+    [name for name in PAGES if any(name == of and b.language in RUN for of, b in BLOCKS)],
 )
 def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,6 @@
 """What PySpark's users type that has another name here: the answer stands in the error, not only in the manual.
 
-Text only. `docs/coming-from-structured-streaming.md` says the same at length.
+Text only. `docs/guides/coming-from-structured-streaming.md` says the same at length.
 """
 
 from __future__ import annotations

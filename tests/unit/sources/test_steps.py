@@ -233,7 +233,7 @@ def test_who_holds_a_connection_keeps_its_time_zone() -> None:
     ],
 )
 def test_what_reads_like_sparks_sql_and_is_not_is_as_the_manual_says(expression: str, kind: str, found: Any) -> None:
-    """docs/coming-from-structured-streaming.md lists these; a newer DuckDB may think otherwise."""
+    """docs/compatibility.md lists these; a newer DuckDB may think otherwise."""
     made = applied(Sql(f"SELECT {expression} AS made FROM rows"), time_zone="America/New_York")
     assert to_ddl(pa.schema([made.schema.field("made")])) == f"made {kind}"
     assert made.column("made").to_pylist()[0] == found

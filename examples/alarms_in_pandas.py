@@ -1,6 +1,6 @@
-"""The greatest temperature of each sensor, forgotten after a silent hour (`transformWithStateInPandas`).
+"""Keep the highest temperature of each sensor, and forget a sensor after a silent hour (`transformWithStateInPandas`).
 
-A `StatefulProcessor` over pandas frames, as one of PySpark's would be: value state, and a timer of processing time.
+A `StatefulProcessor` over pandas frames, as in PySpark, with a value state and a processing-time timer.
 
 Prints:
 
@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 
 
 class Greatest(tm.StatefulProcessor):
-    """Keeps one number of each sensor."""
+    """Keeps the highest temperature of a sensor."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle

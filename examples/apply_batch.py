@@ -1,4 +1,4 @@
-"""Totals by account with `apply_batch`: one call for all keys of a batch, on whole Arrow columns.
+"""Keep totals by account with `apply_batch`: one call for all keys of a batch, on whole Arrow columns.
 
 Prints:
 

@@ -1,7 +1,7 @@
-"""A job of Structured Streaming moved over: its `applyInPandasWithState` function is as it was written for PySpark.
+"""Run a Structured Streaming job with its `applyInPandasWithState` function unchanged.
 
-What was `df.groupBy("user").applyInPandasWithState(…).writeStream…start()` is a pipeline here; the function, its
-schemas and its modes stay.
+The query `df.groupBy("user").applyInPandasWithState(…).writeStream…start()` becomes a pipeline. The function, its
+schemas and its modes stay the same.
 
 Prints:
 
@@ -19,7 +19,7 @@ from tidemill.testing import Tester
 
 
 def total(key: tuple[str], pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
-    """The sum and the number of a user's payments so far."""
+    """Emit the sum and the number of a user's payments so far."""
     import pandas as pd
 
     (user,) = key

@@ -1,8 +1,8 @@
-"""Three stateful operators in a row, one commit for all: duplicates dropped, clicks by user and hour, users by hour.
+"""Chain three operators in one commit: drop duplicates, count clicks by user and hour, count users by hour.
 
 Prints:
 
-    batch 0: nothing is over
+    batch 0: no window is over
     batch 1: 09:00 had 2 users with 3 clicks
 """
 
@@ -21,7 +21,7 @@ by_user.groupBy("window").agg(users=tm.count(), clicks=tm.sum("n"), outputMode="
 
 
 def at(hour: int, minute: int) -> datetime:
-    """A time of the day of these clicks."""
+    """Return a time on the day of the clicks."""
     return datetime(2024, 5, 1, hour, minute)
 
 
@@ -34,4 +34,4 @@ if __name__ == "__main__":
     tester = Tester(p)
     for number, rows in enumerate(BATCHES):
         over = [f"{w['start']:%H:%M} had {users} users with {n} clicks" for w, users, n in tester.batch(rows).outputs]
-        print(f"batch {number}: " + (", ".join(over) or "nothing is over"))
+        print(f"batch {number}: " + (", ".join(over) or "no window is over"))

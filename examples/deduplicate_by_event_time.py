@@ -1,7 +1,7 @@
-"""Duplicates dropped by (user, event time) under a watermark, so that the state stays small.
+"""Drop duplicates by user and event time under a watermark, so that the state stays small.
 
-An event that is sent twice counts once. A key is forgotten as soon as the watermark (here: ten seconds behind the
-newest event) has reached its time: a later copy of it is late, and dropped for that.
+An event that is sent twice passes once. The watermark is ten seconds less than the newest event time. When it reaches
+the time of a key, the key is forgotten. A later copy of that event is late, and is dropped for that reason.
 
 Prints:
 
@@ -23,14 +23,14 @@ events.dropDuplicates(["user", "at"], name="once")
 
 
 def at(seconds: int) -> datetime:
-    """So many seconds after eight."""
+    """Return the time this many seconds after eight o'clock."""
     return datetime(2024, 5, 1, 8, 0, seconds)
 
 
 BATCHES = (
     [("ann", at(0)), ("bob", at(2)), ("ann", at(5))],
-    [("ann", at(5)), ("bob", at(14)), ("bob", at(14))],  # sent again: ann's of :05, bob's of :14
-    [("ann", at(5)), ("ann", at(40))],  # ann's of :05 once more: it waits in the state, until :40 moves the watermark
+    [("ann", at(5)), ("bob", at(14)), ("bob", at(14))],  # duplicates: ann at :05, bob at :14
+    [("ann", at(5)), ("ann", at(40))],  # another duplicate of ann at :05, still known; then :40 moves the watermark
 )
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""First and last activity by user, in three ways: aggregates, a state by user, and a function of one's own.
+"""Find the first and last activity of each user in three ways: `agg`, `mapGroupsWithState`, `mapWithState`.
 
-The aggregates are computed in Rust and never call Python: take them where they suffice. `mapGroupsWithState` is the
-form that many know from Databricks: what each user is doing, from when to when. A function can do what no aggregate
-does: `watch` says once, and never again, that a user has come back after more than a day.
+Aggregates are computed in Rust and never call Python, so prefer them if they suffice. `mapGroupsWithState` keeps what
+each user is doing, and from when to when. `mapWithState` does what no aggregate can: `watch` raises an alert when a
+user comes back after more than a day.
 
 Prints:
 
@@ -28,7 +28,7 @@ A_DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Doing:
-    """An activity, and the first and last event of it."""
+    """An activity, with the times of its first and last event."""
 
     activity: str
     start: datetime
@@ -36,7 +36,7 @@ class Doing:
 
 
 def follow(user: str, events: Iterator[Any], state: tm.GroupState) -> tuple[str, str, datetime, datetime]:
-    """The user's activity with these events: one of another kind begins with an event after the end."""
+    """Emit the user's current activity. An event of another kind after its end starts a new activity."""
     doing = state.getOption
     for event in events:
         if doing is None or (event.activity != doing.activity and event.at > doing.end):
@@ -48,10 +48,10 @@ def follow(user: str, events: Iterator[Any], state: tm.GroupState) -> tuple[str,
 
 
 def watch(batchTime: int, user: str, at: datetime | None, state: Any) -> tuple[str, int] | None:
-    """Hours of silence, where they were more than a day."""
+    """Emit the hours of silence, if they were more than a day."""
     last = state.getOption
     if at is None or (last is not None and at <= last):
-        return None  # nothing new: events may come in any order
+        return None  # an older event: events may arrive in any order
     state.update(at)
     if last is None or at - last <= A_DAY:
         return None
@@ -83,7 +83,7 @@ BATCHES = (
 )
 
 
-def told(rows: list[Any]) -> str:
+def listed(rows: list[Any]) -> str:
     return ", ".join(f"{' '.join(words)} {a:%Y-%m-%d} .. {b:%Y-%m-%d}" for *words, a, b in sorted(rows))
 
 
@@ -91,6 +91,6 @@ if __name__ == "__main__":
     tester = Tester(p)
     for number, rows in enumerate(BATCHES):
         done = tester.batch(rows)
-        print(f"batch {number}: {told(done.outputs['span'])}")
-        print(f"doing: {told(done.outputs['doing'])}")
+        print(f"batch {number}: {listed(done.outputs['span'])}")
+        print(f"doing: {listed(done.outputs['doing'])}")
     print(f"came back: {done.outputs['came-back']}")

@@ -1,6 +1,6 @@
-"""One answer a key and batch: the running total of each customer, and since when there is one (`mapGroupsWithState`).
+"""Emit one row per customer and batch: the running total, and the year of the first order (`mapGroupsWithState`).
 
-The state is a dataclass; customers of before the first batch come with an initial state.
+The state is a dataclass. Customers from before the first batch are given as initial state.
 
 Prints:
 
@@ -20,14 +20,14 @@ from tidemill.testing import Tester
 
 @dataclass(frozen=True)
 class Customer:
-    """What is kept of a customer."""
+    """The state of a customer."""
 
     total: float
     year: int
 
 
 def running(name: str, orders: Iterator[Any], state: tm.GroupState) -> tuple[str, float, str]:
-    """The customer's total with these orders; without any it is told as it stands."""
+    """Emit the customer's total. It is also called without orders, in the first batch, for the initial states."""
     known = state.getOption or Customer(0.0, 2024)
     known = Customer(known.total + sum(order.amount for order in orders), known.year)
     state.update(known)

@@ -1,7 +1,7 @@
-"""Totals written to a database of one's own, after each commit (`foreachBatch`).
+"""Write totals to a database after each commit (`foreachBatch`).
 
-The function may be called again for a batch, where a run has died after the commit: what it does for one `batch_id`
-twice must be as done once, so the rows of a batch replace what was there.
+If a run dies after a commit, the function is called again for that batch. Doing it twice must have the same effect as
+doing it once. Here the new totals replace the old ones.
 
 Prints:
 
@@ -24,7 +24,7 @@ database.execute("CREATE TABLE stock (fruit TEXT PRIMARY KEY, pieces INTEGER)")
 
 
 def store(table: pa.Table, batch_id: int) -> None:
-    """Writes the totals that a batch changed."""
+    """Write the totals that a batch changed."""
     rows = [(row["fruit"], row["pieces"]) for row in table.to_pylist()]
     with database:
         database.executemany("INSERT OR REPLACE INTO stock VALUES (?, ?)", rows)

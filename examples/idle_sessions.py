@@ -1,6 +1,6 @@
-"""Sessions that end by silence: a function with the state and the timeout of each user (`flatMapGroupsWithState`).
+"""End a session after silence, with a timeout for each user (`flatMapGroupsWithState`).
 
-A user's session grows with every event, and is told of when ten minutes of batch time have passed without one.
+A user's session grows with every event. It is emitted when more than ten minutes of batch time pass without an event.
 
 Prints:
 
@@ -22,7 +22,7 @@ MINUTE_MS = 60_000
 
 
 def session(user: str, rows: Iterator[Any], state: tm.GroupState) -> Iterator[tuple[str, int]]:
-    """The user and the events of the session, once it has ended."""
+    """Emit the user and the number of events when the session has ended."""
     if state.hasTimedOut:
         yield user, state.get
         state.remove()

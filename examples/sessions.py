@@ -1,4 +1,4 @@
-"""Visits of users: clicks no more than half an hour apart are one session. A late click joins two of them.
+"""Group clicks into sessions with gaps of at most half an hour. A click that arrives later joins two sessions.
 
 Prints:
 
@@ -22,7 +22,7 @@ clicks.groupBy("user", tm.session_window("at", "30 minutes")).agg(
 
 
 def at(hour: int, minute: int) -> datetime:
-    """A time of the day of these clicks."""
+    """Return a time on the day of the clicks."""
     return datetime(2024, 5, 1, hour, minute)
 
 

@@ -1,7 +1,7 @@
-"""Two sources as one stream (`unionByName`): counts by hour, by the least of both watermarks, unless one is idle.
+"""Count people at two gates as one stream (`unionByName`), while one gate is silent (`idle=`).
 
-The gate at the back door sends nothing after nine. Its watermark would hold the windows open for ever; with `idle=` it
-follows the clock once nothing has come for half an hour.
+The back gate sends nothing after nine. Its watermark would keep every window open for ever. With `idle=` its watermark
+follows batch time once nothing has arrived for half an hour.
 
 Prints:
 
@@ -24,7 +24,7 @@ front.unionByName(back).groupBy(tm.window("at", "1 hour")).agg(people=tm.sum("pe
 
 
 def at(hour: int, minute: int) -> datetime:
-    """A time of the day of these counts."""
+    """Return a time on the day of the counts."""
     return datetime(2024, 5, 1, hour, minute, tzinfo=UTC)
 
 

@@ -1,6 +1,6 @@
-"""Visits to a site: a processor with a list state and event-time timers (`transformWithState`).
+"""End a visit to a site after ten silent minutes, with list state and event-time timers (`transformWithState`).
 
-A visit ends when a user has been silent for ten minutes; then it is told how many pages it had, and which was first.
+When a visit ends, the processor emits the number of its pages and the first page.
 
 Prints:
 
@@ -21,7 +21,7 @@ class Visits(tm.StatefulProcessor):
         self.pages = handle.getListState("pages", "page string")
 
     def handleInputRows(self, key, rows, timerValues):
-        for timer in self.handle.listTimers():  # the user is not silent yet
+        for timer in self.handle.listTimers():  # the user is still active
             self.handle.deleteTimer(timer)
         clicks = list(rows)
         self.pages.appendList([(row.page,) for row in clicks])
@@ -52,5 +52,5 @@ if __name__ == "__main__":
     second = [("cyd", "home", at(30))]
     for rows in (first, second):
         over = tester.batch(rows).outputs
-        told = ", ".join(str(visit) for visit in sorted(over)) or "no visit is over"
-        print(f"at the row of {rows[0][2]:%H:%M}: {told}")
+        shown = ", ".join(str(visit) for visit in sorted(over)) or "no visit is over"
+        print(f"at the row of {rows[0][2]:%H:%M}: {shown}")

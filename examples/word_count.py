@@ -1,7 +1,7 @@
-"""The stateful word count: a running count for every word, from the first batch on.
+"""Keep a running count of every word (`mapWithState`).
 
-The function is written as for Spark Streaming's `mapWithState` (StatefulNetworkWordCount): it is called for each word
-with the word's state, and what it returns is emitted.
+The function is that of Spark Streaming's StatefulNetworkWordCount. It is called for each word with the word's state,
+and its result is emitted.
 
 Prints:
 
@@ -19,7 +19,7 @@ from tidemill.testing import Tester
 
 
 def count(batchTime: int, word: str, one: int | None, state: Any) -> tuple[str, int]:
-    """The word, and how often it has been seen."""
+    """Emit the word and how often it has been seen."""
     total = (state.getOption or 0) + (one or 0)
     state.update(total)
     return word, total

@@ -16,7 +16,7 @@ WITH_INPUT_OF_THEIR_OWN = {"flights.py"}
 """Pipelines over files, which other tests run."""
 
 LOGGED = {
-    "put_aside.py": "batch 1, operator `totals`: 1 key failed: function `add` of operator `totals` raised "
+    "quarantine.py": "batch 1, operator `totals`: 1 key failed: function `add` of operator `totals` raised "
     "`ValueError: amount -1` for key `'ann'`\n"
 }
 """What scripts log, to stderr."""

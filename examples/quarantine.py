@@ -1,7 +1,7 @@
-"""Nothing vanishes: late rows, and rows that a function fails on, are put aside, counted, and told with the reason.
+"""Keep late rows, and rows on which a function fails, in quarantine, with the reason.
 
-`late="quarantine"` keeps rows behind the watermark. `on_error="quarantine"` keeps all rows that the key had in the
-batch, and leaves its state as it was; the other keys are applied.
+`late="quarantine"` keeps late rows. If a function raises, `on_error="quarantine"` keeps all rows that the key had in
+the batch, and leaves the key's state unchanged. The other keys are applied.
 
 Prints:
 
@@ -24,7 +24,7 @@ from tidemill.testing import Tester
 
 
 def add(row: Any, state: tm.State) -> None:
-    """A running total; there are no negative amounts."""
+    """Keep a running total. Negative amounts are an error."""
     if row.amount < 0:
         raise ValueError(f"amount {row.amount}")
     state.update((state.getOption or 0) + row.amount)
@@ -38,7 +38,7 @@ payments.groupBy("user").mapWithState(
 
 
 def at(minute: int) -> datetime:
-    """A minute of the hour of these payments."""
+    """Return a minute in the hour of the payments."""
     return datetime(2024, 5, 1, 9, minute, tzinfo=UTC)
 
 

@@ -1,7 +1,7 @@
-"""What `schemas` and `sinks` of a record say of operators and sinks: the shape that a reader expects of them.
+"""The shapes that `schemas` and `sinks` of a record must have.
 
-Shapes only: records keep the JSON as it is, because a newer writer may have added to it. INVARIANT: what has this
-shape can be read without `KeyError` and without DDL that does not parse.
+Only shapes: records keep the JSON itself, because a newer writer may have added fields. INVARIANT: a description that
+has its shape can be read without `KeyError`, and all its DDL parses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NewType
 from ..schema import to_arrow
 
 Ddl = NewType("Ddl", str)
-"""Columns as DDL; empty where there are none."""
+"""Columns as DDL; empty for no columns."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DescribedOperator:
 
 @dataclass(frozen=True)
 class DescribedSink:
-    """A sink; kind and path are None where the stream is kept."""
+    """A sink. `kind` and `path` are None if the stream has no sink and its rows stay in the repository."""
 
     kind: str | None
     path: str | None
@@ -47,7 +47,7 @@ class DescribedSink:
 
 @functools.cache
 def ddl_fault(text: str) -> str | None:
-    """What is wrong with columns as DDL, in one line; None: nothing. Cached: all commits have the same few texts."""
+    """Return what is wrong with a DDL text, in one line, or None. Cached, because commits repeat the same few texts."""
     try:
         if text:
             to_arrow(text)

@@ -1,6 +1,6 @@
-"""`BatchProgress`: what one committed batch did, in the shape of Spark's `StreamingQueryProgress`, and ours beside it.
+"""`BatchProgress`: what one committed batch did, in the shape of Spark's `StreamingQueryProgress`, with fields of ours.
 
-A pure function of the commit record, so that any past batch can be reported again.
+INVARIANT: progress is a pure function of the commit record, so any past batch can be reported again.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from typing import Any
 from .records import Commit
 
 _CYCLE = 146_097 * 86_400
-"""Seconds after which the calendar repeats itself: 400 years."""
+"""Seconds in 400 years, after which the calendar repeats."""
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """Progress of one batch. Names in camelCase are Spark's and mean what they mean there; the others are ours.
+    """What one committed batch did. Names in camelCase have Spark's meaning; the others are Tidemill's.
 
-    `applied_rows + late_rows + quarantined_rows == numInputRows`: a row that is late for any operator counts as late,
-    once.
+    `applied_rows`, `late_rows` and `quarantined_rows` add up to `numInputRows`. A row that is late for any operator
+    counts as late, once. `version` is the version that the batch made, and `kind` the kind of its commit.
+    `batchDuration` and `durationMs` are ms. `numFilesOutstanding` is the number of files that still waited when the
+    batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if none waited.
+    `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
+    maps each sink to its number of rows.
     """
 
     id: str
@@ -54,12 +58,12 @@ class BatchProgress:
     outputs: dict[str, int] = field(default_factory=dict)
 
     def json(self) -> str:
-        """The progress as one line of JSON."""
+        """Return the progress as one line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"), ensure_ascii=False)
 
 
 def iso(time_ms: int) -> str:
-    """A time as Spark writes it in progress: ISO 8601, UTC, milliseconds; a year beyond 9999 has a sign."""
+    """Return a time as Spark writes it in progress: ISO 8601, UTC, milliseconds. Years beyond 9999 have a sign."""
     seconds, rest = divmod(time_ms, 1000)
     cycles = (seconds - _YEAR_1) // _CYCLE if not _YEAR_1 <= seconds < _YEAR_10000 else 0
     found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds - cycles * _CYCLE)
@@ -69,7 +73,7 @@ def iso(time_ms: int) -> str:
 
 
 def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) -> BatchProgress:
-    """The progress that a commit tells of. `elapsed_ms`: from planning to publishing, where it was measured."""
+    """Return the progress of a commit. `elapsed_ms`: time from planning to publishing, if it was measured."""
     counts = commit.counts
     took = elapsed_ms if elapsed_ms is not None else sum(commit.durations_ms.values())
     rate = counts.input_rows / (took / 1000) if took else 0.0
@@ -107,7 +111,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
 
 
 def _event_time(commit: Commit) -> dict[str, str]:
-    """Spark's keys `max`, `min`, `watermark`, of the pipeline's least watermark."""
+    """Return Spark's keys `max`, `min` and `watermark` for the pipeline's least watermark."""
     if not commit.event_time:
         return {}
     name = min(commit.event_time, key=lambda one: commit.watermarks.get(one, 0))

@@ -1,6 +1,6 @@
-"""The records of the protocol as dataclasses: init, plan, receipt, commit. Their JSON is `codec`'s.
+"""The records of the protocol as dataclasses: init, plan, receipt, commit. `codec` turns them into JSON.
 
-No I/O and no decisions here. INVARIANT: a record once written is never changed.
+No I/O and no decisions here. INVARIANT: a record is never changed once it is written.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FORMAT_VERSION = 1
-"""Written into every record; a higher one is refused."""
+"""The format version in every record. A reader rejects records with another format."""
 
 HASH_END = 2**64 - 1
-"""The greatest key hash: ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
+"""The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 Kind = Literal["batch", "sweep", "void"]
 
 
 @dataclass(frozen=True)
 class Init:
-    """The first entry of `refs/`: what this repository is. Version −1 of the state is what `init` made: `seeds`."""
+    """The first entry of `refs/`, which identifies the repository. `seeds` are the initial state, version -1."""
 
     pipeline: str
     uuid: str
@@ -33,9 +33,9 @@ class Init:
 
 @dataclass(frozen=True)
 class Added:
-    """An entry of `refs/` by which `init` was told of further operators, and of ones that are no more.
+    """An entry of `refs/` by which a later `init` added or removed operators.
 
-    What is added begins empty, on purpose; the state of what is removed ends with the next commit.
+    Operators that are added begin empty, on purpose. The state of removed ones ends with the next commit.
     """
 
     schemas: dict[str, dict[str, Any]]
@@ -47,19 +47,23 @@ class Added:
 
 @dataclass(frozen=True)
 class Seeded(Added):
-    """The same with an initial state. Of another kind: who does not know of seeds must let no operator begin empty."""
+    """An entry that adds operators with an initial state.
+
+    Its kind differs from that of `Added`, so that a reader that does not know initial states stops instead of starting
+    the operators empty.
+    """
 
     kind: Literal["operators", "operators-with-state"] = "operators-with-state"
     seeds: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
 
 
 ENTRIES: dict[str, type[Added]] = {"operators": Added, "operators-with-state": Seeded}
-"""What may stand in `refs/` after `init`, by `kind`."""
+"""The entries that `refs/` may have after the init record, by `kind`."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """The unit of reading: a file, or the row groups `first..last` (inclusive) of a Parquet file."""
+    """The unit of reading: a file, or the row groups `row_groups` (first and last, inclusive) of a Parquet file."""
 
     source: str
     path: str
@@ -72,7 +76,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Plan:
-    """The immutable list of input of one batch, and its time. It fixes inputs and time, not code."""
+    """The immutable input and batch time of one batch. A plan fixes inputs and time, not code."""
 
     number: int
     kind: Kind
@@ -90,11 +94,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Segment:
-    """A sorted run as an object. Visible are only its rows with a key hash in `lo..hi` (inclusive).
+    """A sorted run stored as an object. It shows only its rows with a key hash in `lo..hi` (inclusive).
 
-    `version` is the newest batch whose changes it holds; of two segments that show one hash, the higher
-    version is the newer. Of the rows that it shows and no newer segment hides none has a deadline (and of equal
-    deadlines a key hash) below `min_deadline_ms` (and `min_deadline_hash`); None: none of them has a deadline.
+    `version` is the newest batch whose changes it holds. Of two segments that show the same hash, the one with the
+    higher version is newer. `min_deadline_ms` is a lower bound of the deadlines of its live rows, those that it shows
+    and no newer segment hides. Among rows with that deadline, `min_deadline_hash` is a lower bound of the key hash.
+    None: no live row has a deadline.
     """
 
     name: str
@@ -110,7 +115,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class OutputFile:
-    """One file of a sink that a commit names. Order of `outputs(version)`: (pass_number, suffix, lo, part)."""
+    """A file of a sink that a commit names. `outputs(version)` sorts files by (pass_number, suffix, lo, part)."""
 
     name: str
     checksum: str
@@ -125,7 +130,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class QuarantineFile:
-    """One file of rows that could not be read, or that were late where the pipeline says quarantine."""
+    """A file of quarantined rows: rows that could not be read, rows of failed keys, and late rows if so declared."""
 
     name: str
     checksum: str
@@ -135,7 +140,7 @@ class QuarantineFile:
 
 @dataclass(frozen=True)
 class OperatorMetrics:
-    """What one operator did in one task or batch. Rows and keys; times are milliseconds."""
+    """What one operator did in one task or batch: numbers of rows and keys, and times in ms."""
 
     rows: int = 0
     rows_updated: int = 0
@@ -147,12 +152,12 @@ class OperatorMetrics:
     apply_ms: int = 0
     commit_ms: int = 0
     failed: int = 0
-    """Keys whose calls raised under `on_error="quarantine"`, with rows or timing out."""
+    """Keys whose function calls raised under `on_error="quarantine"`, for data or for a timeout."""
     failure: str = ""
-    """Why one of them did, in one line: the least of the reasons. Those with rows are in the quarantine files, too."""
+    """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
 
     def plus(self, other: OperatorMetrics) -> OperatorMetrics:
-        """The sum, field by field, and the least reason."""
+        """Return the sum of both, field by field. `failure` is the one that sorts first."""
         names = [field.name for field in dataclasses.fields(self) if field.name != "failure"]
         values = {name: getattr(self, name) + getattr(other, name) for name in names}
         return OperatorMetrics(**values, failure=min(filter(None, (self.failure, other.failure)), default=""))
@@ -160,9 +165,9 @@ class OperatorMetrics:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What an apply task returns for its range of one level: live segments, outputs, counts, next deadlines.
+    """What an apply task returns for its key range of one level: live segments, outputs, counts, next deadlines.
 
-    `splits` maps the number of each split that reached the range to the rows the scatter read from it.
+    `splits` maps the number of each split whose header reached the range to the rows that scatter read from it.
     """
 
     level: int
@@ -182,7 +187,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows of the input of one batch: `applied_rows + late_rows + quarantined_rows == input_rows`."""
+    """Input of one batch. INVARIANT: `applied_rows + late_rows + quarantined_rows == input_rows`."""
 
     input_rows: int = 0
     applied_rows: int = 0
@@ -194,7 +199,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Commit:
-    """The record that makes a batch real. Lists all live segments, so a version needs no other commit to be read."""
+    """The record that makes a batch real.
+
+    INVARIANT: a commit lists all live segments of its version, so reading a version needs no other commit.
+    """
 
     version: int
     kind: Kind
@@ -204,25 +212,25 @@ class Commit:
     pipeline_uuid: str
     batch_time_ms: int
     watermarks: dict[str, int]
-    """Event time of each watermark, ms: W(N). A missing name is 0, as in Spark."""
+    """W(N) of each watermark, in ms of event time. A missing watermark is 0, as in Spark."""
     event_time: dict[str, dict[str, int]]
-    """Per watermark: `max`, `min` of this batch's event times and `watermark` = W(N−1), ms. For the progress record."""
+    """For progress, by watermark: `max` and `min` event time of this batch, and `watermark`, which is W(N-1), in ms."""
     state: dict[str, dict[str, list[Segment]]]
-    """Operator → map → live segments, sorted by (lo, version)."""
+    """Live segments by operator and map, sorted by (lo, version)."""
     ledger: list[Segment]
     outputs: dict[str, list[OutputFile]]
     quarantine: list[QuarantineFile]
     counts: Counts
     operators: dict[str, OperatorMetrics]
     schemas: dict[str, dict[str, Any]]
-    """Operator → {"kind", "key", "maps": {map: {...}}, "output"}: names and types as DDL."""
+    """Description of each operator, as `{"kind", "key", "maps": {map: {…}}, "output"}`, with columns as DDL."""
     sinks: dict[str, dict[str, Any]]
     code: dict[str, Any]
-    """Where the code that ran came from: pipeline reference, function names and digests, tidemill version."""
+    """The code that ran: pipeline reference, names and digests of functions, version of Tidemill."""
     next_deadline: dict[str, int]
-    """Timer → earliest deadline in the state, ms: `batch`, the batch clock's; `event/<operator>`, by its watermark."""
+    """Earliest deadline in the state by timer, in ms. `batch` follows batch time; `event/<operator>` its watermark."""
     published_through: int
-    """Every version up to this one had been published when this commit was made; −1: none."""
+    """All versions up to this one had been published when this commit was made; -1 if none was."""
     committed_ms: int
     durations_ms: dict[str, int] = field(default_factory=dict)
     outstanding_files: int = 0
@@ -234,13 +242,13 @@ class Commit:
 
 
 def digest(data: bytes) -> str:
-    """The checksum of records, and of every object that one names: BLAKE2b, 128 bits, hex."""
+    """Return the checksum that records have and give for the objects they name: BLAKE2b, 128 bits, in hex."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
 class StoreVersion:
-    """What makes a version of a `StateStore`: all its live segments, and the attempt that committed it."""
+    """The record that makes a version of a `StateStore`: all its live segments, and the attempt that committed it."""
 
     version: int
     attempt: str
@@ -254,7 +262,7 @@ class StoreVersion:
 
 @dataclass(frozen=True)
 class StoreFloor:
-    """The least version of a `StateStore` that may still be read."""
+    """The record of the lowest version of a `StateStore` that can still be read."""
 
     version: int
     created_ms: int

@@ -1,7 +1,7 @@
-"""Key ranges that tile the hash space: whether receipts do, and which segments make a version of a state map.
+"""Key ranges that tile the hash space: checks of receipts, and the segments that make a version of a state map.
 
-Pure. INVARIANT: every key hash is covered by exactly one receipt of a level, and of the segments that show a hash the
-one of the highest version is the newest, so a version never misses a key and never shows one twice.
+Pure functions. INVARIANT: each key hash is covered by exactly one receipt of a level, and of the segments that show a
+hash, the one with the highest version is the newest. So a version neither misses a key nor shows it twice.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ..errors import InternalError
 from .records import HASH_END, Plan, Receipt, Segment
 
 State = dict[str, dict[str, list[Segment]]]
-"""Operator → map → live segments, sorted by (lo, version)."""
+"""Live segments by operator and map, sorted by (lo, version)."""
 
 DuePlace = tuple[int, int]
-"""A place in the order of deadlines: ms, and of equal ones the hash of the key."""
+"""A position in the order of deadlines: the deadline in ms, then the hash of the key."""
 NEVER: DuePlace = (2**63 - 1, HASH_END)
-"""Behind all deadlines."""
+"""A position after all deadlines."""
 
 
 def check_receipts(receipts: Sequence[Receipt], plan: Plan, levels: int) -> None:
-    """`InternalError` unless the receipts of each level cover each hash once, and counted each split of `plan` once.
+    """Raise `InternalError` unless the receipts of each level cover each hash once and count each split of `plan` once.
 
-    Every range of the first level names every split with the same number of rows; ranges of further levels read rows
-    that the level before made, and may name none.
+    Every range of level 0 names every split, with the same number of rows. Ranges of higher levels read rows that the
+    level below made, so they may name no splits.
     """
     what = f"check the receipts of plan {plan.number}"
     for receipt in receipts:
         if not 0 <= receipt.level < levels:
-            raise InternalError(f"{what}: a receipt of level {receipt.level}, expected 0 to {levels - 1}")
+            raise InternalError(f"{what}: found a receipt of level {receipt.level}, expected 0 to {levels - 1}")
     for level in range(levels):
         of_level = sorted((r for r in receipts if r.level == level), key=lambda r: (r.lo, r.hi))
         _check_tiles(f"{what}, level {level}", of_level)
@@ -47,7 +47,7 @@ def _check_tiles(what: str, receipts: Sequence[Receipt]) -> None:
             )
         free = receipt.hi + 1
     if free != HASH_END + 1:
-        raise InternalError(f"{what}: nothing covers {_range(free, HASH_END)}")
+        raise InternalError(f"{what}: no receipt covers {_range(free, HASH_END)}")
 
 
 def _check_splits(what: str, receipts: Sequence[Receipt], count: int) -> None:
@@ -56,17 +56,17 @@ def _check_splits(what: str, receipts: Sequence[Receipt], count: int) -> None:
         where = f"{what}: the range {_range(receipt.lo, receipt.hi)}"
         missing, unknown = expected - receipt.splits.keys(), receipt.splits.keys() - expected
         if missing:
-            raise InternalError(f"{where} did not get the splits {', '.join(sorted(missing, key=int))}")
+            raise InternalError(f"{where} did not receive the splits {', '.join(sorted(missing, key=int))}")
         if unknown:
-            raise InternalError(f"{where} got splits that are not in the plan: {', '.join(sorted(unknown))}")
+            raise InternalError(f"{where} received splits that are not in the plan: {', '.join(sorted(unknown))}")
         for number, rows in receipt.splits.items():
             first = receipts[0].splits[number]
             if rows != first or rows < 0:
-                raise InternalError(f"{where} was told of {rows} rows in split {number}, the first range of {first}")
+                raise InternalError(f"{where} counted {rows} rows in split {number}, but the first range {first}")
 
 
 def merge_state(receipts: Iterable[Receipt]) -> State:
-    """The live segments of all maps after a batch, from the receipts of its ranges. Operators keep their order."""
+    """Return the live segments of all maps after a batch, from the receipts of its ranges, in operator order."""
     found: defaultdict[str, defaultdict[str, list[Segment]]] = defaultdict(lambda: defaultdict(list))
     for receipt in sorted(receipts, key=lambda r: (r.level, r.lo)):
         for operator, maps in receipt.state.items():
@@ -86,10 +86,11 @@ def _check_inside(receipt: Receipt, operator: str, segments: Iterable[Segment]) 
 
 
 def coalesce(segments: Iterable[Segment]) -> list[Segment]:
-    """The same segments, sorted by (lo, version), with neighbouring ranges of one object joined where deadlines begin
-    at one place in both: joined to the lesser, rows that were found hidden would be looked at once more in each batch.
+    """Return the segments sorted by (lo, version), with adjacent ranges of one object joined.
 
-    `InternalError` where one object is shown twice for one hash, or described in two ways.
+    Ranges are joined only if their deadlines begin at the same position. Otherwise the joined segment would have to
+    begin at the lower position, and each batch would search again for deadlines of hidden rows. `InternalError` if an
+    object shows a hash twice, or is described in two ways.
     """
     joined: list[Segment] = []
     for segment in sorted(segments, key=lambda s: (s.name, s.lo)):
@@ -100,7 +101,7 @@ def coalesce(segments: Iterable[Segment]) -> list[Segment]:
         if segment.lo <= last.hi or _description(segment) != _description(last):
             raise InternalError(
                 f"join the ranges of `{segment.name}`: {_range(last.lo, last.hi)} and "
-                f"{_range(segment.lo, segment.hi)} overlap, or name two versions, sizes or checksums"
+                f"{_range(segment.lo, segment.hi)} overlap, or differ in version, size or checksum"
             )
         if segment.lo == last.hi + 1 and due_from(segment) == due_from(last):
             joined[-1] = dataclasses.replace(last, hi=segment.hi)
@@ -110,7 +111,7 @@ def coalesce(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
-    """The segments that show hashes in `lo..hi`, clipped to it, oldest first."""
+    """Return the segments that show hashes in `lo..hi`, clipped to that range, oldest first."""
     found = [
         dataclasses.replace(segment, lo=max(segment.lo, lo), hi=min(segment.hi, hi))
         for segment in segments
@@ -120,7 +121,7 @@ def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
 
 
 def neighbours(segments: Iterable[Segment]) -> list[list[Segment]]:
-    """The segments, in the order of `visible`; those of one object whose ranges touch stand together."""
+    """Group segments that are in the order of `visible`: those of one object whose ranges touch form a group."""
     found: list[list[Segment]] = []
     for segment in segments:
         if found and found[-1][-1].name == segment.name and found[-1][-1].hi + 1 == segment.lo:
@@ -131,12 +132,12 @@ def neighbours(segments: Iterable[Segment]) -> list[list[Segment]]:
 
 
 def due_from(segment: Segment) -> DuePlace:
-    """Where the deadlines of the rows begin that count."""
+    """Return the position at which the deadlines of the live rows begin."""
     return NEVER if segment.min_deadline_ms is None else (segment.min_deadline_ms, segment.min_deadline_hash)
 
 
 def with_due_from(segment: Segment, place: DuePlace) -> Segment:
-    """The segment with deadlines that begin at `place`."""
+    """Return the segment with deadlines that begin at `place`."""
     deadline, key_hash = (None, 0) if place == NEVER else place
     return dataclasses.replace(segment, min_deadline_ms=deadline, min_deadline_hash=key_hash)
 

@@ -1,6 +1,6 @@
-"""The watermark: how far event time has come, as Spark computes it.
+"""The watermark: how far event time has advanced, computed as in Spark.
 
-Pure, and no clock. INVARIANT: a watermark never falls.
+Pure functions, no clock. INVARIANT: a watermark never falls.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from typing import Protocol
 
 START_MS = 0
-"""W(−1): a watermark before any event, as in Spark."""
+"""W(-1): a watermark before any event, as in Spark."""
 
 
 class Rule(Protocol):
-    """How a watermark moves. `peers`: the watermarks that count together with it, by the least of them."""
+    """How a watermark moves. Some steps use the least of several watermarks; `peers` are the others of such a group."""
 
     @property
     def delay_ms(self) -> int:
-        """How far it stays behind the greatest event time."""
+        """The distance of the watermark from the greatest event time."""
 
     @property
     def idle_ms(self) -> int | None:
-        """After how long without event times it follows the batch time; None: never."""
+        """Time without events after which the watermark follows the batch time; None: never."""
 
     @property
     def peers(self) -> tuple[str, ...]:
-        """Other watermarks by name."""
+        """Names of other watermarks."""
 
 
 def after_batch(
@@ -35,11 +35,11 @@ def after_batch(
     active: Mapping[str, int],
     batch_time_ms: int,
 ) -> dict[str, int]:
-    """W(N) of each watermark, from W(N−1), the greatest event times of batch N and its time.
+    """Return W(N) of each watermark, from W(N-1), the greatest event times of batch N and its batch time.
 
-    `active`: the batch time of the last batch that had event times of it; a missing one is this batch's. Where batch N
-    has none and that is at least `idle_ms` ago, the watermark is idle: it follows the batch time, less its delay, and
-    does not stay behind the least of its peers that are not idle.
+    `active` is the batch time of the last batch with events for a watermark; it defaults to that of this batch. A
+    watermark is idle if batch N has no events for it and `active` is at least `idle_ms` ago. An idle watermark rises to
+    the batch time less its delay, and at least to the least of its peers that are not idle.
     """
     after = {n: advance(before.get(n, START_MS), greatest.get(n), rule.delay_ms) for n, rule in rules.items()}
     idle = {
@@ -57,7 +57,7 @@ def after_batch(
 
 
 def advance(watermark_ms: int, max_event_ms: int | None, delay_ms: int) -> int:
-    """W(N) from W(N−1) and the greatest event time of batch N (None: it had none).
+    """Return W(N) from W(N-1) and the greatest event time of batch N, which is None if the batch had no events.
 
     >>> advance(START_MS, 10_000, 3_000), advance(9_000, 10_000, 3_000), advance(9_000, None, 3_000)
     (7000, 9000, 9000)

@@ -1,7 +1,7 @@
-"""JSON as instances of annotations, strictly: how the fields of records are read.
+"""Strict conversion of JSON to the types in annotations, for the fields of records.
 
-A reader is made once an annotation. INVARIANT: nothing is converted or guessed: a value fits as it is, or it is told
-where it stands, what was expected and what was found.
+Each annotation has one reader, which is made once. INVARIANT: values are never converted or guessed. A value fits as it
+is, or the error names the field, the expected type and the value found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .records import OutputFile, QuarantineFile, Segment
 
 Reader = Callable[[Any], Any]
 HASHES = {"lo", "hi", "min_deadline_hash"}
-"""64-bit unsigned: written as 16 hex digits, because JSON readers lose integers beyond 2^53."""
+"""Fields that hold 64-bit unsigned hashes. They are 16 hex digits, because JSON readers lose integers above 2^53."""
 
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
@@ -28,7 +28,7 @@ _OBJECTS = (Segment, OutputFile, QuarantineFile)
 
 
 class Unfit(ValueError):
-    """A value that does not fit. Whoever reads what it lies in adds the way there, from within outwards."""
+    """A value that does not fit its type. Each enclosing reader appends its part of the path, from the inside out."""
 
     def __init__(self, said: str, *way: str) -> None:
         super().__init__(said)
@@ -40,7 +40,7 @@ class Unfit(ValueError):
 
 
 def reader(kind: Any) -> Reader:
-    """What makes an instance of the annotation `kind`; `Unfit` says where a value does not fit."""
+    """Return the reader for the annotation `kind`. A reader raises `Unfit` for a value that does not fit."""
     return _reader(kind)
 
 
@@ -99,7 +99,7 @@ def _is_needed(field: dataclasses.Field[Any]) -> bool:
 
 
 def _check_object(values: dict[str, Any]) -> None:
-    """`CorruptState` for a name that leaves the repository."""
+    """Raise `CorruptState` for a name that leaves the repository."""
     names.inside(values["name"])
 
 
@@ -107,7 +107,7 @@ def _check_segment(values: dict[str, Any]) -> None:
     _check_object(values)
     lo, hi = values["lo"], values["hi"]
     if lo > hi:
-        raise _unfit("`lo` not above `hi`", f"`lo` {lo:016x}, `hi` {hi:016x}")
+        raise _unfit("`lo` at or below `hi`", f"`lo` {lo:016x}, `hi` {hi:016x}")
 
 
 def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> Reader:
@@ -119,7 +119,7 @@ def _of_sequence(origin: Any, arguments: tuple[Any, ...]) -> Reader:
             raise _unfit("a list", raw)
         values: list[Any] = []
         try:
-            values.extend(map(of_item, raw))  # what was read before one that does not fit stays, and tells its place
+            values.extend(map(of_item, raw))  # items before the bad one stay in the list, so its length is the index
         except Unfit as error:
             error.way.append(f"[{len(values)}]")
             raise

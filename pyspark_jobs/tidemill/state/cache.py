@@ -1,7 +1,7 @@
-"""Opened runs of this process, by checksum: a run that was just written or read is not read again. Behind it lies the
-cache on disk, which processes share.
+"""The cache of opened runs in the memory of a process, by checksum. It falls back to the cache on disk.
 
-Bounded by bytes, least recently used out first. INVARIANT: an entry is what its checksum says, so it never goes stale.
+Its size is bounded in bytes; the least recently used run is dropped first. INVARIANT: an entry is identified by the
+checksum of its content, so it never becomes stale.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .disk_cache import DiskCache
 
 
 class RunCache:
-    """Runs by checksum, at most `limit_bytes` of them, safe for threads; `disk` is asked for what is not here."""
+    """Runs by checksum, up to `limit_bytes`. Safe for threads. Runs that are not in memory are looked up in `disk`."""
 
     def __init__(self, limit_bytes: int, disk: DiskCache | None = None) -> None:
         self.limit_bytes = limit_bytes
@@ -26,7 +26,7 @@ class RunCache:
         self._lock = threading.Lock()
 
     def get(self, checksum: str, schema: MapSchema, load: Callable[[], Run]) -> Run:
-        """The run of these columns with this checksum; `load` reads it where it is neither here nor on disk."""
+        """Return the run with these columns and this checksum. `load` reads it if neither cache has it."""
         with self._lock:
             known = self._runs.pop(checksum, None)
             if known is not None:
@@ -41,7 +41,7 @@ class RunCache:
         return kept
 
     def put(self, checksum: str, run: Run) -> Run:
-        """Keeps a run here, unless it alone is larger than the limit, and on disk. Returns it as it is kept."""
+        """Add a run to both caches, unless it exceeds their limits. Return it, mapped from disk if it is kept there."""
         if self._disk is not None:
             run = self._disk.put(checksum, run)
         self._remember(checksum, run)
@@ -56,7 +56,10 @@ class RunCache:
             self._add(checksum, run)
 
     def _add(self, checksum: str, run: Run) -> None:
-        """As the newest one. A run grows by the tables that searches make: it counts as what it was when last used."""
+        """Add a run as the most recently used one.
+
+        A run grows as searches build tables for it. It counts with the size that it had when it was last used.
+        """
         size = run.nbytes
         self._runs[checksum] = run, size
         self._bytes += size
@@ -69,7 +72,7 @@ _CACHE: dict[tuple[int, int, str], RunCache] = {}
 
 
 def process_cache(settings: Settings) -> RunCache:
-    """The cache of this process for these settings."""
+    """Return the cache of this process for these settings. Equal settings give the same cache."""
     limit, disk = settings.disk_cache_bytes, None
     key = (settings.cache_bytes, limit, settings.disk_cache_folder)
     if limit and key not in _CACHE:

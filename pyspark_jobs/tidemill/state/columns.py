@@ -1,4 +1,4 @@
-"""`MapColumns`: what a state map keeps, in Python's words, and the engine's form of it."""
+"""`MapColumns`: the columns of a state map, as Arrow schemas, as DDL in commits, and as the engine's `MapSchema`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .._native import MapSchema, names_apart
 from ..schema import to_arrow, to_ddl
 
 NO_COLUMNS = pa.schema([])
-"""Of a map whose key or value has none, or whose keys have no sub-keys."""
+"""The schema of a key, sub-key or value without columns."""
 SYSTEM_COLUMNS = ("updated_at", "deadline", "deleted")
-"""What the engine adds to a map's own columns."""
+"""The columns that the engine adds to those of a map."""
 
 
 @dataclass(frozen=True)
 class MapColumns:
-    """The columns of one state map: (key, sub-key) → value."""
+    """The columns of one state map, which maps (key, sub-key) to a value."""
 
     name: str
     key: pa.Schema
@@ -27,30 +27,33 @@ class MapColumns:
 
     @staticmethod
     def apart(name: str, key: pa.Schema, sub_key: pa.Schema = NO_COLUMNS, value: pa.Schema = NO_COLUMNS) -> MapColumns:
-        """Those of an operator's map, which users name as they like: one whose name the map or a column before it has
-        is kept as `key.…`, `sub_key.…` or `value.…`."""
+        """Return the columns of an operator's map with unique names.
+
+        Users may give columns any names. A column whose name is reserved, or is that of an earlier column, is stored as
+        `key.…`, `sub_key.…` or `value.…`.
+        """
         names = names_apart(key.names, sub_key.names, value.names)
         return MapColumns(name, *map(_with_names, (key, sub_key, value), names))
 
     @property
     def names(self) -> list[str]:
-        """Of key, sub-key and value columns."""
+        """The names of the key, sub-key and value columns."""
         return [*self.key.names, *self.sub_key.names, *self.value.names]
 
     def describe(self) -> dict[str, str]:
-        """Names and types as DDL, as commits record them."""
+        """Return names and types as DDL, as commits record them."""
         return {"key": to_ddl(self.key), "sub_key": to_ddl(self.sub_key), "value": to_ddl(self.value)}
 
     @staticmethod
     def described(name: str, record: dict[str, Any]) -> MapColumns:
-        """The columns that a commit records."""
+        """Return the columns that a commit records."""
         key, sub_key, value = (
             to_arrow(record[part]) if record[part] else pa.schema([]) for part in ("key", "sub_key", "value")
         )
         return MapColumns(name, key, sub_key, value)
 
     def engine(self) -> MapSchema:
-        """The engine's form."""
+        """Return the columns in the engine's form."""
         return MapSchema(self.name, self.key, self.sub_key, self.value)
 
 

@@ -1,8 +1,9 @@
-"""Opened segments on the machine's own disk, mapped by all processes of a user: a copy that may vanish at any time.
+"""The cache of opened segments on the machine's own disk, which all processes of a user map into memory.
 
-A run lies in `<checksum>.run`; `<checksum>.ok` says which file that was when all its bytes were checked, and its time
-when it was last used. INVARIANT: what goes wrong here is never an error: the segment is read from the store.
-CRASH: a run is written under another name, under a lock that dies with its writer, and renamed when it is whole.
+A run is stored in `<checksum>.run`. `<checksum>.ok` identifies the file whose bytes were all checked, and its
+modification time is the time of last use. Files may be deleted at any time. INVARIANT: a failure here is never an
+error; the segment is read from the store instead. CRASH: a run is written under a temporary name, with a lock that ends
+with its writer, and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from ..errors import CorruptState
 LOG = logging.getLogger("tidemill")
 
 RESERVED_BYTES = 1 << 30
-"""So much of a disk is left to others."""
+"""Free space that the cache leaves on a disk for other programs."""
 SMALL_BYTES = 4 << 20
-"""A smaller run is decoded as fast as it is found here."""
+"""Runs below this size are not cached, because decoding them is as fast as looking them up here."""
 OTHER_FORMAT = "it has another format"
-"""How the engine ends what it says of a file that another release kept: nothing is wrong with it."""
-LOOKED_AT = 32
-"""What others write is not known before the folder is looked at, and that takes its time where many runs lie there: it
-is done each time that so large a part of the limit has been written, or the limit is passed."""
+"""The end of the engine's message for a file that another release wrote. Such a file is not damaged."""
+LISTINGS_PER_LIMIT = 32
+"""How often the folder is listed while the limit is written once. Other processes write to the folder too, but listing
+many files is slow. The folder is also listed when this process knows that the limit is exceeded."""
 _RUN = re.compile(r"[0-9a-f]{32}\.run")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.tmp")
 
 
 class DiskCache:
-    """Runs by checksum in a folder of the user's own, at most `limit_bytes` of them, least recently used out first;
-    processes that write at the same time may pass that, each by a part of `LOOKED_AT`.
+    """Runs by checksum in a private folder of the user, up to `limit_bytes`. The least recently used is dropped first.
 
-    An empty `folder` means `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`.
+    Processes that write at the same time may exceed the limit, each by 1/32 of it. An empty `folder` means
+    `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`.
     """
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
@@ -53,12 +54,13 @@ class DiskCache:
         self._counting = threading.Lock()
 
     def get(self, checksum: str, schema: MapSchema) -> Run | None:
-        """The run that is kept under a checksum; None where there is none, or none that is whole."""
+        """Return the run with this checksum, or None if the cache does not have it intact."""
         run, ok = self._places(checksum)
         if not self._is_usable(make=False):
             return None
         try:
-            # INVARIANT: the file that is mapped is the one that was checked: the name may get another at any time.
+            # INVARIANT: the mapped file is the file that was checked. Its identity is compared through the open
+            # descriptor, because the name may point to another file at any time.
             with _opened(run) as descriptor:
                 seen = _identity(descriptor)
                 is_checked = seen == _read(ok)
@@ -68,16 +70,16 @@ class DiskCache:
                 return found
         except CorruptState as error:
             level = logging.INFO if error.message.endswith(OTHER_FORMAT) else logging.WARNING
-            LOG.log(level, "the cache on disk: %s; it is deleted, and the segment read from the store", error)
+            LOG.log(level, "disk cache: %s; the file is deleted, and the segment is read from the store", error)
             self._drop(checksum)
         except FileNotFoundError:
             pass
         except OSError as error:
-            LOG.info("the cache on disk: %s is not used: %s", run, error)
+            LOG.info("disk cache: cannot read %s: %s", run, error)
         return None
 
     def put(self, checksum: str, run: Run) -> Run:
-        """Keeps a run, unless it is small or there is no room. Returns it, as mapped memory where it was kept."""
+        """Store a run, unless it is small or the disk is full. Return the run, mapped from disk if it was stored."""
         if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self._is_usable(make=True):
             return run
         try:
@@ -88,18 +90,18 @@ class DiskCache:
                 if self._may_be_full():
                     self._evict(checksum)
         except OSError as error:
-            LOG.info("the cache on disk: %s is not kept: %s", checksum, error)
+            LOG.info("disk cache: cannot store %s: %s", checksum, error)
             return run
         return self.get(checksum, run.schema) or run
 
     def _write(self, checksum: str, run: Run) -> int:
-        """Bytes of the file."""
+        """Write the file of a run, and return its size in bytes."""
         unfinished = self.folder / f"{uuid.uuid4().hex}.tmp"
         descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             run.keep(descriptor, checksum)
-            os.fchmod(descriptor, 0o400)  # who shortens a file that is mapped ends the processes that read it
+            os.fchmod(descriptor, 0o400)  # truncating a mapped file would crash the processes that read it (SIGBUS)
             unfinished.rename(self._places(checksum)[0])
             return os.fstat(descriptor).st_size
         finally:
@@ -111,13 +113,15 @@ class DiskCache:
         return disk.f_bavail * disk.f_frsize >= needed + RESERVED_BYTES
 
     def _may_be_full(self) -> bool:
-        """Whether the folder must be looked at: never so far, or not since much was written."""
+        """Whether the folder must be listed, because its size is unknown or much was written since the last listing."""
         seen, written = self._seen_bytes, self._written_bytes
-        return seen is None or written > self.limit_bytes // LOOKED_AT or seen + written > self.limit_bytes
+        return seen is None or written > self.limit_bytes // LISTINGS_PER_LIMIT or seen + written > self.limit_bytes
 
     def _evict(self, kept: str) -> None:
-        """Where runs pass the limit, deletes what was used longest ago, and some more, so that the next ones find room.
-        Deletes what dead writers left. Foreign files stay."""
+        """If runs exceed the limit, delete the least recently used, and some more to make room for the next ones.
+
+        Files that dead writers left are deleted too. Files of other programs stay.
+        """
         sizes: dict[str, int] = {}
         for entry in os.scandir(self.folder):
             if _UNFINISHED.fullmatch(entry.name):
@@ -128,14 +132,14 @@ class DiskCache:
         total = sum(sizes.values())
         if total > self.limit_bytes:
             for checksum in sorted(sizes, key=self._used):
-                if total > self.limit_bytes - self.limit_bytes // LOOKED_AT and checksum != kept:
+                if total > self.limit_bytes - self.limit_bytes // LISTINGS_PER_LIMIT and checksum != kept:
                     self._drop(checksum)
                     total -= sizes[checksum]
         with self._counting:
             self._seen_bytes, self._written_bytes = total, 0
 
     def _used(self, checksum: str) -> float:
-        """When a run was last used; 0 where nobody knows."""
+        """Return when a run was last used, or 0 if that is unknown."""
         try:
             return self._places(checksum)[1].stat().st_mtime
         except OSError:
@@ -146,13 +150,13 @@ class DiskCache:
             try:
                 place.unlink(missing_ok=True)
             except OSError as error:
-                LOG.info("the cache on disk: %s", error)
+                LOG.info("disk cache: %s", error)
 
     def _places(self, checksum: str) -> tuple[Path, Path]:
         return self.folder / f"{checksum}.run", self.folder / f"{checksum}.ok"
 
     def _is_usable(self, make: bool) -> bool:
-        """Whether the folder is the user's alone: looked at every time, and told once where it is not."""
+        """Whether the folder exists and is private to the user. It is checked every time; a fault is logged once."""
         try:
             if make:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -163,15 +167,15 @@ class DiskCache:
             fault = str(error)
         if fault is not None and not self._warned:
             self._warned = True
-            LOG.warning("the cache on disk is not used: %s: %s", self.folder, fault)
+            LOG.warning("the disk cache is not used: %s: %s", self.folder, fault)
         return fault is None
 
 
 def _fault(folder: Path) -> str | None:
-    """Why others could have a hand in a folder; None: they cannot."""
+    """Return why other users could change the folder, or None if they cannot."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if found.st_uid != os.geteuid():
         return f"it belongs to user {found.st_uid}, this process to {os.geteuid()}"
     if found.st_mode & 0o077:
@@ -189,21 +193,24 @@ def _opened(run: Path) -> Iterator[int]:
 
 
 def _mark(ok: Path, seen: str | None) -> None:
-    """Notes when a file was used, or which one was just checked; where it cannot, that is checked again next time."""
+    """Record that a file was used, or which file was just checked. If that fails, the next use checks it again."""
     try:
         if seen is not None:
             ok.write_text(seen)
         else:
             os.utime(ok)
     except OSError as error:
-        LOG.info("the cache on disk: %s: %s", ok, error)
+        LOG.info("disk cache: %s: %s", ok, error)
 
 
 def _identity(descriptor: int) -> str:
-    """What changes with the file, whoever changes it, and with each start of the machine: a crash may tear files."""
+    """Return a text that changes whenever the file changes, and when the machine restarts.
+
+    A crash of the machine may damage files that were not written to disk yet, so all files are checked again after it.
+    """
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     if found.st_uid != os.geteuid():
         raise OSError(f"it belongs to user {found.st_uid}, this process to {os.geteuid()}")
     numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -211,7 +218,7 @@ def _identity(descriptor: int) -> str:
 
 
 def _boot() -> str:
-    """The running system's id; where there is none, the process's, so that each process checks for itself."""
+    """Return the boot id of the system, or the process id if there is none, so that each process checks by itself."""
     return _read(Path("/proc/sys/kernel/random/boot_id")) or str(os.getpid())
 
 
@@ -223,7 +230,7 @@ def _read(path: Path) -> str | None:
 
 
 def _delete_unlocked(path: Path) -> None:
-    """Deletes what a writer left that is dead: its lock went with it."""
+    """Delete an unfinished file whose writer is dead, which shows in its missing lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -232,7 +239,7 @@ def _delete_unlocked(path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink(missing_ok=True)
     except OSError as error:
-        LOG.debug("the cache on disk: %s stays: %s", path, error)
+        LOG.debug("disk cache: %s stays: %s", path, error)
     finally:
         os.close(descriptor)
 
@@ -241,5 +248,6 @@ def _default_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if os.path.isabs(base):
         return Path(base) / "tidemill" / "segments"
-    # There is no home. Only the last folder is looked at, so it lies where others can neither rename nor delete it.
+    # Without a home directory. Only the last folder is checked, so its parent must be a place where other users can
+    # neither rename nor delete it.
     return Path(tempfile.gettempdir()) / f"tidemill-{os.geteuid()}"

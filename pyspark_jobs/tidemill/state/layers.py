@@ -1,8 +1,8 @@
-"""Which segments of a key range are merged with what a batch changed: a pure function of their ranges and rows.
+"""The choice of segments of a key range to merge with the changes of a batch: a pure function of ranges and rows.
 
-What a look-up pays for is depth: in how many segments a key may lie. So segments are laid in layers, disjoint ones in
-one, and the tier rule of the engine decides over layers: a batch of eight tasks leaves one layer, not eight runs.
-INVARIANT: of two segments that show one hash the older is merged only together with the newer.
+The cost of a look-up grows with depth, the number of segments that may hold a key. So disjoint segments form a layer,
+and the engine's tier rule counts layers, not segments. A batch of eight tasks adds one layer.
+INVARIANT: of two segments that show the same hash, the older is merged only together with the newer.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from .._native import merge_count
 
 SMALL_ROWS = 1024
-"""A segment of fewer rows costs more to open than to write again."""
+"""Below this number of rows, a segment costs more to open than to write again."""
 MAX_SMALL = 32
-"""How many small segments a range may keep that nothing larger lies on. Each is paid for once, by `SMALL_ROWS` rows."""
+"""How many small segments a range may have that no larger segment covers. If there are more, they are merged, which
+writes at most `SMALL_ROWS` rows for each of them, once."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """What a segment shows of a key range: the hashes `lo..hi` (inclusive), `rows` of them."""
+    """The part of a key range that a segment shows: hashes `lo..hi` (inclusive) with `rows` rows."""
 
     lo: int
     hi: int
@@ -28,9 +29,9 @@ class Span:
 
 
 def to_merge(spans: Sequence[Span], changed_rows: int) -> list[int]:
-    """The numbers of the `spans` (oldest first) to merge with a delta of `changed_rows` that lies on all of them.
+    """Return the indexes of the `spans` (oldest first) to merge with a delta of `changed_rows` rows that covers all.
 
-    What is kept and the merged run have at most as many layers as the tier rule allows runs.
+    Afterwards, the kept spans and the merged run form at most as many layers as the tier rule allows runs.
     """
     layers = layered(spans)
     rows = [sum(spans[number].rows for number in layer) for layer in layers]
@@ -41,9 +42,10 @@ def to_merge(spans: Sequence[Span], changed_rows: int) -> list[int]:
 
 
 def layered(spans: Sequence[Span]) -> list[list[int]]:
-    """The numbers of the `spans` (oldest first) by layer, lowest first: each lies just above all older ones it meets.
+    """Return the indexes of the `spans` (oldest first) by layer, lowest layer first.
 
-    Spans of one layer are disjoint, and what meets a span from above is newer and lies in a higher layer.
+    A span is in the layer directly above the highest older span that overlaps it. So spans of one layer are disjoint,
+    and of two overlapping spans the newer is in a higher layer.
     """
     places = _places(spans)
     heights = [0] * (2 * len(spans))
@@ -58,7 +60,7 @@ def layered(spans: Sequence[Span]) -> list[list[int]]:
 
 
 def _small_on_top(spans: Sequence[Span], merged: set[int]) -> list[int]:
-    """The small spans beside `merged` that no span meets from above, but for merged ones and small ones like them."""
+    """Return the small spans outside `merged` that are overlapped from above only by merged or by such small spans."""
     places = _places(spans)
     covered = [False] * (2 * len(spans))
     small = []
@@ -74,7 +76,7 @@ def _small_on_top(spans: Sequence[Span], merged: set[int]) -> list[int]:
 
 
 def _places(spans: Sequence[Span]) -> list[slice]:
-    """Each span as a slice of the pieces into which the bounds of all of them cut the hash space."""
+    """Return each span as a slice of the pieces into which the bounds of all spans cut the hash space."""
     cuts = sorted({span.lo for span in spans} | {span.hi + 1 for span in spans})
     at = {cut: piece for piece, cut in enumerate(cuts)}
     return [slice(at[span.lo], at[span.hi + 1]) for span in spans]

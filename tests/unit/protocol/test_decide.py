@@ -183,15 +183,15 @@ def test_receipts_that_tile_and_count_each_split_once_are_accepted() -> None:
 
 def test_a_sweep_has_no_splits_and_tiles_as_well() -> None:
     check_receipts(cut(5), make.plan(kind="sweep"), 1)
-    with pytest.raises(InternalError, match="nothing covers"):
+    with pytest.raises(InternalError, match="no receipt covers"):
         check_receipts([], make.plan(kind="sweep"), 1)
 
 
 @pytest.mark.parametrize(
     ("receipts", "message"),
     [
-        ([], "level 0: nothing covers 0000000000000000..ffffffffffffffff"),
-        (cut(5)[:1], "level 0: nothing covers 0000000000000005..ffffffffffffffff"),
+        ([], "level 0: no receipt covers 0000000000000000..ffffffffffffffff"),
+        (cut(5)[:1], "level 0: no receipt covers 0000000000000005..ffffffffffffffff"),
         (cut(5)[1:], "level 0: found the range 0000000000000005..ffffffffffffffff, expected one that begins at 0"),
         (
             cut(5, 9)[::2],
@@ -211,18 +211,18 @@ def test_ranges_that_do_not_tile_are_a_bug(receipts: list[Receipt], message: str
 
 
 def test_every_level_must_tile() -> None:
-    with pytest.raises(InternalError, match="plan 0, level 1: nothing covers 0000000000000000"):
+    with pytest.raises(InternalError, match="plan 0, level 1: no receipt covers 0000000000000000"):
         check_receipts(cut(5), make.plan(), 2)
 
 
 @pytest.mark.parametrize(
     ("splits", "message"),
     [
-        ({}, "did not get the splits 0, 1"),
-        ({"0": 10}, "did not get the splits 1"),
-        ({**READ, "2": 5}, "got splits that are not in the plan: 2"),
-        ({"0": 11, "1": 0}, "was told of 11 rows in split 0, the first range of 10"),
-        ({"0": 10, "1": -1}, "was told of -1 rows in split 1, the first range of 0"),
+        ({}, "did not receive the splits 0, 1"),
+        ({"0": 10}, "did not receive the splits 1"),
+        ({**READ, "2": 5}, "received splits that are not in the plan: 2"),
+        ({"0": 11, "1": 0}, "counted 11 rows in split 0, but the first range 10"),
+        ({"0": 10, "1": -1}, "counted -1 rows in split 1, but the first range 0"),
     ],
 )
 def test_a_split_that_is_missing_or_counted_twice_is_a_bug(splits: dict[str, int], message: str) -> None:
@@ -233,7 +233,7 @@ def test_a_split_that_is_missing_or_counted_twice_is_a_bug(splits: dict[str, int
 
 
 def test_negative_rows_are_a_bug() -> None:
-    with pytest.raises(InternalError, match="was told of -3 rows in split 0"):
+    with pytest.raises(InternalError, match="counted -3 rows in split 0"):
         check_receipts(cut(5, splits={"0": -3, "1": 0}), TWO_SPLITS, 1)
 
 

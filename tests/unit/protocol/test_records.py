@@ -213,7 +213,7 @@ def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> No
         ({"name": None}, "field `state.op.map[0].name`: expected a string, found 'None'"),
         (
             {"lo": "00000000000000ff", "hi": "00000000000000fe"},
-            "field `state.op.map[0]`: expected `lo` not above `hi`, found '`lo` 00000000000000ff, `hi` 000000000000",
+            "field `state.op.map[0]`: expected `lo` at or below `hi`, found '`lo` 00000000000000ff, `hi` 000000000000",
         ),
     ],
 )

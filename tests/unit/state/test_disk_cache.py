@@ -48,7 +48,7 @@ def test_a_flipped_bit_is_found_and_the_file_goes(cache: DiskCache, caplog: Any,
     path.write_bytes(data)
     assert cache.get(KEY, SCHEMA) is None
     assert files(cache) == []
-    assert "it is deleted, and the segment read from the store" in caplog.text
+    assert "the file is deleted, and the segment is read from the store" in caplog.text
 
 
 def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplog: Any) -> None:
@@ -63,7 +63,7 @@ def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplo
         assert cache.get(KEY, SCHEMA) is None
     assert files(cache) == []
     [record] = caplog.records
-    assert (record.levelno, "it has another format; it is deleted" in record.getMessage()) == (logging.INFO, True)
+    assert (record.levelno, "it has another format; the file is deleted" in record.getMessage()) == (logging.INFO, True)
 
 
 def test_a_truncated_or_empty_file_is_found(cache: DiskCache) -> None:

@@ -17,7 +17,7 @@ from tests.unit.state.cached_runs import KEY, OTHER, SCHEMA, cache, files, run_o
 from tidemill._native import Run, StateMap
 from tidemill.settings import Settings
 from tidemill.state.cache import RunCache, process_cache
-from tidemill.state.disk_cache import LOOKED_AT, DiskCache
+from tidemill.state.disk_cache import LISTINGS_PER_LIMIT, DiskCache
 
 __all__ = ["cache", "small"]  # fixtures
 
@@ -54,13 +54,13 @@ def test_the_folder_is_looked_at_now_and_then_and_holds_no_more_than_it_may(
         cache.put(next(names), run)
     assert looked == [cache]
     size = held() // 10
-    cache.limit_bytes = 4 * LOOKED_AT * size
-    for _ in range(8 * LOOKED_AT):
+    cache.limit_bytes = 4 * LISTINGS_PER_LIMIT * size
+    for _ in range(8 * LISTINGS_PER_LIMIT):
         cache.put(next(names), run)
         assert held() <= cache.limit_bytes
-    assert len(looked) <= 1 + 8 * LOOKED_AT // 4
+    assert len(looked) <= 1 + 8 * LISTINGS_PER_LIMIT // 4
     assert held() >= cache.limit_bytes - 6 * size
-    for _ in range(2 * LOOKED_AT):  # another process with a limit of its own
+    for _ in range(2 * LISTINGS_PER_LIMIT):  # another process with a limit of its own
         other.put(next(names), run)
     for _ in range(5):
         cache.put(next(names), run)
@@ -86,7 +86,7 @@ def test_a_folder_that_others_have_a_hand_in_is_not_used_and_told_once(tmp_path:
         for _ in range(2):
             assert cache.put(KEY, run) is run
             assert cache.get(KEY, SCHEMA) is None
-    assert caplog.text.count("the cache on disk is not used") == 1
+    assert caplog.text.count("the disk cache is not used") == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -96,7 +96,7 @@ def test_what_belongs_to_another_user_is_not_used(cache: DiskCache, caplog: Any)
     os.chown(path, 4711, 4711)
     with caplog.at_level(logging.INFO):
         assert cache.get(KEY, SCHEMA) is None
-        assert f"{path} is not used: it belongs to user 4711, this process to 0" in caplog.text
+        assert f"cannot read {path}: it belongs to user 4711, this process to 0" in caplog.text
         os.chown(path, 0, 0)
         assert same(cache.get(KEY, SCHEMA), run)
         os.chown(cache.folder, 4711, 4711)  # after it was used

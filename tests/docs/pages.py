@@ -87,6 +87,11 @@ def blocks_of(page: Path) -> list[Block]:
     return found
 
 
+def without_blocks(page: Path) -> str:
+    """The page with the first line of each block instead of the block."""
+    return _BLOCK.sub(lambda found: found[0].split("\n")[0], page.read_text("utf-8"))
+
+
 class Runner:
     """Runs the blocks of one page in the working folder."""
 

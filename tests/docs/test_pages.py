@@ -11,12 +11,26 @@ import os
 import re
 import tomllib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import tidemill as tm
-from tests.docs.pages import ROOT, RUN, SHOWN, Block, Runner, agrees, blocks_of, comparable, name_of, pages, rewrite
+from tests.docs.pages import (
+    ROOT,
+    RUN,
+    SHOWN,
+    Block,
+    Runner,
+    agrees,
+    blocks_of,
+    comparable,
+    name_of,
+    pages,
+    rewrite,
+    without_blocks,
+)
 from tidemill.units import time_ms
 
 PAGES = {name_of(page): page for page in pages()}
@@ -113,6 +127,14 @@ def test_what_pages_name_in_passing_is_there(name: str) -> None:
     assert {found for found in named if not hasattr(tm, found)} == set()
     of_repository = set(re.findall(r"`r\.(\w+)\(", text))
     assert {found for found in of_repository if found not in OF_STREAMS} == set()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_belongs_to_an_item_of_a_list_is_indented_by_four(name: str) -> None:
+    """The site's Markdown ends the list otherwise, and begins to count again."""
+    lines = without_blocks(PAGES[name]).split("\n")
+    found = [line for before, line in pairwise(lines) if not before.strip() and re.match(r" {1,3}\S", line)]
+    assert found == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

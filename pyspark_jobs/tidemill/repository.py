@@ -71,7 +71,7 @@ class Repository:
         The run first publishes outputs that an earlier run committed but did not publish. It resumes a batch that an
         earlier run planned but did not commit.
 
-        `spark`: the session to use; default: the active session (classic or Connect), or a new one if there is none.
+        `spark`: the session to use; default: the active session (classic or Connect), or else a new session.
         `engine`: "spark", or "local", which needs no JVM. `max_batches`: stop after so many batches. `time_budget`:
         seconds after which no further batch begins. `batch_time`: processing time of these batches, in ms since the
         epoch or as ISO text; default: by the pipeline's rule. It cannot move backwards. `tasks`: number of parallel
@@ -136,12 +136,12 @@ class Repository:
         return list(self.context.log.commits(since or 0))
 
     def commit(self, version: int) -> Commit:
-        """Return the commit that made `version`. If there is none, `InvalidInput` names the versions that exist."""
+        """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""
         self.context.initialised()
         return self.context.log.commit(version)
 
     def version_at(self, time: Any) -> int:
-        """Return the newest version whose batch time is at or before `time`, or -1 if there is none.
+        """Return the newest version whose batch time is at or before `time`, or -1 if all are later.
 
         `time` is ms since the epoch, a datetime or ISO text. Without a UTC offset it is in the pipeline's time zone.
         """

@@ -63,7 +63,7 @@ def fenced_reason(ours: Commit, theirs: Commit) -> str:
     return (
         f"commit version {ours.version} of branch `{ours.branch}`: another run is committing to this pipeline; "
         f"its attempt `{theirs.attempt}` committed a {theirs.kind} of plan `{theirs.plan_id}`, ours is attempt "
-        f"`{ours.attempt}`, a {ours.kind} of plan `{ours.plan_id}`; nothing of ours counts"
+        f"`{ours.attempt}`, a {ours.kind} of plan `{ours.plan_id}`; nothing of this run is committed"
     )
 
 

@@ -102,7 +102,7 @@ class Log:
         return newest
 
     def commit(self, version: int) -> Commit:
-        """Return the commit that made `version`. If there is none, `InvalidInput` names the versions that exist."""
+        """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""
         found = self._find(version) if 0 <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found

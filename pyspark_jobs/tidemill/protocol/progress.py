@@ -1,4 +1,4 @@
-"""`BatchProgress`: what one committed batch did, in the shape of Spark's `StreamingQueryProgress`, with fields of ours.
+"""`BatchProgress`: what one committed batch did, as Spark's `StreamingQueryProgress` with more fields.
 
 INVARIANT: progress is a pure function of the commit record, so any past batch can be reported again.
 """

@@ -218,7 +218,7 @@ def _identity(descriptor: int) -> str:
 
 
 def _boot() -> str:
-    """Return the boot id of the system, or the process id if there is none, so that each process checks by itself."""
+    """Return the boot id of the system, or the process id if that fails, so that each process checks by itself."""
     return _read(Path("/proc/sys/kernel/random/boot_id")) or str(os.getpid())
 
 

@@ -17,7 +17,7 @@ from ..store import ObjectMissing, Store
 
 
 def newest(store: Store) -> int:
-    """Return the newest version, or 0 if there is none. `CorruptState` if there are traces of a newer version."""
+    """Return the newest version, or 0 without any. `CorruptState` if there are traces of a newer version."""
     # INVARIANT: hint and floor are read before the records. A record is written before its hint and floor and is never
     # deleted, so a record that is missing afterwards was lost.
     hinted, least = hint.read(store, names.HEAD_HINT), floor(store)
@@ -85,7 +85,7 @@ def _floors(store: Store) -> list[str]:
 
 
 def _last(store: Store, known: int) -> int:
-    """Return the greatest version with a record. Records below `known` are listed only if there are none from it on."""
+    """Return the greatest version with a record. Older records are listed only if none from `known` on exists."""
     after = names.store_version(known - 1) if known > 0 else None
     found = [entry.name for entry in store.list("versions/", start_after=after)]
     if not found and after is not None:

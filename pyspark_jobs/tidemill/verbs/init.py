@@ -25,7 +25,7 @@ from .initial import check_seeds, initial_runs, store_initial_state
 
 
 def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
-    """Create the repository if there is none, add and drop operators, and return the repository's first record.
+    """Create the repository if it does not exist, add and drop operators, and return the repository's first record.
 
     `drop`: operators whose state ends. `initial_state`: maps an operator to its state before its first batch, and
     replaces the one in its code.

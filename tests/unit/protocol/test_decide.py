@@ -49,7 +49,7 @@ def test_the_message_for_fenced_names_both_attempts() -> None:
     theirs = make.commit(3, "try-2", plan_id="other", kind="sweep")
     assert fenced_reason(make.commit(3, "try-1"), theirs) == (
         "commit version 3 of branch `main`: another run is committing to this pipeline; its attempt `try-2` committed "
-        "a sweep of plan `other`, ours is attempt `try-1`, a batch of plan `plan-3`; nothing of ours counts"
+        "a sweep of plan `other`, ours is attempt `try-1`, a batch of plan `plan-3`; nothing of this run is committed"
     )
 
 

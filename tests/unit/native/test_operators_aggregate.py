@@ -350,7 +350,7 @@ def test_an_operator_is_opened_once_and_spent_after_finish() -> None:
 def test_maps_of_other_columns_are_refused() -> None:
     operator = aggregate("totals", ["key"], INPUT, [("n", "count", None)])
     other = aggregate("totals", ["key"], INPUT, [("n", "sum", "x")])
-    with pytest.raises(InternalError, match="maps of other columns"):
+    with pytest.raises(InternalError, match="was opened with maps whose columns are not its own"):
         operator.open([StateMap.open(schema, [], 0, END) for schema in other.map_schemas()])
 
 

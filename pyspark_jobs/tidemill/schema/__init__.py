@@ -1,8 +1,7 @@
-"""Schemas: the only mapping between DDL text, Spark's types, Python's, Arrow's and DuckDB's.
+"""Schemas: the only mapping between DDL text and the types of Spark, Python, Arrow and DuckDB.
 
-Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types that `to_arrow` gives (`ddl`: text, `spark`:
-`StructType`, `python`: dataclasses); `normalise` brings other Arrow types there, `conform` the data (`arrow`), and
-Python values (`cells`).
+Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types of `to_arrow`. `types` has those types, `ddl`
+text, `spark` a `StructType`, `python` dataclasses. `casts` converts data to a schema, `cells` and `plain` Python values.
 INVARIANT: nothing here imports pyspark.
 """
 
@@ -55,10 +54,10 @@ __all__ = [
 
 
 def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
-    """The canonical schema of DDL text, a `pyarrow.Schema`, a Spark `StructType` or a dataclass.
+    """Return the canonical schema of DDL text, a `pyarrow.Schema`, a Spark `StructType` or a dataclass.
 
-    A bare type (`"double"`, `pyarrow.float64()`, Spark's `DoubleType()`) becomes one field named `unnamed`, and is
-    refused where that is None.
+    A bare type (`"double"`, `pyarrow.float64()`, Spark's `DoubleType()`) becomes one field named `unnamed`. It raises
+    `InvalidInput` if `unnamed` is None.
     """
     fields = _fields(schema)
     if isinstance(fields, pa.DataType):
@@ -76,12 +75,12 @@ def to_arrow(schema: Any, *, unnamed: str | None = None) -> pa.Schema:
 
 
 def is_unnamed(schema: Any) -> bool:
-    """Whether `schema` is a bare type such as `"double"`, which has no column name of its own."""
+    """Return whether `schema` is a bare type such as `"double"`, without a column name."""
     return isinstance(_fields(schema), pa.DataType)
 
 
 def _fields(schema: Any) -> list[pa.Field] | pa.DataType:
-    """The columns of whatever the user gave, or one type where it has no column name. A struct is its columns."""
+    """Return the columns of a user's schema, or its type if that has no column name. A struct means its columns."""
     try:
         return _read(schema)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Data brought to a schema (`conform`, `matching`), and how two schemas differ.
+"""Data converted to a schema (`conform`, `matching`), and the differences between two schemas.
 
 INVARIANT: data is never cast with loss.
 """
@@ -21,9 +21,10 @@ Data = TypeVar("Data", pa.RecordBatch, pa.Table, pa.Array, pa.ChunkedArray)
 
 
 def checked(data: Data, what: str) -> Data:
-    """`data` as it is, where it is what its type says: offsets within their buffers, text in UTF-8.
+    """Return `data` if its buffers match its type: offsets within buffers, text in UTF-8.
 
-    `InvalidInput` else; `what` says whose it is. For what a user's code made: everything behind it believes buffers.
+    Raises `InvalidInput` otherwise; `what` names the data. Use it for data from a user's code, because all later code
+    trusts buffers.
     """
     try:
         data.validate(full=True)
@@ -35,9 +36,9 @@ def checked(data: Data, what: str) -> Data:
 
 
 def difference(expected: pa.Schema, found: pa.Schema) -> str | None:
-    """What differs by name, type or order of columns, as text that names each difference; None: nothing.
+    """Return text that names each difference in names, types or order of columns, or None if there is none.
 
-    Whether a column may be null is not compared.
+    Nullability is not compared.
     """
     wanted = {field.name: _all_nullable(field.type) for field in expected}
     there = {field.name: _all_nullable(field.type) for field in found}
@@ -54,9 +55,9 @@ def difference(expected: pa.Schema, found: pa.Schema) -> str | None:
 
 
 def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
-    """`rows` with the columns of `schema`, by name and in its order, cast without loss.
+    """Return `rows` with the columns of `schema`, matched by name, in its order, and cast without loss.
 
-    `InvalidInput` names the column that is missing or whose values do not fit; `what` says whose rows they are.
+    Raises `InvalidInput` for a column that is missing or whose values do not fit; `what` names the rows.
     """
     columns = []
     for field in schema:
@@ -73,9 +74,9 @@ def conform(rows: Rows, schema: pa.Schema, what: str) -> Rows:
 
 
 def matching(rows: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """`rows`, whose columns must be those of `schema` by name and type, in any order, in its order and types.
+    """Return `rows` in the order and types of `schema`, if they have the same columns by name and type in any order.
 
-    `InvalidInput` names every column that differs, with both types; `what` says whose rows they are.
+    Raises `InvalidInput` that names every different column with both types; `what` names the rows.
     """
     found = normalise(rows.schema)
     known = [found.field(name) for name in schema.names if name in found.names]
@@ -86,19 +87,21 @@ def matching(rows: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def one_batch(table: pa.Table, what: str) -> pa.RecordBatch:
-    """The rows as one batch; nothing is copied where they lie in one chunk already.
+    """Return the rows as one batch, without a copy if they are one chunk already.
 
-    `InvalidInput` where a column holds more text than an Arrow array takes; `what` says whose rows they are.
+    Raises `InvalidInput` if a column holds more text than an Arrow array can; `what` names the rows.
     """
     try:
         batches = table.combine_chunks().to_batches()
-    except pa.ArrowInvalid as error:  # lists, and text in lists and structs, which Arrow does not cut
+    except pa.ArrowInvalid as error:  # Arrow cannot split lists, nor text in lists and structs
         raise _too_much(table.num_rows, what) from error
     return _only(batches, table.schema, what)
 
 
 def _only(batches: list[pa.RecordBatch], schema: pa.Schema, what: str) -> pa.RecordBatch:
-    if len(batches) > 1:  # INVARIANT: Arrow cut what does not fit: no part is taken for the whole
+    if (
+        len(batches) > 1
+    ):  # INVARIANT: Arrow split a column that is too large; a part must not be mistaken for the whole.
         raise _too_much(sum(batch.num_rows for batch in batches), what)
     return batches[0] if batches else empty_batch(schema)
 
@@ -111,7 +114,7 @@ def _too_much(rows: int, what: str) -> InvalidInput:
 
 
 def _without_list_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Lists for list views, which PyArrow (26) casts to lists without offsets where they have nulls."""
+    """Return list views as lists. PyArrow 26 casts list views with nulls to lists without offsets."""
     if not has_within(column.type, _is_list_view):
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -144,7 +147,7 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> pa.
 
 
 def _exactly(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Arrow calls lists equal whose inner fields have other names; other libraries do not."""
+    """Return whether types are equal including names of inner fields, which Arrow's `==` ignores in lists."""
     return not pt.is_nested(found) or str(found) == str(expected)
 
 

@@ -1,4 +1,4 @@
-"""Python values as a column: what a test or an initial state is written with.
+"""Python values as a column, for tests and initial states, and cells of a column for display.
 
 INVARIANT: a value that does not fit is an error that names the column and its type; nothing is rounded.
 """
@@ -17,12 +17,12 @@ from .ddl import type_ddl
 
 
 def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) -> pa.Array:
-    """`values` as a column of the type of `field`; times (datetimes or ISO text) without a zone are in `zone`.
+    """Return `values` as a column with the type of `field`. Datetimes and ISO text without a zone are in `zone`.
 
-    `InvalidInput` for a value that does not fit; `what` says whose values they are.
+    Raises `InvalidInput` for a value that does not fit; `what` names the values.
     """
     try:
-        # What pyarrow converts is nobody else's: a `tzinfo` of the user's may take a list away under it.
+        # Copy lists first, because a user's `tzinfo` could change a list while pyarrow converts it.
         values = [_own(value) for value in values]
         if pa.types.is_timestamp(field.type):
             values = [datetime.fromisoformat(v) if isinstance(v, str) else v for v in values]
@@ -35,7 +35,7 @@ def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) 
 
 
 def _own(value: Any) -> Any:
-    """`value` with lists, tuples and dicts copied, at any depth."""
+    """Return `value` with lists, tuples and dicts copied at any depth."""
     if isinstance(value, list):
         return [_own(one) for one in value]
     if isinstance(value, dict):
@@ -44,7 +44,7 @@ def _own(value: Any) -> Any:
 
 
 def shown_cells(column: pa.Array) -> list[Any]:
-    """The cells of a column for people: Python's values; where it has none (a year beyond 9999), Arrow's words."""
+    """Return the cells of a column for display: Python values, or Arrow's text if Python has none (a year 10000)."""
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):

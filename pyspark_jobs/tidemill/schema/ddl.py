@@ -1,6 +1,6 @@
-"""Schemas as DDL text, as Spark writes them: `a int, b struct<x: double> not null`.
+"""Schemas as DDL text in Spark's form: `a int, b struct<x: double> not null`.
 
-Reading and writing of text only. INVARIANT: `parse_ddl(to_ddl(schema))` gives the columns of `schema` back.
+Reading and writing of text only. INVARIANT: `parse_ddl(to_ddl(schema))` returns the columns of `schema`.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse_ddl(text: str) -> list[pa.Field] | pa.DataType:
-    """The columns of `text`, or a type where nothing else is there. One `struct<…>` means the columns in it.
+    """Return the columns of `text`, or a type if the text is only a type. A single `struct<…>` means its columns.
 
-    `InvalidInput` says at which character the text stops making sense, and names the nearest type.
+    Raises `InvalidInput` with the position of the error and, for an unknown type, the nearest one.
     """
     return _Reader(text).read()
 
 
 def to_ddl(schema: pa.Schema) -> str:
-    """The schema as DDL; `to_arrow` of it gives the same schema back."""
+    """Return the schema as DDL. `to_arrow` of it returns the same schema."""
     return ", ".join(_field_ddl(field, " ") for field in schema)
 
 
 def type_ddl(kind: pa.DataType) -> str:
-    """One canonical type as DDL: `array<struct<x: double>>`. A type that is not canonical is written as Arrow does."""
+    """Return a canonical type as DDL: `array<struct<x: double>>`. Other types are written as Arrow writes them."""
     if pa.types.is_decimal128(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_list(kind):
@@ -65,7 +65,7 @@ def type_ddl(kind: pa.DataType) -> str:
         return f"map<{type_ddl(kind.key_type)}, {type_ddl(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(_field_ddl(field, ': ') for field in kind)}>"
-    if isinstance(kind, pa.BaseExtensionType):  # one of a user's own may have no hash
+    if isinstance(kind, pa.BaseExtensionType):  # may not be hashable
         return str(kind)
     return _WRITTEN.get(kind, str(kind))
 
@@ -76,7 +76,7 @@ def _field_ddl(field: pa.Field, separator: str) -> str:
 
 
 class _Reader:
-    """A recursive-descent reader of one text: tokens with their positions, and the next one to take."""
+    """A recursive-descent parser of one text: tokens with their positions, and the index of the next one."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -106,7 +106,7 @@ class _Reader:
         return fields
 
     def _is_bare_type(self) -> bool:
-        """A type by itself: a name that stands alone, or that `(` or `<` follows."""
+        """Return whether the text is only a type: a single name, or a type's name before `(` or `<`."""
         first = self._tokens[0][0].lower()
         if len(self._tokens) == 1:
             return not first.startswith("`")

@@ -1,4 +1,4 @@
-"""Canonical types and names as DuckDB's SQL writes them. Text only."""
+"""Canonical types and names in DuckDB's SQL. Text only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = {
 
 
 def to_duckdb(kind: pa.DataType) -> str:
-    """One canonical type as DuckDB writes it: `STRUCT("x" DOUBLE)[]`."""
+    """Return a canonical type in DuckDB's SQL: `STRUCT("x" DOUBLE)[]`."""
     if kind in _NAMES:
         return _NAMES[kind]
     if pt.is_decimal(kind):
@@ -31,10 +31,10 @@ def to_duckdb(kind: pa.DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """`name` as an identifier in SQL."""
+    """Return `name` as an identifier in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """`text` as a string in SQL."""
+    """Return `text` as a string in SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,6 +1,6 @@
 """Dataclasses as schemas: annotations to Arrow types, as Spark infers them (`int` is bigint, `Decimal` decimal(38,18)).
 
-`Annotated[Decimal, "decimal(10,2)"]` gives a type as DDL where Python's name is not enough.
+`Annotated[Decimal, "decimal(10,2)"]` names the type as DDL if the Python type is not enough.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES: dict[type, pa.DataType] = {
 
 
 def from_dataclass(cls: type) -> pa.DataType:
-    """The struct type of a dataclass: one nullable field for each of its fields."""
+    """Return the struct type of a dataclass, with one nullable field for each of its fields."""
     try:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:

@@ -1,4 +1,4 @@
-"""Spark's types by their JSON (`StructType.json()`), in both directions, without pyspark."""
+"""Spark's types from and to their JSON (`StructType.json()`), without pyspark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NAMES = {
 
 
 def from_spark(text: str) -> pa.DataType:
-    """The type whose Spark JSON is `text`: a struct for a `StructType`."""
+    """Return the type whose Spark JSON is `text`. A `StructType` is a struct."""
     return _read(json.loads(text), "")
 
 
 def spark_json(schema: pa.Schema) -> str:
-    """The schema as the JSON of a Spark `StructType`, for `StructType.fromJson(json.loads(…))`."""
+    """Return the schema as the JSON of a Spark `StructType`, for `StructType.fromJson(json.loads(…))`."""
     return json.dumps(_written(pa.struct(list(schema))))
 
 

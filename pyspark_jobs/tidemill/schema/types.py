@@ -27,20 +27,20 @@ _WIDENED = {
 }  # fmt: skip
 
 _DEEPEST = 20
-"""So many types may lie within each other; the engine has the same number, and says why it is this one."""
+"""How deep types may be nested. The engine has the same limit and explains it."""
 
 
 def normalise(schema: pa.Schema) -> pa.Schema:
-    """The schema in canonical types: `large_string` → `string`, `timestamp[ns]` → `[us]`, `uint64` → `decimal(20,0)`.
+    """Return the schema in canonical types: `large_string` → `string`, `timestamp[ns]` → `[us]`, and so on.
 
-    `InvalidInput` names the column whose type has no counterpart, or is nested too deep. Metadata is dropped.
+    Raises `InvalidInput` for a column whose type has no counterpart or is nested too deep. Metadata is dropped.
     """
     check_depth(schema)
     return pa.schema([pa.field(f.name, _canonical(f.type, f.name), f.nullable) for f in schema])
 
 
 def check_depth(fields: Iterable[pa.Field]) -> None:
-    """`InvalidInput` where types lie within each other more than 20 deep: all else that looks at them is recursive."""
+    """Raise `InvalidInput` if types are nested more than 20 deep, because all other code is recursive."""
     left = [(field.type, 1) for field in fields]
     while left:
         kind, level = left.pop()
@@ -62,7 +62,7 @@ def _within(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def check_names(names: Sequence[str], where: str) -> None:
-    """`InvalidInput` where two columns have one name. Case does not tell them apart, as in Spark and SQL."""
+    """Raise `InvalidInput` if two columns have the same name. As in Spark and SQL, names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -73,17 +73,17 @@ def check_names(names: Sequence[str], where: str) -> None:
 
 
 def has_within(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
-    """Whether a type, or one within it, is `wanted`."""
+    """Return whether a type, or a type nested in it, is `wanted`."""
     return wanted(kind) or any(has_within(kind.field(place).type, wanted) for place in range(kind.num_fields))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message: `a`, `b`."""
+    """Return names for a message: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names) or "no columns"
 
 
 def _canonical(kind: pa.DataType, column: str) -> pa.DataType:
-    if isinstance(kind, pa.BaseExtensionType):  # first: one of a user's own may have no hash
+    if isinstance(kind, pa.BaseExtensionType):  # first, because a user's extension type may not be hashable
         return _canonical(kind.storage_type, column)
     if kind in _CANONICAL:
         return kind

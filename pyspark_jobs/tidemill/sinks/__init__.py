@@ -1,6 +1,6 @@
-"""Where rows go: how a sink writes them (`files`), and how committed files become visible (`publish`).
+"""Sinks: `files` writes rows, `publish` copies committed files into a sink, `foreach` calls a user's function.
 
-Here: the kinds there are, for what commits record. A new sink is a file and its line in `KINDS`.
+Here is the list of kinds, for what commits record. A new sink is one file and one entry in `KINDS`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _FORMS: dict[str, Sink] = {sink.extension: sink("kept") for sink in (Parquet, Js
 
 
 def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
-    """The sink that a commit describes, which code may no longer have; None for outputs that are only kept, and for
-    those of a function, which is in no commit."""
+    """Return the sink that a commit describes, even if the code no longer has it.
+
+    Return None for outputs without a sink and for those of a function, because a commit holds no function."""
     kind = described.get("kind")
     if kind is None or kind == ForeachBatch.kind:
         return None
@@ -32,7 +33,7 @@ def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
 
 
 def reader(extension: str, name: str) -> Sink:
-    """What reads a kept file, by its extension; `CorruptState` for a form that is not known."""
+    """Return the sink that reads files with an extension. Raises `CorruptState` for an unknown extension."""
     if extension not in _FORMS:
         raise CorruptState(
             f"read `{name}`: unknown file extension `{extension}`, expected one of {', '.join(_FORMS)}",

@@ -1,6 +1,6 @@
-"""The seam of a sink: rows to files and back, exactly, and how committed files become visible where readers look.
+"""The protocol of a sink: it turns rows into files and back, exactly, and publishes committed files.
 
-A sink that is new is one file with a class of this shape, and one line in `sinks/__init__.py`.
+A new sink is one file with a class of this shape, and one entry in `sinks/__init__.py`.
 """
 
 from __future__ import annotations
@@ -39,37 +39,38 @@ class Publication:
 
 
 class Sink(Protocol):
-    """A place for rows. Travels to the workers."""
+    """A place for rows. It is sent to the workers by pickle."""
 
     @property
     def kind(self) -> str:
-        """What it is, as commits record it: `parquet`, `json`."""
+        """The kind that commits record: `parquet`, `json`."""
 
     @property
     def every_batch(self) -> bool:
-        """Whether `publish` is also called for a batch that has no rows for it."""
+        """Whether `publish` is also called for a batch without rows for this sink."""
 
     @property
     def path(self) -> str:
-        """The place that plain readers read: a folder, or what else the kind makes of it. Holds no secret."""
+        """The place that readers use, such as a folder. Holds no secret."""
 
     def check(self, schema: pa.Schema) -> None:
-        """`InvalidInput` where rows of this schema cannot be written."""
+        """Raise `InvalidInput` if rows of this schema cannot be written."""
 
     def encode(self, rows: pa.Table) -> list[Encoded]:
-        """The rows as files; the same rows give the same bytes."""
+        """Return the rows as files. The same rows give the same bytes."""
 
     def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
-        """The rows of files (content, suffix), in their order, exactly as they were encoded."""
+        """Return the rows of files, given as (content, suffix), in order and exactly as they were encoded."""
 
     def check_place(self, options: Options) -> None:
-        """`InvalidInput` where `path` can be no such place. Touches nothing."""
+        """Raise `InvalidInput` if `path` is not a valid place for this sink. Touches nothing."""
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Makes one version's files (in canonical order, in `store`) visible at `path`; how many were not yet.
+        """Publish the files of one version at `path`, and return how many were not published yet.
 
-        Idempotent, and called in the order of versions. CRASH: what is visible then is a prefix; it is called again.
+        `files` are in `store`, in canonical order. Calls are idempotent and follow the order of versions. CRASH: only
+        the first files may be visible; the next run calls it again.
         """
 
     def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Whether `publish` would find nothing to do. Writes nothing."""
+        """Return whether `publish` has nothing left to do. Writes nothing."""

@@ -1,7 +1,7 @@
-"""Which columns of a Parquet file are written with a dictionary: those that repeat themselves.
+"""Which columns of a Parquet file get a dictionary: those whose values repeat.
 
-A dictionary of values most of which are different ones is larger than the values, and costs more time than the rest of
-the file. INVARIANT: what is chosen is a function of the rows alone.
+If most values are distinct, the dictionary is larger than the values and takes longer than the rest of the file.
+INVARIANT: the choice depends only on the rows.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import pyarrow.compute as pc
 from ..schema import int64_array
 
 SMALL_ROWS = 10_000
-"""Up to so many rows every column has a dictionary, as Arrow and Spark write them."""
+"""Up to so many rows, every column gets a dictionary, as Arrow and Spark write them."""
 SAMPLE_ROWS = 2048
-"""Values that are looked at side by side, and as many spread over all rows."""
+"""How many values are sampled from the start of a column, and again from all rows."""
 _RANDOM = random.Random(2048)
 _POSITIONS = [(number + _RANDOM.random()) / SAMPLE_ROWS for number in range(SAMPLE_ROWS)]
-"""Where those lie, in parts of all: one in each stretch, at no fixed distance, so that what comes in turn shows."""
+"""Where the second sample is taken, as fractions of all rows: one random place in each equal part.
+
+A fixed distance would miss repetitions in values that alternate."""
 
 
 def columns_with_dictionary(rows: pa.Table) -> bool | list[str]:
-    """What `use_dictionary` of Arrow's writer takes: True, or the paths of the leaves."""
+    """Return the value of `use_dictionary` for Arrow's writer: True, or the paths of leaf columns."""
     if rows.num_rows <= SMALL_ROWS:
         return True
     spread = int64_array([int(part * rows.num_rows) for part in _POSITIONS])
@@ -33,11 +35,11 @@ def columns_with_dictionary(rows: pa.Table) -> bool | list[str]:
 
 
 def _repeats(column: pa.ChunkedArray, spread: pa.Array) -> bool:
-    """Whether a value comes twice or more on the average. Of nested columns it is taken for granted.
+    """Return whether a value occurs at least twice on average. Nested columns are assumed to repeat.
 
-    Either those that lie side by side say so, half of which or fewer are different ones; or those that are spread over
-    all rows: of m drawn from n rows, where each value has two, some m² / 2n are there again. (Of millions of rows that
-    is one or none: there chance decides about values that come a few times, far apart.)
+    That is so if at most half of the adjacent values are distinct. Otherwise the spread sample decides: if every value
+    occurred twice in n rows, m samples would contain about m² / 2n repetitions. In millions of rows that is one or
+    none, so the result is random for values that repeat a few times, far apart.
     """
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
         return True
@@ -52,7 +54,7 @@ def _distinct_count(values: pa.ChunkedArray) -> int:
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[str]:
-    """The paths of a field's leaves in the file, as Arrow's writer names them."""
+    """Yield the paths of a field's leaf columns in the file, as Arrow's writer names them."""
     path, kind = f"{above}{field.name}", field.type
     if pa.types.is_struct(kind):
         inner = [(f"{path}.", one) for one in kind]

@@ -1,8 +1,8 @@
-"""Rows as JSON lines, and back: as Spark writes them, exact in every digit. The conversion runs in DuckDB.
+"""Rows as JSON lines and back, in Spark's form and exact in every digit. DuckDB does the conversion.
 
-Nulls are left out, also in structs; NaN and infinities are strings; times are ISO 8601 in UTC with three digits of a
-second, or six where they are needed; decimals keep their scale; binary is base64; keys of maps are text.
-INVARIANT: what `decode` reads of `encode` is equal to what was given.
+Nulls are omitted, also in structs. NaN and infinities are strings. Times are ISO 8601 in UTC with three digits of a
+second, or six if needed. Decimals keep their scale, binary is base64, and keys of maps are strings.
+INVARIANT: `decode` of `encode` returns equal rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINE_END = "chr(10)"
 
 
 def check_keys(kind: pa.DataType, column: str) -> None:
-    """`InvalidInput` where a map has keys that are no JSON names."""
+    """Raise `InvalidInput` if a map has keys that cannot be names in JSON."""
     if pt.is_map(kind):
         if pt.is_nested(kind.key_type) or pt.is_binary(kind.key_type):
             raise InvalidInput(
@@ -36,7 +36,7 @@ def check_keys(kind: pa.DataType, column: str) -> None:
 
 
 def encode(rows: pa.Table) -> bytes:
-    """One line a row."""
+    """Return the rows as JSON, one line a row."""
     if rows.num_rows == 0:
         return b""
     line = f"{_object([(field.name, quoted(field.name), field.type) for field in rows.schema], 0)} || {_LINE_END}"
@@ -45,7 +45,7 @@ def encode(rows: pa.Table) -> bytes:
 
 
 def decode(data: bytes, schema: pa.Schema) -> pa.Table:
-    """The rows of lines that `encode` made, in the columns of `schema`."""
+    """Return the rows of lines that `encode` wrote, in the columns of `schema`."""
     tables = [empty_table(schema)]
     for part in read_json(io.BytesIO(data), schema, JsonOptions(), "UTC", "read a JSON file"):
         if part.rejects or part.rows is None:
@@ -55,14 +55,14 @@ def decode(data: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _characters(lines: pa.StringArray) -> bytes:
-    """All text of an array, one after the other: its data as it lies in memory."""
+    """Return all strings of an array, concatenated, straight from its buffer."""
     offsets = pa.Array.from_buffers(pa.int32(), len(lines) + 1, [None, lines.buffers()[1]], offset=lines.offset)
     data: bytes = lines.buffers()[2].to_pybytes()
     return data[offsets[0].as_py() : offsets[len(lines)].as_py()]
 
 
 def _object(fields: list[tuple[str, str, pa.DataType]], depth: int) -> str:
-    """SQL: an object of (name, value, type), without those that are null."""
+    """Return SQL for an object of (name, value, type), without null values."""
     parts = [f"{literal(_name(name) + ':')} || {_value(value, kind, depth)}" for name, value, kind in fields]
     return f"('{{' || concat_ws(',', {', '.join(parts)}) || '}}')" if parts else "'{}'"
 
@@ -73,7 +73,7 @@ def _name(name: str) -> str:
 
 
 def _value(value: str, kind: pa.DataType, depth: int) -> str:
-    """SQL: the expression `value` as JSON text, NULL where it is null."""
+    """Return SQL for the expression `value` as JSON text, NULL if it is null."""
     if pt.is_struct(kind):
         members = [(field.name, f"struct_extract({value}, {literal(field.name)})", field.type) for field in kind]
         return f"CASE WHEN {value} IS NOT NULL THEN {_object(members, depth)} END"
@@ -103,7 +103,7 @@ def _joined(items: str) -> str:
 
 
 def _text(value: str, kind: pa.DataType) -> str:
-    """SQL: a value without its quotes, as a key of an object has it."""
+    """Return SQL for a value as text without quotes, as in a key of an object."""
     if pt.is_binary(kind):
         return f"to_base64({value})"
     if pt.is_floating(kind):

@@ -1,6 +1,6 @@
-"""Folders by partition columns, `country=UK/`: names as Spark writes them, rows by folder, and values back from names.
+"""Partition folders such as `country=UK/`: names as Spark writes them, rows for each folder, and values from names.
 
-INVARIANT: a folder's name is a function of the values alone, and never leaves the sink's folder.
+INVARIANT: a folder's name depends only on the values, and never leaves the sink's folder.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ESCAPED = {chr(code) for code in range(32)} | set("\"#%'*/:=?\\\x7f{[]^")
 
 
 LONGEST_NAME = 255
-"""Bytes that a file system takes as the name of a folder."""
+"""The longest name of a folder that file systems accept, in bytes."""
 
 
 def parts(rows: pa.Table, columns: Sequence[str]) -> list[tuple[str, pa.Table]]:
-    """(folder, rows without the partition columns) for each combination of values, by folder; rows keep their order."""
+    """Return (folder, rows without the partition columns), sorted by folder. Rows of a folder keep their order."""
     if not columns:
         return [("", rows)]
     folders = _folders(rows, columns).dictionary_encode()
@@ -43,7 +43,7 @@ def parts(rows: pa.Table, columns: Sequence[str]) -> list[tuple[str, pa.Table]]:
 
 
 def _check_lengths(folder: str) -> None:
-    """`InvalidInput`, before anything is committed, for a value that no file system takes as a folder's name."""
+    """Raise `InvalidInput`, before the batch is committed, for a value that is too long for a folder's name."""
     for name in folder.split("/"):
         if len(name.encode()) > LONGEST_NAME:
             raise InvalidInput(
@@ -54,13 +54,13 @@ def _check_lengths(folder: str) -> None:
 
 
 def folder_values(suffix: str) -> dict[str, str | None]:
-    """The columns and texts that a folder stands for."""
+    """Return the partition columns and their texts in a folder's path."""
     pairs = [part.partition("=") for part in suffix.split("/") if part]
     return {unquote(name): None if value == NULL_PARTITION else unquote(value) for name, _, value in pairs}
 
 
 def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
-    """`rows` of a file with the columns of its folder, in the order of `schema`."""
+    """Return `rows` of a file with the columns of its folder, in the order of `schema`."""
     values = folder_values(suffix)
     columns = []
     for field in schema:
@@ -78,21 +78,21 @@ def with_folders(rows: pa.Table, suffix: str, schema: pa.Schema) -> pa.Table:
 
 
 def escaped(text: str) -> str:
-    """A name or value as part of a path, as Spark escapes it."""
+    """Return a name or value escaped for a path, as Spark does."""
     return "".join(f"%{ord(character):02X}" if character in _ESCAPED else character for character in text)
 
 
 def _folders(rows: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """The folder of each row."""
-    texts = ", ".join(f"{_text(rows.schema.field(name))} AS {quoted(name)}" for name in columns)
-    table = connections.query(connections.for_files(), f"SELECT {texts} FROM given", given=rows.select(list(columns)))
+    """Return the folder of each row."""
+    as_text = ", ".join(f"{_text(rows.schema.field(name))} AS {quoted(name)}" for name in columns)
+    table = connections.query(connections.for_files(), f"SELECT {as_text} FROM given", given=rows.select(list(columns)))
     levels = []
     for name in columns:
         values = table.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        told = values.dictionary.to_pylist()
+        texts = values.dictionary.to_pylist()
         if pa.types.is_floating(rows.schema.field(name).type):
-            told = [None if text is None else _as_java(text) for text in told]
-        names = [f"{escaped(name)}={escaped(text) if text else NULL_PARTITION}/" for text in told]
+            texts = [None if text is None else _as_java(text) for text in texts]
+        names = [f"{escaped(name)}={escaped(text) if text else NULL_PARTITION}/" for text in texts]
         levels.append(string_array(names).take(values.indices))
     return pc.binary_join_element_wise(*levels, string_array([""])[0])
 
@@ -101,16 +101,16 @@ _NOT_FINITE = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinit
 
 
 def _as_java(text: str) -> str:
-    """The text of a float in Java's form, which Spark reads: `1.0E7`, `0.001`, `Infinity`.
+    """Return a float's text in Java's form, which Spark reads: `1.0E7`, `0.001`, `Infinity`.
 
-    It has the fewest digits that give the same float. Java before 19 has more for one in some hundreds, and for the
-    smallest of all (`4.9E-324`): Spark would name another folder for those.
+    It has the fewest digits that give the same float. Java before 19 writes more digits for one float in some hundreds,
+    and for the smallest float (`4.9E-324`), so Spark would name their folders differently.
     """
     if text in _NOT_FINITE:
         return _NOT_FINITE[text]
-    sign, digits, exponent = Decimal(text).as_tuple()  # arithmetic would round, as the thread's decimal context says
+    sign, digits, exponent = Decimal(text).as_tuple()  # no arithmetic: it would round by the thread's decimal context
     assert isinstance(exponent, int)
-    places = len(digits) + exponent  # of the whole part
+    places = len(digits) + exponent  # digits before the point
     written = "".join(map(str, digits)).rstrip("0")
     if not written:
         made = "0.0"
@@ -124,7 +124,7 @@ def _as_java(text: str) -> str:
 
 
 def _text(field: pa.Field) -> str:
-    """SQL: a value as text, times in UTC."""
+    """Return SQL for a value as text, with times in UTC."""
     name = quoted(field.name)
     if pa.types.is_timestamp(field.type) and field.type.tz is not None:
         name = f"({name} AT TIME ZONE 'UTC')"

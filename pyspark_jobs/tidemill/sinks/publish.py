@@ -1,7 +1,7 @@
-"""Publishing: committed files are copied into the sink's own folder, under names made of version and part.
+"""Publishing: copies committed files into the sink's folder, under names made of version and part.
 
-Idempotent: a name that is there is whole (the store's writes are), so it is left alone. What a disk of this machine
-gives is compared with the commit before it is published; an object store checks its own copies.
+Publishing is idempotent. A file that exists under its name is skipped: it is complete, because the store writes whole
+objects. Files from a local disk are compared with the commit first; object stores verify their own copies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .contract import Publication
 
 
 def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Publication) -> int:
-    """Copies those of a version's files that are not there yet; how many were copied. `files` in canonical order."""
+    """Copy the files of a version that are not published yet; return how many. `files` are in canonical order."""
     copied = 0
     with _errors_name_sink(whose):
         for part, file in enumerate(files):
@@ -29,7 +29,7 @@ def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whos
 
 @contextlib.contextmanager
 def _errors_name_sink(whose: Publication) -> Iterator[None]:
-    """Errors say which sink it is, and that the version itself is committed."""
+    """Add to errors the sink's name, and that the version itself is committed."""
     try:
         yield
     except (InvalidInput, StoreUnavailable) as error:
@@ -39,12 +39,12 @@ def _errors_name_sink(whose: Publication) -> Iterator[None]:
 
 
 def are_published(folder: Store, files: Sequence[OutputFile], whose: Publication) -> bool:
-    """Whether all of a version's files are there."""
+    """Return whether all files of a version are published."""
     return all(folder.stat(public_name(whose, part, file)) is not None for part, file in enumerate(files))
 
 
 def public_name(whose: Publication, part: int, file: OutputFile) -> str:
-    """The name that plain readers see: the same for the same file, and no other repository's."""
+    """Return the published name of a file: always the same, and different from names of other repositories."""
     name = f"{whose.pipeline}.{whose.sink}-{whose.version:010d}-{part:05d}-{whose.uuid[:8]}"
     return f"{file.suffix}{name}{file.extension}"
 
@@ -63,7 +63,7 @@ def _copy(store: Store, folder: Store, file: OutputFile, target: str) -> None:
 
 
 def _checked(data: bytes, file: OutputFile, what: str) -> bytes:
-    """`data` if it is what the commit says of `file`, else `CorruptState`: readers of the folder would not notice."""
+    """Return `data` if it matches the commit's record of `file`. Raises `CorruptState` otherwise."""
     for word, found, expected in (("checksum", digest(data), file.checksum), ("size", len(data), file.size)):
         if found != expected:
             raise CorruptState(

@@ -1,7 +1,7 @@
 """Schemas: the only mapping between DDL text and the types of Spark, Python, Arrow and DuckDB.
 
 Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types of `to_arrow`. `types` has those types, `ddl`
-text, `spark` a `StructType`, `python` dataclasses. `casts` converts data to a schema, `cells` and `plain` Python values.
+text, `spark` a `StructType`, `python` dataclasses. `casts` converts data; `cells` and `plain` hold Python values.
 INVARIANT: nothing here imports pyspark.
 """
 

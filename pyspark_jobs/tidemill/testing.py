@@ -1,7 +1,7 @@
-"""`Tester`: a pipeline fed batch by batch under a clock of the test's own, on the real engine and protocol.
+"""`Tester`: runs a pipeline batch by batch in a test, with a clock that the test controls.
 
-Nothing is mocked: each batch is a file, a plan and a commit in a repository in memory (or, on Spark, in a temporary
-folder). The tester differs from production only in who makes the files and what time it is.
+Nothing is mocked. Each batch is a file, a plan and a commit in a repository in memory or, on Spark, in a temporary
+folder. Only the source of the rows and the batch time differ from production.
 """
 
 from __future__ import annotations
@@ -34,11 +34,17 @@ OUTPUT_COLUMNS = (BATCH_ID,)
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What one batch or sweep did.
+    """The result of one batch or sweep.
 
-    `outputs` are tuples and `rows` dicts, in canonical order; `state` is {key: value}, a scalar where the key or state
-    has one unnamed column, else a Row. Of a processor it is {variable: {key: value}}, lists and maps {key: {position or
-    user's key: value}}. With several sinks or operators each is a dict by name.
+    - `outputs`: the output rows as tuples, in canonical order.
+    - `rows`: the same rows as dicts.
+    - `state`: {key: value} after the batch. A key of one column is a scalar, otherwise a tuple. An unnamed state column
+      gives a scalar, named columns give a `Row`. For a processor it is {variable: {key: value}}, and lists and map
+      variables are {key: {position or user key: value}}.
+    - `metrics`: the `BatchProgress`, or None if a sweep had nothing to fire.
+    - `watermark`: the least watermark after the batch, in ms.
+
+    With several sinks `outputs` and `rows` are dicts by sink; with several operators `state` is a dict by operator.
     """
 
     outputs: Any
@@ -49,7 +55,11 @@ class BatchResult:
 
 
 class Tester:
-    """Feeds a pipeline. `engine` is "local" or "spark"; batch times are `start_ms`, then `batch_interval_ms` apart.
+    """Runs a pipeline in a test, with rows that the test gives.
+
+    `engine` is "local" or "spark". The batch time of the first batch is `start_ms`, in ms since the epoch. Each later
+    batch is `batch_interval_ms` after the one before. `tasks` is the number of tasks of each batch. `spark` is a
+    session to run on; by default Spark is started.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("counts")
@@ -84,7 +94,11 @@ class Tester:
         batch_time_ms: int | None = None,
         source: str | None = None,
     ) -> BatchResult:
-        """One batch of `rows` (dicts, or tuples in the order of the source's columns); of several sources by name."""
+        """Run one batch and return its result.
+
+        `rows` is a list of dicts, or of tuples in the order of the source's columns. With several sources, give a dict
+        of lists by source name, or name one `source`. `batch_time_ms` replaces the batch time of the clock.
+        """
         for name, given in (rows if isinstance(rows, Mapping) else {self._source(source): rows}).items():
             self._rows(self._source(name)).put(self._files, given, self.pipeline.timeZone)
         self._files += 1
@@ -94,12 +108,12 @@ class Tester:
         return self._result(self.repository.drain(self.spark, self.engine, limits).progress)
 
     def sweep(self, at_ms: int) -> BatchResult:
-        """Fires what is due at `at_ms`, without input."""
+        """Fire the timeouts that are due at `at_ms`, without input, and return the result."""
         self._next_ms = max(self._next_ms, at_ms + self._interval_ms)
         return self._result(self.repository.sweep(self.spark, self.engine, batch_time=at_ms, tasks=self.tasks))
 
     def restart(self) -> None:
-        """Goes on as a new process would: everything is read again from the repository."""
+        """Continue as a new process would: read everything again from the repository."""
         self.repository = self._open()
 
     def _open(self) -> Repository:
@@ -108,7 +122,7 @@ class Tester:
         return Repository(dataclasses.replace(context, job=dataclasses.replace(context.job, sources=sources)))
 
     def _rows(self, source: str) -> Rows:
-        """The source as rows of the test, in a folder of its own; also where the pipeline reads files."""
+        """Return a source of the test's rows in a folder of its own, even if the pipeline reads files."""
         folder = Path(self._folder.name) / "data" / source
         folder.mkdir(parents=True, exist_ok=True)
         rows = Rows(self.pipeline.sources[source].schema)
@@ -146,7 +160,7 @@ class Tester:
         return {variable_name(one.name): self._rows_by_key(placed, one) for one in placed.maps}
 
     def _rows_by_key(self, placed: BoundOperator, columns: MapColumns) -> dict[Any, Any]:
-        """{key: value}, or {key: {sub-key: value}}, of one map."""
+        """Return {key: value} or {key: {sub-key: value}} of one map."""
         marker, scalar = getattr(placed, "marker", None), getattr(placed, "state_unnamed", False)
         value = [column for column in columns.value.names if column != marker]
         make = row_type(getattr(placed, "state", columns.value).names)
@@ -164,25 +178,25 @@ class Tester:
 
 
 def _listed(table: pa.Table, what: str) -> list[Any]:
-    """The rows as Python's objects; `InvalidInput` where there is none for a time."""
+    """Return the rows as Python objects. A time outside the years 1 to 9999 is `InvalidInput`."""
     try:
         listed: list[Any] = table.to_pylist()
     except (OverflowError, ValueError) as error:
         raise InvalidInput(
-            f"the tester cannot show {what}: {error} (Python's times are those of the years 1 to 9999)",
-            hint="the batch is committed: read it as an Arrow table, with tester.repository.outputs(…) or .state(…)",
+            f"the tester cannot show {what}: {error} (Python has times from year 1 to 9999)",
+            hint="the batch is committed; read it as an Arrow table: tester.repository.outputs(…) or .state(…)",
         ) from error
     return listed
 
 
 def _key(row: dict[str, Any], key: pa.Schema) -> Any:
-    """A scalar for one column, else a tuple."""
+    """Return a scalar for one key column, otherwise a tuple."""
     cells = [_hashable(row[column]) for column in key.names]
     return cells[0] if len(key) == 1 else tuple(cells)
 
 
 def _hashable(cell: Any) -> Any:
-    """A struct as a `Row`, a list as a tuple, a map as a tuple of pairs; anything else as it is."""
+    """Return a struct as a `Row`, a list as a tuple, a map as a tuple of pairs, and other values unchanged."""
     if isinstance(cell, dict):
         return row_type(list(cell))(*map(_hashable, cell.values()))
     return tuple(map(_hashable, cell)) if isinstance(cell, list | tuple) else cell

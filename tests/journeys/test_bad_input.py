@@ -46,14 +46,14 @@ def test_sql_that_needs_more_than_its_row_is_refused_when_built(folder, text):
     ("options", "said"),
     [
         ({"engine": "locl"}, "unknown engine `locl`; did you mean `local`?"),
-        ({"engine": "local", "tasks": "atuo"}, "tasks='atuo', expected 'auto' or a number from 1 on"),
-        ({"engine": "local", "tasks": 0}, "tasks=0, expected 'auto' or a number from 1 on"),
-        ({"engine": "local", "max_batches": 0}, "max_batches=0, expected a number from 1 on"),
-        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number from 1 on"),
-        ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number from 0 on"),
+        ({"engine": "local", "tasks": "atuo"}, "tasks='atuo', expected 'auto' or a number of at least 1"),
+        ({"engine": "local", "tasks": 0}, "tasks=0, expected 'auto' or a number of at least 1"),
+        ({"engine": "local", "max_batches": 0}, "max_batches=0, expected a number of at least 1"),
+        ({"engine": "local", "max_batches": "3"}, "max_batches='3', expected a number of at least 1"),
+        ({"engine": "local", "time_budget": "soon"}, "time_budget='soon', expected a number of at least 0"),
     ],
 )
-def test_a_wrong_argument_of_run_is_told_also_where_nothing_waits(folder, tmp_path, options, said):
+def test_a_wrong_argument_of_run_is_an_error_even_if_no_files_are_waiting(folder, tmp_path, options, said):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
     r = tm.open(p, root=str(tmp_path / "root"))
@@ -100,7 +100,7 @@ def test_windows_that_cannot_be_are_told_when_they_are_declared():
 def test_a_name_is_given_once_whoever_adds_the_operator(folder):
     _, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="same")
-    refused(lambda: grouped.dropDuplicates(name="same"), "has an operator `same` already")
+    refused(lambda: grouped.dropDuplicates(name="same"), "already has an operator `same`")
     refused(lambda: grouped.dropDuplicates(name=""), "operator name ''")
 
 

@@ -147,7 +147,9 @@ def test_two_functions_need_names_and_a_sink_beside_one_does_not(tmp_path):
     p = tm.Pipeline("two")
     rows = p.read(tm.Rows("k string"))
     rows.write(tm.Parquet(str(tmp_path / "out"))).foreachBatch(print)
-    with pytest.raises(tm.InvalidInput, match="has a sink `foreach-batch` already: give this one a name"):
+    with pytest.raises(
+        tm.InvalidInput, match="already has a sink `foreach-batch`\nhint: give this one another name: name="
+    ):
         rows.foreachBatch(print)
     rows.foreachBatch(print, name="second")
     with pytest.raises(tm.InvalidInput, match=r"foreachBatch: expected a function of \(table, batch_id\), found 7"):

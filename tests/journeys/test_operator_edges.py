@@ -306,7 +306,7 @@ def test_a_function_that_ends_the_process_has_failed() -> None:
 def test_a_watermark_is_not_defined_again() -> None:
     p = tm.Pipeline("twice")
     once = p.read(tm.Rows("ts timestamp, t2 timestamp")).withWatermark("ts", "10 seconds")
-    with pytest.raises(InvalidInput, match="the stream has a watermark already, on `ts`"):
+    with pytest.raises(InvalidInput, match="the stream already has a watermark on `ts`"):
         once.withWatermark("t2", "5 seconds")
 
 

@@ -182,5 +182,5 @@ def test_rows_without_a_time_do_not_keep_it_awake():
 
 
 def test_an_idle_duration_is_more_than_zero():
-    with pytest.raises(tm.InvalidInput, match="idle='0 seconds', expected more than zero"):
+    with pytest.raises(tm.InvalidInput, match="idle='0 seconds', expected a duration longer than zero"):
         tm.Pipeline("idle").read(tm.Rows("ts timestamp")).withWatermark("ts", "1 second", idle="0 seconds")

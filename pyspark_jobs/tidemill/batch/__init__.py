@@ -1,1 +1,1 @@
-"""One batch as work that any engine can run: `scatter` reads and sends, `apply` folds and writes. Knows no Spark."""
+"""One batch as work for any engine: `scatter` reads and sends rows, `apply` folds and stores them. No Spark here."""

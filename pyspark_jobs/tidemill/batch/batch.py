@@ -1,6 +1,6 @@
-"""`Batch`: what every task of one batch knows: the job, the plan, the version below. Travels to the workers.
+"""`Batch`: everything that the tasks of one batch know: the job, the plan, and the version below it.
 
-Values only; stores and caches are opened where it arrives.
+It holds values only and is sent to the workers, which open their own stores and caches.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Batch:
     state: Mapping[str, Mapping[str, list[Segment]]]
     """The live segments of the version below."""
     watermarks: Mapping[str, int]
-    """W(N−1) of each watermark, ms; a missing one is 0."""
+    """W(N−1) of each watermark in ms. A missing one is 0."""
     tasks: int
     """Key ranges of every level."""
     begins: frozenset[str] = frozenset()
-    """The operators that have an initial state and no batch yet: this one is their first."""
+    """The operators with an initial state for which this is the first batch."""
     active: Mapping[str, int] = field(default_factory=dict)
-    """The batch time of the last batch with event times of each watermark; a missing one had none yet."""
+    """The batch time of the last batch with event times, by watermark. A missing watermark had none yet."""
     assignment: tuple[tuple[int, ...], ...] = field(default=())
     """The numbers of the plan's splits, by scatter task."""
 
@@ -50,15 +50,15 @@ class Batch:
 
     @property
     def levels(self) -> int:
-        """Exchanges deep."""
+        """How many exchanges deep the batch is."""
         return self.job.levels
 
     def store(self) -> Store:
-        """The repository's store, opened in this process."""
+        """Open the repository's store in this process."""
         return open_store(self.root, self.storage_options.get("root")).at(self.job.pipeline)
 
     def read_context(self) -> ReadContext:
-        """How sources are read."""
+        """Return the settings that sources are read with."""
         return ReadContext(
             storage_options=dict(self.storage_options.get("source") or {}),
             time_zone=self.job.time_zone,
@@ -66,20 +66,20 @@ class Batch:
         )
 
     def data_pass(self, placed: Placed) -> Any:
-        """The data pass of an operator: by W(N−1) of its input."""
+        """Return the data pass of an operator. It sees W(N−1) of the operator's input."""
         before = placed.least(self.watermarks)
         return _native.Pass("data", self.plan.batch_time_ms, before, before)
 
     def due_pass(self, placed: Placed, after: Mapping[str, int]) -> Any:
-        """The pass of what is due because watermarks moved, to `after`."""
+        """Return the due pass of an operator, after the watermarks moved to `after`."""
         before = placed.least(self.watermarks)
         return _native.Pass("due", self.plan.batch_time_ms, before, placed.least(after))
 
     def watermarks_after(self, greatest: Mapping[str, int | None]) -> dict[str, int]:
-        """W(N) of each watermark, given the greatest event time that this batch saw of each."""
+        """Return W(N) of each watermark, given the greatest event time that this batch saw."""
         return after_batch(self.job.watermarks, self.watermarks, greatest, self.active, self.plan.batch_time_ms)
 
 
 def task_attempt() -> str:
-    """A name for this try of a task, different in every try."""
+    """Return a random id for this try of a task."""
     return uuid.uuid4().hex[:8]

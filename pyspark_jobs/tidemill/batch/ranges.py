@@ -1,4 +1,4 @@
-"""How a run cuts the hash space into key ranges. State does not depend on it."""
+"""Cuts the hash space into key ranges. The state does not depend on the cut."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..protocol.records import HASH_END
 
 
 def cut(ranges: int) -> list[tuple[int, int]]:
-    """`ranges` ranges (lo, hi), both inclusive, that tile the hash space.
+    """Return `ranges` ranges (lo, hi), both ends inclusive, that tile the hash space.
 
     >>> [(hex(lo), hex(hi)) for lo, hi in cut(2)]
     [('0x0', '0x7fffffffffffffff'), ('0x8000000000000000', '0xffffffffffffffff')]
@@ -16,5 +16,5 @@ def cut(ranges: int) -> list[tuple[int, int]]:
 
 
 def range_of(key_hash: int, bounds: list[tuple[int, int]]) -> int:
-    """The number of the range that a hash falls in."""
+    """Return the number of the range that contains a hash."""
     return next(number for number, (_, hi) in enumerate(bounds) if key_hash <= hi)

@@ -1,6 +1,7 @@
-"""`BatchWork`: a batch as an engine sees it. Keeps to `batch.work.Work`.
+"""`BatchWork`: a batch as an engine sees it, an implementation of `batch.work.Work`.
 
-INVARIANT: an error of the five kinds never crosses an engine as an exception; it travels to the driver as a message.
+INVARIANT: an error of the five kinds never crosses an engine as an exception. It is sent to the driver as a message, so
+every engine reports it alike.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ class BatchWork:
 
     @property
     def scatter_tasks(self) -> int:
-        """Tasks that read input."""
+        """How many tasks read input."""
         return len(self.batch.assignment)
 
     @property
     def ranges(self) -> int:
-        """Key ranges of every level."""
+        """How many key ranges every level has."""
         return self.batch.tasks
 
     @property
     def levels(self) -> int:
-        """Exchanges deep."""
+        """How many exchanges deep the work is."""
         return self.batch.levels
 
     def scatter(self, task: int) -> Iterator[Item]:
-        """What scatter task `task` sends. An error goes to every range instead."""
+        """Run scatter task `task`. If it fails, the error goes to every range."""
         return self._guarded(lambda: scatter.run(self.batch, task), self.ranges)
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
-        """What a range makes of what was sent to it. An error goes on to every range of the next level."""
+        """Run the apply task of a range. If it fails, the error goes to all ranges of the next level."""
         targets = self.ranges if level < self.levels - 1 else 1
         return self._guarded(lambda: apply.run(self.batch, level, range_index, items), targets)
 

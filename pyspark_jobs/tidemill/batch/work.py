@@ -1,7 +1,7 @@
-"""The seam between a batch and what runs it: `Work` is what there is to do, an `Engine` does it.
+"""The seam between a batch and its engine: `Work` describes the tasks, and an `Engine` runs them.
 
-An engine only moves items: it does not know what is in them. INVARIANT: every range of every level is applied
-exactly once in a result that counts, also where nothing was sent to it.
+An engine moves items without looking into them. INVARIANT: in a result that counts, every range of every level was
+applied exactly once, even if nothing was sent to it.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A chunk or a receipt on its way: bytes for the range `target` of the next level."""
+    """A chunk or a receipt on its way: bytes for range `target` of the next level."""
 
     target: int
     data: bytes
 
 
 class Work(Protocol):
-    """One batch as tasks. Can be pickled by cloudpickle; a task may be run again, and by another process."""
+    """One batch as tasks. cloudpickle can pickle it. A task may run several times, in several processes."""
 
     @property
     def scatter_tasks(self) -> int:
-        """Tasks that read input; 0 for a sweep."""
+        """How many tasks read input; 0 for a sweep."""
 
     @property
     def ranges(self) -> int:
-        """Apply tasks of every level."""
+        """How many apply tasks every level has."""
 
     @property
     def levels(self) -> int:
@@ -36,25 +36,27 @@ class Work(Protocol):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Modules that workers cannot import: to be pickled by value."""
+        """Modules that workers cannot import, and that are therefore pickled by value."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """`sys.path` entries that a worker on the same machine adds where they exist."""
+        """Entries that a worker adds to `sys.path` if they exist on its machine."""
 
     def scatter(self, task: int) -> Iterator[Item]:
-        """What scatter task `task` sends to the ranges of level 0."""
+        """Run scatter task `task`; yield items for the ranges of level 0."""
 
     def apply(self, level: int, range_index: int, items: Iterable[bytes]) -> Iterator[Item]:
-        """What a range of a level makes of what was sent to it, in any order: items for the next level, or, on the
-        last level, receipts (target 0)."""
+        """Run the apply task of a range on the items sent to it, in any order.
+
+        Yield items for the next level or, on the last level, receipts with target 0.
+        """
 
 
 class Engine(Protocol):
-    """Runs a `Work`: scatter, then level by level, with an exchange by target before each level.
+    """Runs a `Work`: the scatter tasks, then level by level, with an exchange by target before each level.
 
-    Where `scatter_tasks <= 1 and ranges == 1` there is no exchange: all of it runs in one task. Nothing is promised
-    about the order in which items reach a range.
+    If `scatter_tasks <= 1 and ranges == 1`, all of the work runs in one task without an exchange. Items may reach a
+    range in any order.
     """
 
     @property
@@ -63,7 +65,7 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many tasks it runs at once; what `tasks="auto"` means for a batch that is not small."""
+        """How many tasks it runs at once. A batch that is not small is cut into as many with `tasks="auto"`."""
 
     def execute(self, work: Work) -> list[bytes]:
-        """All receipts, in any order. A task that raises fails the call with one clear error."""
+        """Run the work and return all receipts, in any order. If a task raises, the call raises one clear error."""

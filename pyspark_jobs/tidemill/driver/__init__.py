@@ -1,1 +1,1 @@
-"""The driver's half of a batch: plan, execute, commit, publish, report. Knows no Spark: an engine is handed in."""
+"""The driver's part of a batch: plan, execute, commit, publish, report. It does not know Spark: it gets an engine."""

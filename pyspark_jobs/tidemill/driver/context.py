@@ -1,6 +1,7 @@
-"""`Context`: a pipeline opened on a root: its job, its log, its store, its settings. What every verb is given.
+"""`Context`: a pipeline opened on a root, with its job, log, store and settings. Every verb receives one.
 
-Holds values and components, decides nothing.
+It reads the repository and checks that the code matches it. INVARIANT: a missing or different state is an error, so an
+operator never starts empty by accident.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Options = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Context:
-    """One branch of one pipeline's repository, opened."""
+    """One branch of one pipeline's repository, opened by this process."""
 
     pipeline: Pipeline
     job: Job
@@ -50,11 +51,11 @@ class Context:
 
     @property
     def cache(self) -> RunCache:
-        """Opened runs of this process."""
+        """The cache of opened segments of this process."""
         return process_cache(self.settings)
 
     def initialised(self) -> Init:
-        """What `init` made here; `InvalidInput` where nobody has."""
+        """Return the record of `init`, or raise `InvalidInput` if the repository was never initialised."""
         if self.init_seen:
             return self.init_seen[0]
         self.refuse_repository_as_root()
@@ -62,44 +63,44 @@ class Context:
         if init is None:
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
-                hint="make it once with r.init() or `tidemill init`; Tidemill never starts empty by accident",
+                hint="create it once with r.init() or `tidemill init`",
             )
         if init.pipeline != self.job.pipeline:
             raise InvalidInput(
                 f"the repository {self.store.uri} belongs to pipeline `{init.pipeline}`, this is `{self.job.pipeline}`",
-                hint="give this pipeline a root of its own",
+                hint="use another root for this pipeline",
             )
         self.init_seen.append(init)
         return init
 
     def refuse_repository_as_root(self) -> None:
-        """`InvalidInput` where the root is not a folder of repositories but a repository itself."""
+        """Raise `InvalidInput` if the root is itself a repository, not a folder of repositories."""
         try:
             self.root_store.get(names.ref(0))
         except ObjectMissing:
             return
         raise InvalidInput(
-            f"the root {self.root} is itself the repository of a pipeline, expected the folder above it",
-            hint="leave out the last part of the root",
+            f"the root {self.root} is the repository of a pipeline, expected the folder above it",
+            hint="remove the last part of the root's path",
         )
 
     def schemas(self, head: Commit | None) -> dict[str, dict[str, Any]]:
-        """The operators whose state the repository holds, as recorded."""
+        """Return the recorded schemas of the operators that the repository has state for."""
         return dict(head.schemas) if head is not None else dict(self.initialised().schemas)
 
     def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Live segments of a version, and the initial state of what begins with the next batch; None is version −1."""
+        """Return the live segments of a version, plus initial state that no batch has used yet. None is version −1."""
         return {**(head.state if head is not None else {}), **self.begins_with(head)}
 
     def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """The initial state, by operator, of those that have had no batch up to `head`: the next one is their first."""
+        """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""
         seen = head.state if head is not None else {}
         if all(name in seen for name in self.job.operators):
             return {}
         return {name: maps for name, maps in self.seeds().items() if name not in seen}
 
     def seeds(self) -> dict[str, dict[str, list[Segment]]]:
-        """The initial state that `init` wrote, by operator, of those that are declared now."""
+        """Return the initial state that `init` wrote, for the operators that are declared now."""
         found = dict(self.initialised().seeds)
         for entry in self.log.added():
             gone = {*entry.removed, *entry.schemas}
@@ -108,56 +109,55 @@ class Context:
         return found
 
     def ledger(self, head: Commit | None) -> Opened:
-        """Which files have been taken, as of a version."""
+        """Return the ledger of a version: the files that the pipeline has read."""
         segments = head.ledger if head is not None else []
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
 
     def declared(self) -> dict[str, dict[str, Any]]:
-        """The operators that `init` was told of, as they were then: what this repository keeps state for."""
+        """Return the operators that `init` declared, with their schemas at that time."""
         found = dict(self.initialised().schemas)
         for entry in self.log.added():
             found = {name: schema for name, schema in found.items() if name not in entry.removed} | entry.schemas
         return found
 
     def check_operators(self, head: Commit | None) -> None:
-        """`InvalidInput` where the code's operators are not those that are declared, or do not fit their state."""
+        """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
         declared, ours = self.declared(), self.job.operators
         recorded = {**declared, **(head.schemas if head is not None else {})}
         for name, placed in ours.items():
             if name not in declared:
                 raise InvalidInput(
-                    f"operator `{name}` has no state in this repository, which has "
+                    f"operator `{name}` has no state in this repository, which has state for "
                     + (", ".join(f"`{known}`" for known in sorted(declared)) or "no operator"),
-                    hint="a renamed operator would start empty; if it is new, run init once more: it adds the operator",
+                    hint="for a new operator run init again, which adds it; for a renamed one restore the name",
                 )
             check_operator(name, recorded[name], describe(placed.operator))
         for name in declared:
             if name not in ours:
                 raise InvalidInput(
-                    f"operator `{name}` has state in this repository, and this code does not have it: it would miss "
-                    "batches",
-                    hint="keep it; if its state is to end, say so: "
+                    f"operator `{name}` has state in this repository, but this code does not have the operator",
+                    hint="restore the operator, or discard its state: "
                     f"r.init(drop=[{name!r}]) or tidemill init --drop {name}",
                 )
 
 
-def _listed(rules: dict[str, Any]) -> str:
+def _shown_rules(rules: dict[str, Any]) -> str:
     return ", ".join(f"`{rule}` = {value}" for rule, value in rules.items()) or "no rules"
 
 
 def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
-    """`InvalidInput` that names the first difference between an operator's state and its code."""
-    mend = (
-        "make it what it was; or, to begin anew, give it another name and say that this state ends: "
+    """Raise `InvalidInput` with the first difference between an operator's state and its code."""
+    hint = (
+        "restore the earlier declaration; or, to start with empty state, rename the operator and discard this state: "
         f"r.init(drop=[{name!r}]) or tidemill init --drop {name}"
     )
     if recorded["kind"] != found["kind"]:
         raise InvalidInput(
-            f"operator `{name}` has state of a `{recorded['kind']}`, this code declares a `{found['kind']}`", hint=mend
+            f"operator `{name}` has state of a `{recorded['kind']}`, this code declares a `{found['kind']}`", hint=hint
         )
     if recorded["key"] != found["key"]:
         raise InvalidInput(
-            f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=mend
+            f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=hint
         )
     rules = recorded.get("rules", {})
     new = _new_variables(recorded, found)
@@ -165,8 +165,8 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
         if rules.get(rule) != now and rule not in new.values():
             before, after = f"`{rule}` = {rules.get(rule)}", f"{now}"
             if rule not in rules:
-                before, after = _listed(rules), _listed(found["rules"])
-            raise InvalidInput(f"operator `{name}` has state made with {before}, this code declares {after}", hint=mend)
+                before, after = _shown_rules(rules), _shown_rules(found["rules"])
+            raise InvalidInput(f"operator `{name}` has state made with {before}, this code declares {after}", hint=hint)
     for map_name, columns in found["maps"].items():
         if map_name in new:
             continue
@@ -179,14 +179,14 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
                 raise InvalidInput(
                     f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`"
                     + (f" ({detail})" if detail else ""),
-                    hint=mend,
+                    hint=hint,
                 )
     for map_name, columns in recorded["maps"].items():
         if map_name not in found["maps"] and _is_variable(map_name):
             raise InvalidInput(
                 f"operator `{name}` has state in the variable `{names.variable_name(map_name)}` "
-                f"({columns['value'] or 'nothing'}), this code does not declare it",
-                hint=mend,
+                f"({columns['value'] or 'nothing'}), which this code does not declare",
+                hint=hint,
             )
 
 
@@ -195,14 +195,14 @@ def _is_variable(map_name: str) -> bool:
 
 
 def _new_variables(recorded: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
-    """The maps of a processor's variables that the state does not have, with the rule of each: they begin empty."""
+    """Return the maps of new variables of a processor, with the rule of each. They start empty."""
     maps = (one for one in found["maps"] if one not in recorded["maps"] and _is_variable(one))
     return {one: names.variable_rule(one) for one in maps}
 
 
 @functools.cache
 def version_of_tidemill() -> str:
-    """The installed version, `unknown` where Tidemill runs from a folder."""
+    """Return the installed version, or `unknown` if Tidemill runs from a source folder."""
     try:
         return importlib.metadata.version("tidemill")
     except importlib.metadata.PackageNotFoundError:

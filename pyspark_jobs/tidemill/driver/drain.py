@@ -1,10 +1,11 @@
-"""The loop of a run: repair, then plan, execute, commit, publish, report, until nothing waits; then one sweep.
+"""The loop of a run: repair, then plan, execute, commit, publish and report until no files are waiting, then one sweep.
 
-Every batch begins by reading the log: what another run committed meanwhile is taken as it is, and published, before
-more is planned. Nothing is remembered between batches that the log does not say, but for one thing.
+Every batch starts by reading the log. If another run has committed in the meantime, its versions are published before
+this run plans on.
 
-INVARIANT: a run plans a sweep after input or where it began without any, never after another sweep of its own: what a
-sweep arms, and what comes due while it lasts, is for a later run. So functions that arm anew at each call end it too.
+INVARIANT: a run never plans two sweeps in a row. Timers armed or due during a sweep fire in the next run, so a run
+ends even if functions arm a timeout at each call. Whether the last batch was a sweep is the only thing that a run
+remembers and the log does not record.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ..store.probe import probe
 from . import plan as planning
 from .context import Context
 from .execute import execute
-from .publish import MAIN, not_here, publish, repair
+from .publish import MAIN, missing_sinks, publish, repair
 
 OnProgress = Callable[[BatchProgress], None]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a drain stops, and what it is told."""
+    """The arguments of a run, checked: where it stops, its batch time, and its number of tasks."""
 
     max_batches: int | None = None
     time_budget_s: float | None = None
@@ -45,18 +46,18 @@ class Limits:
 
 
 def _check_number(what: str, value: object, kinds: type | tuple[type, ...], least: int) -> None:
-    """`InvalidInput` for what is no number, or too small; also where nothing waits, so that a typo shows at once."""
+    """Raise `InvalidInput` for a value that is not a number or too small, even if no files are waiting."""
     if value is None and what != "tasks":
         return
     fits = isinstance(value, kinds) and not isinstance(value, bool) and value >= least  # type: ignore[operator]
     if not fits:
-        expected = f"'auto' or a number from {least} on" if what == "tasks" else f"a number from {least} on"
+        expected = ("'auto' or " if what == "tasks" else "") + f"a number of at least {least}"
         raise InvalidInput(f"run: {what}={value!r}, expected {expected}")
 
 
 @dataclass
 class Drained:
-    """What a drain did. `already`: versions that another run had committed from the same plan."""
+    """The result of a drain. `already` are versions that another run had committed from the same plan."""
 
     progress: list[BatchProgress] = field(default_factory=list)
     already: list[int] = field(default_factory=list)
@@ -86,29 +87,31 @@ class Drain:
         self.done = Drained()
 
     def open(self) -> Commit | None:
-        """The head, after checking that this code may run here and publishing what an earlier run left."""
+        """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.storage_options)
         context.initialised()
         head = context.log.head()
         context.check_operators(head)
-        if not_here(context, head):
-            planning.waiting(context, head)  # refuses where a source is not here either: nothing is published elsewhere
+        if missing_sinks(context, head):
+            planning.waiting(
+                context, head
+            )  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
         return head
 
     def run(self) -> Drained:
-        """Drains what waits, then fires what is due, in one sweep; what that arms is for a later run."""
+        """Process all waiting files, then fire due timeouts in one sweep."""
         head = self.open()
-        while self._may_go_on():
+        while self._may_continue():
             batch = self._next(head)
             if batch is None:
                 break
-            head = self._caught_up(self._one(head, batch))
+            head = self._catch_up(self._run_batch(head, batch))
         return self.done
 
-    def _caught_up(self, ours: Commit) -> Commit:
-        """The head; where another run went on from `ours`, its versions are published too, before we plan on them."""
+    def _catch_up(self, ours: Commit) -> Commit:
+        """Return the head. If another run committed after `ours`, publish its versions first."""
         head = self.context.log.head()
         if head is None or head.version <= ours.version:
             return ours
@@ -116,17 +119,17 @@ class Drain:
         return head
 
     def sweep(self) -> Drained:
-        """Fires what is due, without input. A batch that is planned already is run first."""
+        """Fire due timeouts without input. A batch that is already planned runs first."""
         head = self.open()
         planned = self._planned(head)
         if planned is not None:
-            head = self._caught_up(self._one(head, planned))
-        swept = self._due(head, planning.waiting(self.context, head))
+            head = self._catch_up(self._run_batch(head, planned))
+        swept = self._sweep_if_due(head, planning.waiting(self.context, head))
         if swept is not None:
-            self._one(head, swept)
+            self._run_batch(head, swept)
         return self.done
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         count, budget = self.limits.max_batches, self.limits.time_budget_s
         if count is not None and len(self.done.progress) + len(self.done.already) >= count:
             return False
@@ -144,32 +147,34 @@ class Drain:
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
         if batch is not None:
             self._has_swept = False
-            return self._written(batch)
+            return self._create_plan(batch)
         if self._has_swept:
             return None
-        swept = self._due(head, seen)
+        swept = self._sweep_if_due(head, seen)
         self._has_swept = swept is not None and swept.kind == "sweep"
         return swept
 
-    def _due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
+    def _sweep_if_due(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
         if not planning.is_due(head, at_ms, self.context.job):
             return None
-        return self._written(planning.sweep_plan(self.context, head, at_ms))
+        return self._create_plan(planning.sweep_plan(self.context, head, at_ms))
 
-    def _written(self, plan: Plan) -> Plan:
-        """The plan that counts. A run that writes nothing probes nothing."""
+    def _create_plan(self, plan: Plan) -> Plan:
+        """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         probe(self.context.store)
         return self.context.log.create_plan(plan)
 
-    def _one(self, head: Commit | None, plan: Plan) -> Commit:
-        """One batch, from its plan to its report; none where another run committed it before we began."""
-        probe(self.context.store)  # once a process; also for a plan that another run left
-        self.context.check_operators(head)  # again: somebody may have added or dropped one since this run began
-        engine = self._engine()  # its start is not the batch's
+    def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
+        """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
+        probe(self.context.store)  # once a process, and needed here for a plan that another run created
+        self.context.check_operators(
+            head
+        )  # again, because operators may have been added or dropped since this run started
+        engine = self._engine()  # starting the engine does not count as time of the batch
         overtaken = self.context.log.head()
         if overtaken is not None and overtaken.version >= plan.number:
-            if self.context.log.commit(plan.number).kind == plan.kind:  # and not given up by a void commit
+            if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
             self.done.published.extend(repair(self.context, overtaken))
             return overtaken
@@ -180,7 +185,7 @@ class Drain:
         try:
             if publish(self.context, committed.commit):
                 self.done.published.append(plan.number)
-        finally:  # what is committed is told, also where publishing it failed
+        finally:  # a committed version is reported even if publishing it failed
             if committed.outcome == "already":
                 self.done.already.append(plan.number)
             else:

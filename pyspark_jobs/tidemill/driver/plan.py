@@ -1,6 +1,6 @@
-"""Planning: which files wait, which of them the next batch takes, and what its time is. No Spark, no rows.
+"""Planning: which files are waiting, which of them the next batch reads, and its batch time. No Spark, no rows.
 
-INVARIANT: the clock is read before the sources are listed, so a sweep's time never passes a file that it did not see.
+INVARIANT: the clock is read before the sources are listed, so a sweep is never later than a file that it did not see.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .context import Context
 
 LOG = logging.getLogger("tidemill")
 LAST_MS = 253_402_300_799_999
-"""The last ms of the year 9999: a greater time is microseconds by mistake."""
+"""The last ms of the year 9999. A greater time is probably in microseconds."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a listing found: the files not taken yet, by source, and the time just before it was made."""
+    """The waiting files by source, and the time just before they were listed."""
 
     listed_ms: int
     files: Mapping[str, list[SourceFile]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Waiting:
 
 
 def waiting(context: Context, head: Commit | None) -> Waiting:
-    """The files that no commit has taken yet."""
+    """List the files of all sources that the pipeline has not read yet."""
     listed_ms = now_ms()
     ledger = context.ledger(head).map
     created_ms = context.initialised().created_ms
@@ -59,28 +59,28 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
 
 
 def arrived_since_init(files: Sequence[SourceFile], created_ms: int) -> list[SourceFile]:
-    """What a source with `start="latest"` takes of `files`: those since `init`, and those of the very second of it.
+    """Return the files that a source with `start="latest"` reads: those modified at or after `init`, to the second.
 
-    S3 tells times by the second: a file that arrived just after `init` seems to be older. It is not lost for that.
+    S3 reports times in whole seconds, so a file that arrived just after `init` may seem to be older.
     """
     return [file for file in files if file.modified_ms >= created_ms - created_ms % 1000]
 
 
-def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> Plan | None:
-    """A plan over what waits, within the sources' caps; None where nothing waits."""
+def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:
+    """Return a plan over waiting files, within the caps of the sources, or None if no files are waiting."""
     options = dict(context.storage_options.get("source") or {})
     chosen: list[SourceFile] = []
     splits: list[Split] = []
     for name, files in seen.files.items():
         source = context.job.sources[name]
-        taken = decide.choose(files, source.intake.max_files, source.intake.max_bytes)
-        chosen.extend(taken)
-        splits.extend(source.splits(taken, options, context.settings.split_bytes))
+        picked = decide.choose(files, source.intake.max_files, source.intake.max_bytes)
+        chosen.extend(picked)
+        splits.extend(source.splits(picked, options, context.settings.split_bytes))
     if not chosen:
         return None
     rest = len(seen.all) - len(chosen)
-    taken_files = set(chosen)
-    left = [file for file in seen.all if file not in taken_files]
+    chosen_files = set(chosen)
+    left = [file for file in seen.all if file not in chosen_files]
     draft = Plan(
         number=0 if head is None else head.version + 1,
         kind="batch",
@@ -94,13 +94,13 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, told: int |
         outstanding_bytes=sum(file.size for file in left),
         oldest_waiting_ms=min((file.modified_ms for file in left), default=None),
     )
-    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, chosen, told, head).ms)
+    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, chosen, given, head).ms)
 
 
 def _batch_time(
-    context: Context, draft: Plan, chosen: list[SourceFile], told: int | str | None, head: Commit | None
+    context: Context, draft: Plan, chosen: list[SourceFile], given: int | str | None, head: Commit | None
 ) -> decide.BatchTime:
-    """The time that the policy gives, raised to the last commit's where it lies before it."""
+    """Return the batch time by the pipeline's rule, raised to that of the last commit if it is earlier."""
     observed = decide.Observed(
         planned_ms=draft.created_ms,
         newest_ms=max(file.modified_ms for file in chosen),
@@ -108,11 +108,11 @@ def _batch_time(
         previous_ms=None if head is None else head.batch_time_ms,
     )
     rule = context.pipeline.time_policy
-    found = decide.batch_time(_rule(draft, rule) if told is None else time_ms(told, context.job.time_zone), observed)
+    found = decide.batch_time(_rule(draft, rule) if given is None else time_ms(given, context.job.time_zone), observed)
     if found.note is not None:
-        # A clock that went back is told, and to who has given a time that it was not heeded; that files arrived in
-        # another order than they are read in is nobody's mistake.
-        is_order = told is None and not callable(rule) and observed.planned_ms >= found.ms
+        # A clock that moved backwards is worth a warning, and so is a given time that is ignored. If only files
+        # arrived in another order than they are read, nothing is wrong.
+        is_order = given is None and not callable(rule) and observed.planned_ms >= found.ms
         LOG.log(
             logging.INFO if is_order else logging.WARNING,
             "pipeline `%s`, batch %d: %s",
@@ -130,35 +130,37 @@ def _rule(draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
         value = policy(draft)
     except Exception as error:
         raise InvalidInput(
-            f"the function given to p.batch_time raised `{type(error).__name__}: {error}` for batch {draft.number}\n"
+            f"the function of p.batch_time raised `{type(error).__name__}: {error}` for batch {draft.number}\n"
             + traceback.format_exc()
         ) from error
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LAST_MS:
         raise InvalidInput(
-            f"the function given to p.batch_time returned {value!r}, expected ms since the epoch as an int, "
+            f"the function of p.batch_time returned {value!r}, expected ms since the epoch as an int, "
             "up to the year 9999"
         )
     return value
 
 
-def sweep_time(context: Context, head: Commit | None, seen: Waiting, told: int | str | None) -> int:
-    """When a sweep happens: as told, else, with a function for batch time, the last batch's time, else now, but never
-    after a file that waits arrived."""
+def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
+    """Return the batch time of a sweep: the given time, or now, but never later than the oldest waiting file.
+
+    If the pipeline's rule is a function, it is the time of the last batch.
+    """
     previous = head.batch_time_ms if head is not None else None
     observed = decide.Observed(
         planned_ms=seen.listed_ms,
         oldest_waiting_ms=min((file.modified_ms for file in seen.all), default=None),
         previous_ms=previous,
     )
-    if told is not None:
-        return decide.sweep_time(time_ms(told, context.job.time_zone), observed).ms
+    if given is not None:
+        return decide.sweep_time(time_ms(given, context.job.time_zone), observed).ms
     if callable(context.pipeline.time_policy):
         return previous or 0
     return decide.sweep_time("plan", observed).ms
 
 
 def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
-    """The plan of a sweep: no input, and a time."""
+    """Return the plan of a sweep, which has a batch time and no input."""
     return Plan(
         number=0 if head is None else head.version + 1,
         kind="sweep",
@@ -172,8 +174,10 @@ def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
 
 
 def is_due(head: Commit | None, at_ms: int, job: Job) -> bool:
-    """Whether some deadline has come, where a sweep would leave the clocks: the batch clock at `at_ms`, an operator's
-    event time at the watermark of its input."""
+    """Whether a sweep at `at_ms` would fire a timeout.
+
+    Deadlines by batch time are compared with `at_ms`, those by event time with the watermark that the sweep would have.
+    """
     if head is None:
         return False
     watermarks = {**head.watermarks, **after_batch(job.watermarks, head.watermarks, {}, active_ms(head), at_ms)}

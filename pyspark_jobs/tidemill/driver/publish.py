@@ -1,7 +1,7 @@
-"""Publishing: committed output files become visible in the sinks' own folders, in order of version, idempotently.
+"""Publishes committed output files: copies them into the sinks' own folders, in order of version, idempotently.
 
-CRASH: a run that dies here leaves a prefix of the files; the next run copies the rest before it plans. Branches other
-than `main` do not publish.
+Only the branch `main` publishes. CRASH: a run that dies here has published some of the files. The next run publishes
+the rest before it plans.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ MAIN = "main"
 
 
 def publish(context: Context, commit: Commit) -> int:
-    """Makes one version visible, where this code's sinks say, or, for one that it no longer has, where the commit does;
-    how many files were not there yet."""
+    """Publish one version and return how many files were not published yet.
+
+    A sink that this code no longer has is published to the place that the commit records.
+    """
     options = context.storage_options.get("sink")
     return sum(sink.publish(context.store, files, whose, options) for sink, files, whose in _of(context, commit))
 
 
 def published_through(context: Context, head: Commit | None) -> int:
-    """The last version up to which all are published now; −1: none. Asks the sinks about what `head` leaves open."""
+    """Return the last version up to which all versions are published, or −1. This asks the sinks."""
     if head is None or context.branch != MAIN:
         return -1
     options = context.storage_options.get("sink")
@@ -41,7 +43,7 @@ def published_through(context: Context, head: Commit | None) -> int:
 
 
 def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[OutputFile], Publication]]:
-    """The sinks that a version is for, and its files."""
+    """Yield the sinks of a version with their files."""
     if context.branch != MAIN or commit.kind == "void":
         return
     for name in commit.sinks:
@@ -51,9 +53,11 @@ def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[Outpu
             yield sink, files, Publication(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
 
 
-def not_here(context: Context, head: Commit | None) -> list[str]:
-    """The sinks whose folder is relative and not here, though there is or was something to publish: maybe this process
-    runs in another folder than the one before. Warns where something was published."""
+def missing_sinks(context: Context, head: Commit | None) -> list[str]:
+    """Return the sinks with a missing relative folder and something to publish, now or in the last published version.
+
+    This process may run in another folder than the one before. It logs a warning if the sink has published before.
+    """
     if head is None or context.branch != MAIN:
         return []
     relative = {
@@ -67,15 +71,15 @@ def not_here(context: Context, head: Commit | None) -> list[str]:
     for name, path in relative.items():
         if last is not None and last.outputs.get(name):
             LOG.warning(
-                "sink `%s`: version %d was published in `%s`, and there is no such folder in %s, where this process "
-                "runs and relative paths begin: what follows is published here; give an absolute path",
+                "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
+                "of this process; new versions are published there: use an absolute path",
                 name, last.version, path, os.getcwd(),
             )  # fmt: skip
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:
-    """Publishes what earlier runs left, oldest first; the versions that needed it."""
+    """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
     if head is None or context.branch != MAIN:
         return []
     return [commit.version for commit in context.log.commits(head.published_through + 1) if publish(context, commit)]

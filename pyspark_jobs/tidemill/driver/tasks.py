@@ -1,4 +1,4 @@
-"""How a batch is cut into tasks: how many key ranges it has, and which scatter task reads which splits."""
+"""Cuts a batch into tasks: how many key ranges it has, and which scatter task reads which splits."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What users write (`stream`), what it is compiled to (`job`), how a reference such as `module:p` is found (`load`)."""
+"""The fluent values that users write (`stream`), their compiled form (`job`), its interpreter (`flow`), and `load`."""

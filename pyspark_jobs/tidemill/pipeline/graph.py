@@ -1,4 +1,4 @@
-"""What a pipeline knows: its sources, watermarks, operators and sinks by name. Streams add to it as they are built."""
+"""`Graph`: the sources, watermarks, operators and sinks of a pipeline, by name. Streams add to it as they are built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TimePolicy = Literal["arrival", "plan"] | Callable[[Any], int]
 
 
 class Graph:
-    """The nodes of one pipeline that have a name. INVARIANT: names are unique within their kind."""
+    """The named nodes of one pipeline. INVARIANT: names are unique within their kind, because they identify state."""
 
     def __init__(self, name: str, timeZone: str) -> None:
         self.name = name
@@ -34,19 +34,19 @@ class Graph:
         key: tuple[str, ...],
         window: tuple[Windows, int] | None,
     ) -> Keyed:
-        """The output of `operator` over `node` by `key`; `InvalidInput` for a name taken.
+        """Add an operator over `node`, grouped by `key`, and return its node. A name in use is `InvalidInput`.
 
-        `event` is the node's event time, by the name that the operator is to take it by.
+        `event` is the node's event time, with the column name that the operator uses first.
         """
         if check_name(operator.name, "operator") in self.operators:
             raise InvalidInput(
-                f"pipeline `{self.name}` has an operator `{operator.name}` already",
-                hint="names identify state: give this one a name of its own, name=…",
+                f"pipeline `{self.name}` already has an operator `{operator.name}`",
+                hint="names identify state: give this operator another name, name=…",
             )
         if window is not None and not operator.takes_windows:
             raise InvalidInput(
-                f"operator `{operator.name}` cannot be grouped by windows, as tm.window(…) makes them",
-                hint="windows are for .agg(…)",
+                f"operator `{operator.name}` cannot be grouped by windows such as tm.window(…)",
+                hint="use .agg(…), or group by columns",
             )
         bound = operator.bind(
             Input(

@@ -1,4 +1,4 @@
-"""`GroupedStream`: one method a keyed operator, each a line. An operator that is new adds its method here."""
+"""`GroupedStream`: one method for each keyed operator. A new operator adds its method here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,18 @@ from ..operators.transform_with_state import TransformWithStateOperator
 from .pyspark_names import OF_GROUPS, missing
 
 S = TypeVar("S")
-"""The stream that an operator's output is: `pipeline.stream.Stream`."""
+"""The stream of an operator's output: `pipeline.stream.Stream`."""
 
 
 class GroupedStream(Generic[S]):
-    """A stream by key: each method is a keyed operator with its own state, and returns its output as a stream."""
+    """A stream grouped by key. Each method adds a keyed operator with its own state and returns its output as a stream.
+
+    Every method takes `name`, which identifies the operator's state. The default is the method's name with hyphens,
+    such as `map-with-state`. Names are unique in a pipeline: a second operator of a kind must be named.
+
+    `on_error` says what happens when your function raises. "fail", the default, fails the batch. "quarantine" moves
+    the key's rows of this batch to quarantine, leaves its state as it was, and processes the other keys.
+    """
 
     def __init__(self, attach: Callable[[Operator], S]) -> None:
         self._attach = attach
@@ -36,12 +43,22 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """A function called once a row with the state of its key (see `tm.StateSpec`). Spark: `mapWithState`.
+        """Call a function once for each row, with the state of the row's key. Spark: `mapWithState`.
 
-        `stateSchema`, `outputSchema`: DDL, `pyarrow.Schema`, `StructType` or a dataclass; one bare type is a scalar.
-        `value`: the column that the function is given, else the whole row.
-        `on_error`: "fail", or "quarantine": where the function raises, the key's rows of the batch are put aside, and
-        its state stays as it was.
+        `spec` is `tm.StateSpec.function(fn)`, with its timeout and initial state.
+        `stateSchema` and `outputSchema` are DDL, a `pyarrow.Schema`, a `StructType` or a dataclass. A single type such
+        as `"double"` makes the state or output a scalar. `value` names the column that the function receives; without
+        it the function receives the whole row.
+
+        >>> import tidemill as tm
+        >>> def total(key, value, state):
+        ...     state.update((state.getOption or 0) + value)
+        ...     return (key, state.get)
+        >>> p = tm.Pipeline("totals")
+        >>> rows = p.read(tm.Rows("k string, v long")).groupBy("k")
+        >>> _ = rows.mapWithState(tm.StateSpec.function(total), "long", "k string, total long", value="v")
+        >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
+        [('a', 1), ('a', 3)]
         """
         chosen = "map-with-state" if name is None else name
         return self.add(MapWithStateOperator(chosen, spec, stateSchema, outputSchema, value, on_error))
@@ -57,11 +74,12 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """`func(key, rows, state) -> row`, called once a batch for each key that has rows, and where it timed out.
+        """Call `func(key, rows, state) -> row` once per batch for each key that has rows or has timed out.
 
-        `rows`: an iterator of `tm.Row`; `state`: a `tm.GroupState`. `initialState`: what keys have before the first
-        batch (as `StateSpec.initialState`); in that each of them is called, also without rows. Spark:
-        `mapGroupsWithState`.
+        `rows` is an iterator of `tm.Row`, and `state` is a `tm.GroupState`. `timeoutConf` is "NoTimeout",
+        "ProcessingTimeTimeout" (batch time) or "EventTimeTimeout" (the watermark). `initialState` is the state of keys
+        before the first batch, as in `StateSpec.initialState`. In the first batch `func` is called for each of these
+        keys, even without rows. Spark: `mapGroupsWithState`.
         """
         chosen = "map-groups-with-state" if name is None else name
         group = Group(chosen, "mapGroupsWithState", func, timeoutConf, "update", on_error)
@@ -79,9 +97,9 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """As `mapGroupsWithState`, with any number of rows a call: `func` returns or yields them.
+        """Like `mapGroupsWithState`, but `func` returns or yields any number of rows.
 
-        Spark: `flatMapGroupsWithState` (Scala).
+        `outputMode` is "append" or "update". Spark: `flatMapGroupsWithState` in Scala.
         """
         chosen = "flat-map-groups-with-state" if name is None else name
         group = Group(chosen, "flatMapGroupsWithState", func, timeoutConf, outputMode, on_error)
@@ -98,9 +116,10 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """`func(key: tuple, pdfs: Iterator[pandas.DataFrame], state) -> Iterator[pandas.DataFrame]`, as in PySpark.
+        """Call a function written for PySpark's `applyInPandasWithState`, unchanged. Needs pandas 2.
 
-        A function that was written for PySpark runs unchanged. Needs pandas 2. Spark: `applyInPandasWithState`.
+        The function is `func(key: tuple, pdfs: Iterator[pandas.DataFrame], state) -> Iterator[pandas.DataFrame]`. It is
+        called once per batch for each key that has rows or has timed out. Spark: `applyInPandasWithState`.
         """
         chosen = "apply-in-pandas-with-state" if name is None else name
         group = Group(chosen, "applyInPandasWithState", func, timeoutConf, outputMode, on_error)
@@ -118,14 +137,13 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """A `StatefulProcessor` (PySpark's or `tm.StatefulProcessor`): called once a key with its rows, once a timer.
-        Spark: `transformWithState`, PySpark's form with `Row`s.
+        """Run a `StatefulProcessor`, PySpark's or Tidemill's: one call per key with its rows, one call per timer.
 
-        `outputStructType`: DDL, `pyarrow.Schema` or `StructType` of what it yields. `outputMode`: "append" or "update",
-        which change nothing here. `timeMode`: "None", "ProcessingTime" (batch time) or "EventTime" (the watermark).
-        `eventTimeColumnName`: the output column that is the event time of what reads it. `on_error`: "fail", or
-        "quarantine": where a call for a key's rows or timers raises, its rows of the batch are put aside, and all its
-        variables and timers stay as they were.
+        `outputStructType` is the schema of its output: DDL, a `pyarrow.Schema` or a `StructType`. `outputMode` is
+        "append" or "update"; both behave the same here. `timeMode` is "None", "ProcessingTime" (batch time) or
+        "EventTime" (the watermark). `eventTimeColumnName` names the output column that downstream operators use as
+        event time. With `on_error="quarantine"`, a failing call for a key's rows or timers leaves all variables and
+        timers of the key as they were. Spark: `transformWithState`, PySpark's form with `Row`s.
         """
         chosen = "transform-with-state" if name is None else name
         return self.add(
@@ -153,7 +171,10 @@ class GroupedStream(Generic[S]):
         name: str | None = None,
         on_error: str = "fail",
     ) -> S:
-        """As `transformWithState`, with pandas frames in and out (pandas 2). Spark: `transformWithStateInPandas`."""
+        """Like `transformWithState`, with pandas frames in and out. Needs pandas 2.
+
+        Spark: `transformWithStateInPandas`.
+        """
         chosen = "transform-with-state-in-pandas" if name is None else name
         return self.add(
             TransformWithStateOperator(
@@ -170,51 +191,64 @@ class GroupedStream(Generic[S]):
         )
 
     def dropDuplicates(self, *, name: str | None = None) -> S:
-        """The first row of each key; later ones vanish. Spark: `dropDuplicates` (`stream.dropDuplicates([…])`).
+        """Keep the first row of each key and drop later ones. Spark: `dropDuplicates`.
 
-        Under a watermark late rows are dropped, and where the event time is a key column, a key is forgotten when the
-        watermark reaches it; else keys are kept for ever.
+        If the stream has a watermark, late rows are dropped. If the event time is also a key column, a key is removed
+        when the watermark reaches its event time. Otherwise keys are kept forever.
         """
         return self.add(DeduplicateOperator("drop-duplicates" if name is None else name))
 
     def dropDuplicatesWithinWatermark(self, *, name: str | None = None) -> S:
-        """The first row of each key; the key is forgotten when the watermark reaches that row's event time plus the
-        delay, so duplicates at most so far apart are found. Spark: `dropDuplicatesWithinWatermark`."""
+        """Keep the first row of each key, and remember the key for the watermark's delay.
+
+        The key is removed when the watermark reaches the row's event time plus the delay. So duplicates are found if
+        their event times differ by at most the delay. Spark: `dropDuplicatesWithinWatermark`.
+        """
         chosen = "drop-duplicates-within-watermark" if name is None else name
         return self.add(DeduplicateOperator(chosen, within_watermark=True))
 
     def agg(self, *unnamed: Any, name: str | None = None, outputMode: str | None = None, **functions: Aggregate) -> S:
-        """Running aggregates, computed in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
+        """Compute running aggregates in Rust: `.agg(n=tm.count(), total=tm.sum("x"))`. Spark: `groupBy().agg()`.
 
-        By `tm.window(…)`, "append" emits each window once, when the watermark has passed its end, and "update" each
-        window that a batch changed; either forgets it then. So it is by the event time of `.withWatermark`, where that
-        is a key column. By `tm.session_window(…)` there is only "append", without any of them only "update".
+        Grouped by `tm.window(…)`, or by the event time of `.withWatermark`, `outputMode` decides what is emitted:
+
+        - "append": each window or event time once, when the watermark has passed its end.
+        - "update": each one that the batch changed.
+
+        In both modes the state is removed when the watermark has passed the end. Grouped by `tm.session_window(…)`,
+        only "append" is possible. Otherwise only "update" is, and each batch emits the keys that it changed.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("counts")
+        >>> _ = p.read(tm.Rows("k string, v long")).groupBy("k").agg(n=tm.count(), total=tm.sum("v"))
+        >>> tm.testing.Tester(p).batch([("a", 1), ("a", 2)]).outputs
+        [('a', 2, 3)]
         """
         if unnamed:
             raise InvalidInput(
-                f"agg: found {repr_of(unnamed[0])}, expected aggregates by the names of their columns",
-                hint='.agg(n=tm.count(), total=tm.sum("x"))',
+                f"agg: found {repr_of(unnamed[0])}, expected aggregates as keyword arguments",
+                hint='name each column: .agg(n=tm.count(), total=tm.sum("x"))',
             )
         for parameter, given in (("name", name), ("outputMode", outputMode)):
             if isinstance(given, Aggregate):
                 raise InvalidInput(
-                    f"agg: no aggregate can be called `{parameter}`, which is an argument; found {parameter}={given}",
-                    hint=f"give another name, and rename it: .sql('SELECT other AS \"{parameter}\", … FROM rows')",
+                    f"agg: `{parameter}` is an argument of agg and cannot name an aggregate; found {parameter}={given}",
+                    hint=f"use another name and rename it: .sql('SELECT other AS \"{parameter}\", … FROM rows')",
                 )
         return self.add(AggregateOperator.declare("agg" if name is None else name, functions, outputMode))
 
     def apply_batch(
         self, step: Step, stateSchema: Any, outputSchema: Any, *, name: str | None = None, on_error: str = "fail"
     ) -> S:
-        """A function over whole Arrow tables, called once a task and batch with all its keys. Spark has none such.
+        """Call `step(rows, state, context) -> (state, output)` over Arrow tables, once per task and batch.
 
-        `step(rows, state, context) -> (state, output)`. `rows` are the batch's rows of some keys, in plan order;
-        `state` has the key and state columns of those of these keys that have a state. What it returns as state
-        replaces it: a key that is missing there loses its state. `output` (or None) has the columns of `outputSchema`,
-        the key columns among them. `context` has `batch_time_ms` and `watermark_ms`. Which keys come together depends
-        on the number of tasks, so the result must be a function of each key by itself. `on_error`: "fail", or
-        "quarantine": where a call fails, calls for half of its keys each are made instead, and so on, until the keys
-        that fail are alone; their rows of the batch are put aside, and their states stay as they were.
+        `rows` are the batch's rows of all keys of the task, in plan order. `state` has the key and state columns of
+        those keys that have a state. The returned state replaces it: a key that is missing there loses its state.
+        `output` has the columns of `outputSchema`, including the key columns, or is None. `context` has `batch_time_ms`
+        and `watermark_ms`. Which keys come together depends on the number of tasks, so compute each key by itself.
+
+        With `on_error="quarantine"`, a failing call is repeated for each half of its keys, and so on, until the failing
+        keys are found. Spark has no counterpart.
 
         >>> import pyarrow as pa, tidemill as tm
         >>> def add(rows, state, context):
@@ -232,11 +266,11 @@ class GroupedStream(Generic[S]):
         chosen = "apply-batch" if name is None else name
         return self.add(ApplyBatchOperator(chosen, step, stateSchema, outputSchema, on_error))
 
-    if not TYPE_CHECKING:  # else every name would be one
+    if not TYPE_CHECKING:  # otherwise mypy would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise missing("a stream by key", name, OF_GROUPS)
+            raise missing("a grouped stream", name, OF_GROUPS)
 
     def add(self, operator: Operator) -> S:
-        """The output of any operator that keeps to `tidemill.operators.contract`; `InvalidInput` for a name taken."""
+        """Add an operator that implements `tidemill.operators.contract`. A name in use is `InvalidInput`."""
         return self._attach(operator)

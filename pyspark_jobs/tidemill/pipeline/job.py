@@ -1,6 +1,6 @@
-"""A pipeline compiled: nodes by number, operators by level, sinks. What travels to the workers.
+"""`Job`: a compiled pipeline with numbered nodes, operators by level, and sinks. It is sent to the workers.
 
-INVARIANT: a job is a pure function of the pipeline; the same code gives the same numbers on every machine.
+INVARIANT: a job is a pure function of the pipeline, so the same code gives the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .nodes import (
 
 @dataclass(frozen=True)
 class Action:
-    """One node: at most one of source, step, watermark, operator is set, none for a union. `parents` are numbers."""
+    """One node. At most one of source, step, watermark and operator is set; a union has none. `parents` are numbers."""
 
     number: int
     parents: tuple[int, ...]
@@ -46,7 +46,7 @@ class Action:
 
 @dataclass(frozen=True)
 class WatermarkRule:
-    """A watermark: over which column, and how it moves (`protocol.time.Rule`)."""
+    """A watermark: its column, and how it moves. See `protocol.time.Rule`."""
 
     name: str
     column: str
@@ -57,22 +57,22 @@ class WatermarkRule:
 
 @dataclass(frozen=True)
 class Placed:
-    """An operator in the job: its node, and the level at which it is applied (operators above it on the way)."""
+    """An operator in the job, its node and its level. The level is the number of operators upstream of it."""
 
     operator: BoundOperator
     node: int
     level: int
     watermarks: tuple[str, ...] = ()
-    """The watermarks of its input; what counts is the least of them."""
+    """The watermarks of its input. The least of them counts."""
 
     def least(self, watermarks: Mapping[str, int]) -> int | None:
-        """What counts of `watermarks` here: the least of those of its input; None where that has none."""
+        """Return the least of `watermarks` over the operator's input, or None if the input has no watermark."""
         return min((watermarks.get(name, 0) for name in self.watermarks), default=None)
 
 
 @dataclass(frozen=True)
 class Output:
-    """A sink in the job; `sink` None keeps the rows in the repository as Parquet."""
+    """A sink in the job. If `sink` is None, the rows stay in the repository as Parquet."""
 
     name: str
     node: int
@@ -82,7 +82,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a worker must know of a pipeline."""
+    """Everything that a worker must know about a pipeline."""
 
     pipeline: str
     time_zone: str
@@ -95,19 +95,19 @@ class Job:
 
     @property
     def levels(self) -> int:
-        """Exchanges deep; at least 1, because sinks and quarantine are written by apply tasks."""
+        """How many exchanges deep the job is; at least 1, because apply tasks write sinks and quarantine."""
         return max((placed.level + 1 for placed in self.operators.values()), default=1)
 
     def children(self, node: int) -> list[Action]:
-        """The actions fed by a node, in order of their numbers; a union of a stream with itself is there twice."""
+        """Return the actions fed by a node, by number. The union of a stream with itself appears twice."""
         return [action for action in self.actions for parent in action.parents if parent == node]
 
     def outputs_of(self, node: int) -> list[Output]:
-        """The sinks at a node."""
+        """Return the sinks at a node."""
         return [output for output in self.outputs.values() if output.node == node]
 
     def reads(self, node: int) -> frozenset[str] | None:
-        """The columns of a node that anything below it looks at; None: all, or it is not known."""
+        """Return the columns of a node that its downstream nodes read. None means all columns, or unknown."""
         if self.outputs_of(node):
             return None
         found: frozenset[str] = frozenset()
@@ -121,24 +121,26 @@ class Job:
     def _reads_of(self, action: Action) -> frozenset[str] | None:
         if action.operator is not None:
             operator = self.operators[action.operator].operator
-            return None if operator.input.late == "quarantine" else operator.reads  # late rows are put aside whole
+            return (
+                None if operator.input.late == "quarantine" else operator.reads
+            )  # late rows are quarantined with all columns
         if action.watermark is None:
             return None
         rule, below = self.watermarks.get(action.watermark), self.reads(action.number)
         return below if rule is None or below is None else below | {rule.column}
 
     def at_level(self, level: int) -> list[Placed]:
-        """The operators that a level applies, in order of their numbers."""
+        """Return the operators that a level applies, by number."""
         return [placed for placed in self.operators.values() if placed.level == level]
 
     @property
     def uses_event_time(self) -> bool:
-        """Whether some operator's deadlines live by event time."""
+        """Whether the deadlines of some operator use event time."""
         return any(placed.operator.clock == "event" for placed in self.operators.values())
 
     @property
     def ranges(self) -> int | None:
-        """How many key ranges its operators ask for; None: none does."""
+        """The greatest number of key ranges that an operator asks for, or None if no operator asks."""
         return max((r for placed in self.operators.values() if (r := placed.operator.ranges) is not None), default=None)
 
     @property
@@ -148,7 +150,7 @@ class Job:
 
     @property
     def functions(self) -> dict[str, tuple[Callable[..., Any], ...]]:
-        """The user's functions: by operator, and `step <n>` for the steps that have one."""
+        """The user's functions, by operator name, and by `step <n>` for steps with a function."""
         found = {name: placed.operator.functions for name, placed in self.operators.items()}
         for action in self.actions:
             if action.step is not None:
@@ -157,11 +159,14 @@ class Job:
 
 
 def compile_job(pipeline: Graph) -> Job:
-    """The job of a pipeline; `InvalidInput` where it has nothing to do."""
+    """Return the job of a pipeline. `InvalidInput` is raised if it has no source, or neither operator nor sink."""
     if not pipeline.sources:
-        raise InvalidInput(f"pipeline `{pipeline.name}` reads nothing: give it a source with p.read(…)")
+        raise InvalidInput(f"pipeline `{pipeline.name}` has no source", hint="add one with p.read(…)")
     if not pipeline.operators and not pipeline.sinks:
-        raise InvalidInput(f"pipeline `{pipeline.name}` does nothing: give it an operator or a sink")
+        raise InvalidInput(
+            f"pipeline `{pipeline.name}` has neither an operator nor a sink",
+            hint="add one, such as .groupBy(…).agg(…) or .write(…)",
+        )
     numbers = _numbered(pipeline)
     operators = _placed(pipeline, numbers)
     actions = tuple(_action(node, number, numbers) for node, number in numbers.items())
@@ -178,7 +183,7 @@ def compile_job(pipeline: Graph) -> Job:
 
 
 def _numbered(pipeline: Graph) -> dict[Node, int]:
-    """The nodes that lead to an operator or a sink, parents first."""
+    """Return the nodes upstream of an operator or a sink, parents first."""
     numbers: dict[Node, int] = {}
 
     def visit(node: Node) -> None:
@@ -226,8 +231,10 @@ def _placed(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Placed]:
 
 
 def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, Placed]) -> dict[str, WatermarkRule]:
-    """The watermarks that rows pass; one behind an operator, where another operator is behind it. Those that some
-    operator heeds together are peers."""
+    """Return the watermarks that count: those of sources, and those between two operators.
+
+    Watermarks that the input of one operator combines are peers.
+    """
     heeded = [placed.watermarks for placed in operators.values()]
 
     def peers(name: str) -> tuple[str, ...]:
@@ -252,7 +259,7 @@ def _outputs(pipeline: Graph, numbers: dict[Node, int]) -> dict[str, Output]:
         if keyed not in fed and keyed not in written:
             if name in outputs:
                 raise InvalidInput(
-                    f"pipeline `{pipeline.name}`: the sink `{name}` has the name of an operator whose output is kept",
+                    f"pipeline `{pipeline.name}`: sink `{name}` has the name of an operator without a sink",
                     hint="give the sink another name",
                 )
             outputs[name] = Output(name, numbers[keyed], None, keyed.schema)

@@ -1,6 +1,6 @@
-"""Finds the pipeline that a reference names: `module:name` or `path.py:name`. Runs the user's file, nothing else.
+"""Loads the pipeline that a reference names: `module:name` or `path.py:name`. This runs the user's file.
 
-A file is loaded as a module of its own name; workers cannot import it, so it is remembered as one to ship by value.
+A file is loaded as a module under a name that workers cannot import, so `Loaded` lists it as one to ship by value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .pipeline import Pipeline
 
 @dataclass(frozen=True)
 class Loaded:
-    """A pipeline and how workers find its code: modules to ship by value, folders to look for others in."""
+    """A pipeline, and how workers find its code: modules to ship by value, and folders to import from."""
 
     pipeline: Pipeline
     reference: str
@@ -30,7 +30,7 @@ class Loaded:
 
 
 def load(reference: str) -> Loaded:
-    """The pipeline of `module:name` or `path.py:name`; `InvalidInput` that says what is missing."""
+    """Return the pipeline of `module:name` or `path.py:name`. `InvalidInput` says what is missing."""
     place, separator, name = reference.rpartition(":")
     if not separator or not place or not name:
         raise InvalidInput(f"pipeline reference {reference!r}: expected `module:name` or `path.py:name`")
@@ -42,8 +42,8 @@ def load(reference: str) -> Loaded:
         close = nearest(name, names) or (names[0] if names else None)
         raise InvalidInput(
             f"pipeline reference {reference!r}: `{name}` is "
-            + ("not there" if found is None else f"a {type(found).__name__}, expected a tidemill.Pipeline"),
-            hint=f"the pipeline there is called `{close}`" if close else "make one: p = tm.Pipeline('name')",
+            + ("not defined" if found is None else f"a {type(found).__name__}, expected a tidemill.Pipeline"),
+            hint=f"use `{place}:{close}`" if close else "define a pipeline: p = tm.Pipeline('name')",
         )
     if is_file:
         return Loaded(found, reference, (module.__name__,), (str(Path(place).resolve().parent),))
@@ -51,18 +51,18 @@ def load(reference: str) -> Loaded:
 
 
 def search_paths() -> tuple[str, ...]:
-    """Where this process finds modules: workers on the same machine look there too."""
+    """Return where this process finds modules. Workers on the same machine look there too."""
     return tuple(path or os.getcwd() for path in sys.path)
 
 
 def _file(place: str, reference: str) -> ModuleType:
     path = Path(place).resolve()
     if not path.is_file():
-        raise InvalidInput(f"pipeline reference {reference!r}: there is no file {path}")
+        raise InvalidInput(f"pipeline reference {reference!r}: file `{path}` does not exist")
     name = f"tidemill_pipeline_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InvalidInput(f"pipeline reference {reference!r}: {path} cannot be loaded as Python")
+        raise InvalidInput(f"pipeline reference {reference!r}: `{path}` cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
@@ -90,7 +90,7 @@ def _module(place: str, reference: str) -> ModuleType:
 
 
 def _raised(error: Exception, what: str, reference: str) -> TidemillError:
-    """The error for what the user's code raised while it was loaded: with its traceback, unless it is one of ours."""
+    """Return the error for an exception of the user's code while it was loaded. Our own errors pass unchanged."""
     if isinstance(error, TidemillError):
         return error
     frames = error.__traceback__

@@ -1,6 +1,6 @@
-"""The graph that a user's calls build: immutable nodes, each knowing its parent, its columns and its event time.
+"""The nodes of the graph that a user's calls build. Each knows its parent, its columns and its event time.
 
-No checks of operators and no execution here; a node is never changed once it stands.
+Nothing is checked or run here. INVARIANT: a node never changes, so streams can share it.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from ..sources.contract import Step
 
 @dataclass(frozen=True)
 class EventTime:
-    """The watermark that a stream carries: of which node, over which column, and what happens to late rows."""
+    """The event time of a stream: its watermark, its column, and what happens to late rows."""
 
     watermark: str
     column: str
     late: Late
     also: tuple[str, ...] = ()
-    """Other columns that are the same, because `.sql` has given it several names."""
+    """Other names of the same column, which `.sql` can give it."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are the event time, the first one first."""
+        """All columns that are the event time. `column` comes first."""
         return self.column, *self.also
 
     def among(self, names: Iterable[str]) -> EventTime | None:
-        """The same under these names; None where there are none."""
+        """Return the event time under these names, or None if there are no names."""
         found = tuple(names)
         return replace(self, column=found[0], also=found[1:]) if found else None
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One stream: what it is made from, its columns, and its event time where it still has that column.
+    """One stream: its columns, and its event time if it still has that column.
 
-    `windows`: the columns that hold windows as an operator emitted them. Their type alone does not tell: a user's
-    function may make such a struct. Spark: `spark.timeWindow` in the metadata of the column.
+    `windows` are the columns with windows that an operator emitted. The type alone does not decide, because a user's
+    function may return such a struct. Spark: `spark.timeWindow` in the metadata of the column.
     """
 
     schema: pa.Schema
@@ -66,7 +66,7 @@ class Stateless(Node):
 
 @dataclass(frozen=True, eq=False)
 class Watermark(Node):
-    """Its parent, with the greatest event time observed on the way."""
+    """Its parent's rows. Their greatest event time moves the watermark."""
 
     parent: Node = field(kw_only=True)
     name: str = field(kw_only=True)
@@ -75,7 +75,7 @@ class Watermark(Node):
     idle_ms: int | None = field(kw_only=True, default=None)
 
     def is_as(self, other: Watermark) -> bool:
-        """Whether both are the same watermark of the same stream, written twice."""
+        """Whether both are the same watermark on the same stream, declared twice."""
         rule = (self.name, self.event_time, self.delay_ms, self.idle_ms)
         return self.parent is other.parent and rule == (other.name, other.event_time, other.delay_ms, other.idle_ms)
 
@@ -90,14 +90,14 @@ class Keyed(Node):
 
 @dataclass(frozen=True, eq=False)
 class Union(Node):
-    """The rows of several streams as one, by name; none of them comes from an operator."""
+    """The rows of several streams as one, by column name. No stream comes from an operator."""
 
     parents: tuple[Node, ...] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class Write:
-    """A sink at the end of a stream; `sink` None keeps the rows in the repository."""
+    """A sink at the end of a stream. If `sink` is None, the rows stay in the repository."""
 
     name: str
     node: Node
@@ -105,12 +105,12 @@ class Write:
 
 
 def parent_of(node: Node) -> Node | None:
-    """The node that `node` is made from; None for a source and for a union."""
+    """Return the only parent of a node, or None for a source and a union."""
     return None if isinstance(node, Read) else getattr(node, "parent", None)
 
 
 def parents_of(node: Node) -> tuple[Node, ...]:
-    """The nodes that `node` is made from."""
+    """Return all parents of a node."""
     if isinstance(node, Union):
         return node.parents
     parent = parent_of(node)
@@ -118,14 +118,14 @@ def parents_of(node: Node) -> tuple[Node, ...]:
 
 
 def watermarks_of(node: Node) -> tuple[str, ...]:
-    """The watermarks that a node's rows have passed last, by name; none where they have passed none."""
+    """Return the names of the last watermarks that a node's rows passed. A union may have several."""
     if isinstance(node, Watermark):
         return (node.name,)
     return tuple(dict.fromkeys(name for parent in parents_of(node) for name in watermarks_of(parent)))
 
 
 def nearest_operator(node: Node) -> Keyed | None:
-    """The keyed operator that a node's rows come from, None for rows of a source."""
+    """Return the nearest upstream keyed operator, or None if the rows come from a source."""
     current: Node | None = node
     while current is not None and not isinstance(current, Keyed):
         current = parent_of(current)

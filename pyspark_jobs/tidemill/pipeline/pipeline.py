@@ -1,4 +1,4 @@
-"""`Pipeline`: where streams begin. Names of sources, operators and sinks are held by the graph that it is."""
+"""`Pipeline`: the public graph. Its streams start with `read`; names of sources, operators and sinks are unique."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _TIME_POLICIES = ("arrival", "plan")
 
 
 class Pipeline(Graph):
-    """Named sources, keyed operators and sinks. Names identify state: keep them when the code changes.
+    """A pipeline: named sources, keyed operators and sinks. Names identify state, so keep them when the code changes.
 
-    `name` is `[a-z0-9][a-z0-9-]{0,62}`. `timeZone` is the zone of the timestamps that functions are given, of SQL and
-    of parsing; default UTC.
+    `name` has 1 to 63 lower-case letters, digits and hyphens, and does not start with a hyphen. `timeZone` applies to
+    the timestamps that your functions receive, to SQL, and to parsing; the default is UTC. An invalid name or an
+    unknown time zone is `InvalidInput`.
 
     >>> import tidemill as tm
     >>> p = tm.Pipeline("counts")
@@ -38,17 +39,21 @@ class Pipeline(Graph):
             ZoneInfo(timeZone)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise InvalidInput(
-                f"pipeline `{name}`: time zone {timeZone!r} is not known, expected a name such as 'Europe/Berlin'"
+                f"pipeline `{name}`: unknown time zone {timeZone!r}, expected a name such as 'Europe/Berlin'"
             ) from error
         super().__init__(name, timeZone)
 
     def read(self, source: Any, name: str = "source") -> Stream:
-        """A stream of the rows of `source` (`tm.Files`, `tm.Rows`). `name` identifies it in the ledger."""
+        """Return a stream of the rows of a source: `tm.Files(…)`, or `tm.Rows(…)` in tests.
+
+        `name` identifies the source in the ledger, which lists the files it has read. The default is "source"; a second
+        source must be named. A name in use is `InvalidInput`.
+        """
         check_name(name, "source")
         if name in self.sources:
             raise InvalidInput(
-                f"pipeline `{self.name}` has a source `{name}` already",
-                hint="a stream may be used more than once; name a second source: p.read(…, name=…)",
+                f"pipeline `{self.name}` already has a source `{name}`",
+                hint="use the stream twice to read the source once, or name the second source: p.read(…, name=…)",
             )
         if not hasattr(source, "schema"):
             raise InvalidInput(f"p.read: expected a source such as tm.Files(…), found {source!r}")
@@ -57,23 +62,27 @@ class Pipeline(Graph):
         return Stream(self, node)
 
     def batch_time(self, policy: str | Callable[[Any], int]) -> Pipeline:
-        """What "now" is in a batch, in ms since the epoch: `"arrival"` (default), `"plan"` or a function of the plan.
+        """Set the rule for the batch time, which is "now" in a batch, and return the pipeline.
 
-        "arrival": the arrival of the batch's newest file while others wait behind it, else the time of planning.
-        A function is given the plan (`plan.splits[i].path`, `.modified_ms`); a sweep then keeps the last batch's time
-        unless it is told one. A time below the last commit's is raised to it. Returns the pipeline.
+        - `"arrival"`, the default: when the batch's newest file arrived, if more files are waiting; otherwise the time
+          of planning.
+        - `"plan"`: the time of planning.
+        - a function of the plan that returns ms since the epoch. It can use `plan.splits[i].path` and `.modified_ms`.
+          A sweep then keeps the time of the last batch, unless you give it one.
+
+        The batch time never moves backwards: an earlier time is raised to that of the last commit.
         """
         if not callable(policy) and policy not in _TIME_POLICIES:
-            raise InvalidInput(f"p.batch_time: {policy!r}, expected 'arrival', 'plan' or a function of the plan")
+            raise InvalidInput(f"p.batch_time: found {policy!r}, expected 'arrival', 'plan' or a function of the plan")
         self.time_policy = cast(TimePolicy, policy)
         return self
 
     def preview(self, n: int = 10, storage_options: Mapping[str, Any] | None = None) -> dict[str, pa.Table]:
-        """The first `n` rows of every source, operator and sink by name, made of the first `n` rows of each source.
+        """Return the first `n` rows of every source, operator and sink by name, from the first `n` rows of each source.
 
-        Needs no root, writes nothing and calls no `foreachBatch`; operators begin with empty states, and nothing is
-        late or due. Rows that cannot be read are left out, or an error, as the source says. `storage_options`: those
-        of the section `source`.
+        A preview needs no root, writes nothing and does not call `foreachBatch`. Operators start with empty state, and
+        no row is late and no timeout fires. Rows that cannot be read are skipped or an error, as the source says.
+        `storage_options` are those of the section `source`. A source without files is `InvalidInput`.
 
         >>> import pathlib, tempfile, tidemill as tm
         >>> folder = tempfile.TemporaryDirectory()

@@ -1,8 +1,8 @@
-"""Where a pipeline writes, checked before anything is written: the folders of its sinks and the names in them.
+"""Checks where a pipeline writes, before anything is written: the folders of its sinks, and the names in them.
 
-Decisions over paths, columns and the time zone; of what lies there only symbolic links are looked at. Of sources and
-sinks only our own are judged: what the path of another kind means is not known. INVARIANT: only what writes asks here,
-so a repository that was made before a check can still be opened and read.
+The checks use paths, columns and the time zone, and resolve symbolic links. They cover Tidemill's own sources and sinks
+only, because the path of another kind has an unknown meaning. INVARIANT: only verbs that write run these checks, so a
+repository that is older than a check can still be opened and read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ StorageOptions = Mapping[str, Mapping[str, Any]]
 
 
 def check_places(pipeline: Graph, storage_options: StorageOptions) -> None:
-    """`InvalidInput` for a sink whose files a source would take, and for folders by instants outside UTC."""
+    """Raise `InvalidInput` if a source would read a sink's files, or if partition folders are instants outside UTC."""
     for write in pipeline.sinks.values():
         _check_not_read(pipeline, write, storage_options)
         _check_partitions(pipeline, write)
 
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:
-    """`InvalidInput` for a sink in a folder that is read: the pipeline would read what it wrote."""
+    """Raise `InvalidInput` for a sink in a folder that a source reads: the pipeline would read its own output."""
     if not isinstance(write.sink, Parquet) or not write.sink.path:  # `foreachBatch` keeps its rows in the repository
         return
     written = _place(write.sink.path, storage_options.get("sink"))
@@ -48,15 +48,15 @@ def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptio
         inner = _inner(written, read, write.sink.partitionBy)
         where = inner + _file_name(pipeline, write) if inner is not None else None
         if where is not None and is_data(where, source.recursiveFileLookup, source.pathGlobFilter):
-            lies = "" if written == read else "below " if _below(written, read) else "above "
+            relation = "" if written == read else "below " if _below(written, read) else "above "
             raise InvalidInput(
-                f"sink `{write.name}` writes to `{write.sink.path}`, {lies}the folder that the source `{name}` reads",
+                f"sink `{write.name}` writes to `{write.sink.path}`, {relation}the folder that source `{name}` reads",
                 hint="give the sink a folder of its own",
             )
 
 
 def _place(path: str, options: Mapping[str, Any] | None) -> tuple[str, str]:
-    """A folder and, on S3, the endpoint; two of them are the same where both are."""
+    """Return a folder and, on S3, its endpoint. Two places are the same if both are equal."""
     uri = folder_uri(path)
     if not uri.startswith("s3://"):
         return uri, ""
@@ -66,32 +66,32 @@ def _place(path: str, options: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def _inner(written: tuple[str, str], read: tuple[str, str], partition_by: Sequence[str]) -> str | None:
-    """The folders from the one that is read to the files of a sink (`a/k=v/`); None where they lie elsewhere."""
+    """Return the folders from the source's folder to the sink's files (`a/k=v/`), or None if they are elsewhere."""
     by = [f"{escaped(column)}=" for column in partition_by]
     below = _below(written, read)
     if below is not None:
         return below + "".join(f"{part}x/" for part in by)
-    above = (_below(read, written) or "").split("/")[:-1]  # the source may be one of the sink's partition folders
+    above = (_below(read, written) or "").split("/")[:-1]  # the source may read one of the sink's partition folders
     fits = 0 < len(above) <= len(by) and all(map(str.startswith, above, by))
     return "".join(f"{part}x/" for part in by[len(above) :]) if fits else None
 
 
 def _below(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
-    """The folders from `outer` to `inner` (`a/b/`), empty where they are one; None where `inner` lies elsewhere."""
+    """Return the folders from `outer` to `inner` (`a/b/`), empty if they are equal, or None if `inner` is elsewhere."""
     folder, above = (f"{uri.rstrip('/')}/" for uri, _ in (inner, outer))
     return folder.removeprefix(above) if folder.startswith(above) and inner[1] == outer[1] else None
 
 
 def _file_name(pipeline: Graph, write: Write) -> str:
-    """What the first file of a sink is called."""
+    """Return the name of the first file of a sink."""
     file = OutputFile("", "", 0, 0, 0, 0, 0, extension=write.sink.extension)
     return public_name(Publication(pipeline.name, "0" * 32, write.name, 0), 0, file)
 
 
 def _check_partitions(pipeline: Graph, write: Write) -> None:
-    """`InvalidInput` for folders by instants in a pipeline that is not in UTC.
+    """Raise `InvalidInput` for partition folders by instants, unless the pipeline is in UTC.
 
-    Readers take such names for times of their zone, where an hour comes twice in autumn.
+    Readers interpret such names in their own time zone, where an hour occurs twice in autumn.
     """
     by = write.sink.partitionBy if isinstance(write.sink, Parquet) else ()
     instants = [column for column in by if getattr(write.node.schema.field(column).type, "tz", None)]
@@ -99,11 +99,11 @@ def _check_partitions(pipeline: Graph, write: Write) -> None:
         statement = f"SELECT *, CAST({quoted(instants[0])} AS DATE) AS day FROM rows"
         raise InvalidInput(
             f"sink `{write.name}` is partitioned by `{instants[0]}`, a timestamp, and the pipeline's time zone is "
-            f"{pipeline.timeZone}: what a folder's name means would depend on the zone of its reader",
-            hint=f"partition by a date or a text: .sql({statement!r}), then partitionBy=['day']",
+            f"{pipeline.timeZone}: the meaning of a folder's name would depend on the reader's time zone",
+            hint=f"partition by a date or a string: .sql({statement!r}), then partitionBy=['day']",
         )
 
 
 def _is_utc(zone: str) -> bool:
-    """Whether a zone is UTC at all times, whatever it is called: a time without a date has an offset there."""
+    """Whether a zone is UTC at all times, under any name: only then a time without a date has an offset."""
     return time(tzinfo=ZoneInfo(zone)).utcoffset() == timedelta(0)

@@ -26,7 +26,7 @@ from .nodes import Read
 def preview(pipeline: Graph, rows: int, options: Mapping[str, Any]) -> dict[str, pa.Table]:
     """Return the first rows of every source, operator and sink, by name. A source without files is `InvalidInput`."""
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise InvalidInput(f"preview: {rows!r} rows, expected a whole number from 1 on")
+        raise InvalidInput(f"preview: {rows!r} rows, expected a whole number of at least 1")
     sources = {node.source: _SourceRows(pipeline, node, rows, options) for node in pipeline.reads.values()}
     found = {name: source.shown() for name, source in sources.items()}
     if pipeline.operators or pipeline.sinks:

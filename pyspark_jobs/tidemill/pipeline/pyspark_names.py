@@ -1,6 +1,6 @@
-"""What PySpark's users type that has another name here: the answer stands in the error, not only in the manual.
+"""Names that PySpark's users expect and Tidemill spells differently. The error says what to write instead.
 
-Text only. `docs/guides/coming-from-structured-streaming.md` says the same at length.
+Text only. `docs/guides/coming-from-structured-streaming.md` explains the same at length.
 """
 
 from __future__ import annotations
@@ -29,28 +29,30 @@ OF_STREAMS = {
     "na": f"to fill, use {_FILLED}; to drop, use {_LEFT_OUT}",
     "replace": f"use {_REPLACED}",
     **dict.fromkeys(("withColumnRenamed", "withColumnsRenamed", "toDF"), f"use {_RENAMED}"),
-    "alias": "leave it out: in .sql any stream is called rows",
-    "limit": "a stream has no end; p.preview(10) shows some rows",
-    "sample": f"filter by a hash of a column that each row has: {_SAMPLE}",
-    "groupby": "it is .groupBy(…)",
-    "drop_duplicates": "it is .dropDuplicates(…)",
-    "distinct": "it is .dropDuplicates()",
-    **dict.fromkeys(("union", "unionAll"), "it is .unionByName(…), which goes by names"),
+    "alias": "omit it: in .sql every stream is called rows",
+    "limit": "a stream has no end; use p.preview(10) to see some rows",
+    "sample": f"filter by a hash of a column: {_SAMPLE}",
+    "groupby": "use .groupBy(…)",
+    "drop_duplicates": "use .dropDuplicates(…)",
+    "distinct": "use .dropDuplicates()",
+    **dict.fromkeys(("union", "unionAll"), "use .unionByName(…), which matches columns by name"),
     "agg": f'group first: .groupBy("k"){_COUNT}',
     **dict.fromkeys(
-        ("rollup", "cube"), 'group for each level by itself: .groupBy("k").agg(n=tm.count(), name="by-k") and so on'
+        ("rollup", "cube"), 'group each level separately: .groupBy("k").agg(n=tm.count(), name="by-k") and so on'
     ),
     **dict.fromkeys(("mapInPandas", "mapInArrow", "mapPartitions", "map", "flatMap"), "use .map_batches(fn, schema)"),
     **dict.fromkeys(("writeStream", "writeTo"), f"use .write(tm.Parquet(path)), then {_START}"),
     **dict.fromkeys(("join", "crossJoin"), "unite the streams, and join in .transformWithState; or use .map_batches"),
     **dict.fromkeys(
-        ("count", "show", "collect", "toPandas", "take", "head", "first"), "see p.preview(10), r.outputs()"
+        ("count", "show", "collect", "toPandas", "take", "head", "first"), "use p.preview(10) or r.outputs()"
     ),
-    **dict.fromkeys(("repartition", "coalesce", "cache", "persist"), "leave it out: tasks are chosen when it runs"),
-    **dict.fromkeys(("printSchema", "columns", "dtypes"), "see .schema"),
-    **dict.fromkeys(("orderBy", "sort"), "order what you read: a batch's output has a fixed order of its own"),
+    **dict.fromkeys(
+        ("repartition", "coalesce", "cache", "persist"), "omit it: r.run(tasks=…) decides how a batch is cut"
+    ),
+    **dict.fromkeys(("printSchema", "columns", "dtypes"), "use .schema"),
+    **dict.fromkeys(("orderBy", "sort"), "order the rows when you read them: a batch's output has a canonical order"),
 }
-"""Name → what to write instead, of a stream."""
+"""For a stream: name → what to write instead."""
 
 OF_GROUPS = {
     **dict.fromkeys(("count", "sum"), f"use {_COUNT}"),
@@ -59,10 +61,10 @@ OF_GROUPS = {
     **dict.fromkeys(("applyInPandas", "apply"), "use .applyInPandasWithState(…) or .apply_batch(…)"),
     "cogroup": "unite the streams before .groupBy: .unionByName(…)",
 }
-"""The same, of a stream by key."""
+"""For a grouped stream."""
 
 _EACH_ROW = '.sql("SELECT *, upper(k) AS c FROM rows")'
-_KEPT = ".mapWithState(…), whose function keeps what it needs"
+_KEPT = ".mapWithState(…) and keep the values in the state"
 
 OF_THE_MODULE = {
     **dict.fromkeys(("avg", "average"), 'use .agg(mean=tm.mean("x"))'),
@@ -82,12 +84,12 @@ OF_THE_MODULE = {
         ("count_if", "countIf"), 'use .sql("SELECT *, (x > 0)::int AS c FROM rows").groupBy("k").agg(n=tm.sum("c"))'
     ),
     **dict.fromkeys(("col", "lit", "expr", "when", "udf", "upper", "to_timestamp", "from_json"), f"use {_EACH_ROW}"),
-    **dict.fromkeys(("SparkSession", "functions"), "a pipeline begins with tm.Pipeline(name)"),
+    **dict.fromkeys(("SparkSession", "functions"), "start with tm.Pipeline(name)"),
 }
-"""The same, of `tm`, where one looks for PySpark's functions."""
+"""For the module `tm`, where users look for PySpark's functions."""
 
 
 def missing(what: str, name: str, known: dict[str, str]) -> AttributeError:
-    """The error for a name that `what` does not have."""
+    """Return the error for a name that `what` does not have."""
     answer = known.get(name)
     return AttributeError(f"{what} has no `{name}`" + (f": {answer}" if answer else ""))

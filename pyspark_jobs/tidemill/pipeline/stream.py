@@ -1,7 +1,6 @@
-"""`Stream`: the fluent value that users write. Everything is checked where it is written.
+"""`Stream`: the immutable value that users chain calls on. Each call is checked at once.
 
-A stream is immutable and may be used more than once. No work is done here: `pipeline/job.py` compiles what streams
-have added to the pipeline's graph.
+Streams only add nodes to the pipeline's graph. `pipeline/job.py` compiles the graph, and `batch/` runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .union import union
 
 
 def _either(ours: str, given: Any, sparks: str, named: Any) -> Any:
-    """An argument that PySpark calls otherwise."""
+    """Return the value of an argument that has another name in PySpark."""
     if (given is None) == (named is None):
         found = "neither" if given is None else "both"
         raise InvalidInput(f"withWatermark: expected `{ours}` (PySpark: `{sparks}`), found {found}")
@@ -38,7 +37,7 @@ def _either(ours: str, given: Any, sparks: str, named: Any) -> Any:
 
 
 class Stream:
-    """Rows on their way through a pipeline; immutable, may be used more than once."""
+    """Rows on their way through a pipeline. A stream is immutable and may be used more than once."""
 
     def __init__(self, pipeline: Graph, node: Node) -> None:
         self._pipeline = pipeline
@@ -46,33 +45,40 @@ class Stream:
 
     @property
     def schema(self) -> pa.Schema:
-        """The stream's columns."""
+        """The names and types of the stream's columns."""
         return self._node.schema
 
     def select(self, *columns: str) -> Stream:
-        """Only these columns, in this order. Spark: `select` with plain names."""
+        """Keep only these columns, in this order. Spark: `select` with plain names."""
         return self._stateless(Select(columns))
 
     def drop(self, *columns: str) -> Stream:
-        """Without these columns; one that is not there is an error."""
+        """Remove these columns. An unknown column is `InvalidInput`, unlike in Spark. Spark: `drop`."""
         return self._stateless(Drop(columns))
 
     def sql(self, text: str) -> Stream:
-        """Row-wise DuckDB SQL over the stream, which is called `rows`: `SELECT *, a * b AS c FROM rows WHERE …`.
+        """Run row-wise DuckDB SQL over the stream, as table `rows`: `SELECT *, a * b AS c FROM rows WHERE …`.
 
-        The same on every engine. What needs more than one row (aggregates, joins, DISTINCT, ordering) and what is not
-        constant for its input (`random`, `now`) is refused when the pipeline is built.
+        The result is the same on every engine. `InvalidInput` is raised at once for SQL that needs more than one row
+        (aggregates, joins, DISTINCT, ordering) and for functions whose result varies (`random`, `now`).
+
+        >>> import tidemill as tm
+        >>> rows = tm.Pipeline("sales").read(tm.Rows("item string, price double, n int"))
+        >>> rows.sql("SELECT item, price * n AS amount FROM rows WHERE n > 0").schema.names
+        ['item', 'amount']
         """
         return self._stateless(Sql(text))
 
     def map_batches(self, fn: Callable[[pa.RecordBatch], pa.RecordBatch], schema: Any) -> Stream:
-        """`fn` on each block of rows (a fixed number of consecutive rows of a file). `fn` must be deterministic.
+        """Call `fn(pyarrow.RecordBatch) -> pyarrow.RecordBatch` on each block of rows.
 
-        Refused behind a keyed operator: rows there come in no fixed blocks.
+        A block is a fixed number of consecutive rows of a file. `fn` must be deterministic. `schema` declares the
+        columns that it returns. Downstream of a keyed operator `map_batches` is `InvalidInput`, because the rows there
+        have no fixed blocks.
         """
         if nearest_operator(self._node) is not None:
             raise InvalidInput(
-                "map_batches behind a keyed operator is refused: what it is given would depend on the number of tasks",
+                "map_batches downstream of a keyed operator: its batches would depend on the number of tasks",
                 hint="use .sql, or map_batches before .groupBy",
             )
         return self._stateless(MapBatches(fn, schema))
@@ -87,21 +93,24 @@ class Stream:
         eventTime: str | None = None,
         delayThreshold: str | None = None,
     ) -> Stream:
-        """Event time is `column`; rows more than `delay` behind the greatest one seen are late. Spark: `withWatermark`.
+        """Declare the event time and how late rows may be. Spark: `withWatermark`.
 
-        `late`: "drop" (counted), "quarantine" (kept aside) or "keep" (they reach the function). Only operators that
-        use event time look at lateness. `idle` ("15 minutes"): in a batch or sweep without event times of this stream,
-        so long after the last one with some (by batch time), the watermark follows the batch time less `delay`, and in
-        a union it does not stay behind the others. Ours: Spark's waits for ever.
+        The watermark is the greatest event time of `column` seen so far, less `delay` (`"1 day"`, a timedelta, or ms).
+        Rows at or before the watermark are late. Only operators that use event time check for late rows. `late` says
+        what they do with them: "drop" drops and counts them, "quarantine" moves them to quarantine, and "keep" gives
+        them to the function.
 
-        The event time goes on with the column, also under another name or several (`.sql("SELECT ts AS at, …")`), and
-        ends where a step leaves the column out or computes it anew, as in Spark; then a new one may be set. Behind
-        `.map_batches` it is the column of the same name, of timestamps or dates; of several names only the first goes
-        through it.
+        By default the watermark of a stream without new rows stands still, as in Spark. With `idle="15 minutes"` it
+        follows the batch time less `delay` once the last batch with rows of this stream is that long ago. Then a quiet
+        source no longer holds back a union.
 
-        Behind a keyed operator it is a new one, over what the operator emits: where its output has an event time of its
-        own (a window, or that of its input), that stays. A second one on a stream that has one is refused, as in Spark.
-        `eventTime` and `delayThreshold` are PySpark's names of `column` and `delay`.
+        The event time follows its column, even if `.sql` gives the column other names. It ends when a step drops the
+        column or computes it again. After `.map_batches` the event time is the column of the same name, if it holds
+        timestamps or dates. If the column has several names, only the first one continues.
+
+        Downstream of a keyed operator, `withWatermark` declares a new event time over the operator's output. If the
+        output already has an event time, such as a window, that one stays. A second watermark on a stream that has one
+        is `InvalidInput`, as in Spark. `eventTime` and `delayThreshold` are PySpark's names for `column` and `delay`.
         """
         name = _either("column", column, "eventTime", eventTime)
         behind = _either("delay", delay, "delayThreshold", delayThreshold)
@@ -112,12 +121,12 @@ class Stream:
         if self._node.event_time is not None and not isinstance(self._node, Union):
             whose = "stream" if before is None else f"output of operator `{before.operator.name}`"
             raise InvalidInput(
-                f"withWatermark: the {whose} has a watermark already, on "
-                f"`{self._node.event_time.column}`; as in Spark it cannot be defined again",
-                hint="group by that column, or drop it before the new watermark: .sql(…), .drop(…)",
+                f"withWatermark: the {whose} already has a watermark on "
+                f"`{self._node.event_time.column}`; as in Spark, it cannot have a second one",
+                hint="group by that column, or drop it before the new watermark, with .sql(…) or .drop(…)",
             )
         if idle is not None and duration_ms(idle) <= 0:
-            raise InvalidInput(f"withWatermark: idle={idle!r}, expected more than zero")
+            raise InvalidInput(f"withWatermark: idle={idle!r}, expected a duration longer than zero")
         if late not in ("drop", "quarantine", "keep"):
             raise InvalidInput(f"withWatermark: late={late!r}, expected 'drop', 'quarantine' or 'keep'")
         found = column(self.schema, name, "withWatermark")
@@ -127,8 +136,8 @@ class Stream:
         key = f"{origin}.{name}"
         if isinstance(self._node, Union) and self._node.event_time is not None:
             raise InvalidInput(
-                f"withWatermark: the streams of the union have watermarks already, on `{self._node.event_time.column}`",
-                hint="set it on them, or on the union, not on both",
+                f"withWatermark: the streams of the union already have a watermark on `{self._node.event_time.column}`",
+                hint="set the watermark on the streams or on the union, not on both",
             )
         node = Watermark(
             self.schema,
@@ -146,19 +155,21 @@ class Stream:
         if known is not None:
             what = "source" if before is None else "operator"
             raise InvalidInput(
-                f"{what} `{origin}` has a watermark on `{name}` already, behind other steps or with another delay, "
-                "`late` or `idle`: use that stream twice"
+                f"{what} `{origin}` already has a watermark on `{name}`, after other steps or with another delay, "
+                "`late` or `idle`",
+                hint="use the stream that has the watermark twice",
             )
         self._pipeline.watermarks[key] = node
         return node
 
     def unionByName(self, other: Stream, allowMissingColumns: bool = False) -> Stream:
-        """The rows of both streams as one, columns by name, in the order of this one's. Spark: `unionByName`.
+        """Return the rows of both streams as one stream, matching columns by name. Spark: `unionByName`.
 
-        The watermark is the least of theirs: a source that has not delivered yet holds it back (see `idle=` in
-        `withWatermark`). Types must be the same, and event time a column that is it in both, or be set on the union.
-        `allowMissingColumns`: a column that one of them lacks is null there. Rows of a key come in plan order, source
-        by source in the order of `p.read`. Not behind a keyed operator yet.
+        Columns are in the order of this stream and must have the same types. With `allowMissingColumns=True` a column
+        that one stream lacks is null in its rows. The event time must be the same column in both streams, or be set on
+        the union. The watermark is the lower one of the two, so a source without rows holds it back; see `idle` in
+        `withWatermark`. Rows of a key come in plan order, source by source in the order of `p.read`. Streams downstream
+        of a keyed operator are `InvalidInput`.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("visits")
@@ -174,17 +185,20 @@ class Stream:
         )
 
     def groupBy(self, *columns: str | Windows | list[str | Windows]) -> GroupedStream[Stream]:
-        """The stream by key: columns, one by one or as a list, and at most one `tm.window(…)`, `tm.session_window(…)`
-        or column of windows that an operator before has emitted. Columns are of any type, structs, lists and maps too
-        (maps are equal whatever the order of their entries), and a null is a key of its own. Spark: `groupBy`."""
+        """Group the stream by key columns. Spark: `groupBy`.
+
+        Give column names, as arguments or as one list, and at most one `tm.window(…)`, `tm.session_window(…)` or column
+        of windows from an upstream operator. Columns may have any type, including structs, lists and maps. Maps are
+        equal regardless of the order of their entries. Null is a key of its own.
+        """
         only = columns[0] if len(columns) == 1 else None
         return self._by(only if isinstance(only, list) else columns, "groupBy")
 
     def _by(self, columns: Sequence[Any], method: str) -> GroupedStream[Stream]:
-        """The stream by key; `method` is what the user called."""
+        """Return the grouped stream. `method` is the method that the user called."""
         given = tuple(self._given(one) for one in columns)
         if not given:
-            raise InvalidInput(f"{method} needs at least one column")
+            raise InvalidInput(f"{method}: found no column, expected at least one")
         places = [place for place, one in enumerate(given) if isinstance(one, Windows)]
         if len(places) > 1:
             raise InvalidInput(f"{method}: found {len(places)} windows, expected at most one")
@@ -194,7 +208,7 @@ class Stream:
                 raise InvalidInput(f"{method}: expected column names or tm.window(…), found {name!r}")
             column(self.schema, name, method)
         if len(set(names)) < len(names):
-            raise InvalidInput(f"{method} names a column twice: {', '.join(names)}")
+            raise InvalidInput(f"{method}: a column occurs twice: {', '.join(names)}")
         window = self._windows(given[places[0]], places[0], names, method) if places else None
         event_time = self._node.event_time
         if event_time is not None:
@@ -209,7 +223,7 @@ class Stream:
         return GroupedStream(attach)
 
     def _given(self, key: Any) -> Any:
-        """A column of windows, where `key` names one."""
+        """Return the window column that `key` names, or `key` itself."""
         return GivenWindow(key) if isinstance(key, str) and key in self._node.windows else key
 
     def _windows(self, window: Any, place: int, names: Sequence[str], method: str) -> tuple[Windows, int]:
@@ -224,26 +238,32 @@ class Stream:
             raise InvalidInput(f"{what}: column `{window.column}` is {type_ddl(found.type)}, {expected}")
         if made in names:
             raise InvalidInput(
-                f"{method}: `{made}` is the column that {what} makes, and a key column beside it",
+                f"{method}: {what} makes the column `{made}`, which is also a key column",
                 hint="rename the key column with .sql",
             )
         return window, place
 
     def dropDuplicates(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
-        """The first row of each combination of `subset`; without it, of all columns. Spark: the same, and `distinct()`.
-        See `GroupedStream`."""
+        """Keep the first row of each combination of the columns in `subset`, by default of all columns.
+
+        Spark: `dropDuplicates` and `distinct()`. See `GroupedStream.dropDuplicates`.
+        """
         method = "dropDuplicates"
         return self._by(_names(method, subset, self.schema), method).dropDuplicates(name=name)
 
     def dropDuplicatesWithinWatermark(self, subset: Sequence[str] | None = None, *, name: str | None = None) -> Stream:
-        """As `dropDuplicates`, with keys forgotten by the watermark's delay. See `GroupedStream`."""
+        """Like `dropDuplicates`, but keys are removed after the watermark's delay.
+
+        See `GroupedStream.dropDuplicatesWithinWatermark`.
+        """
         method = "dropDuplicatesWithinWatermark"
         return self._by(_names(method, subset, self.schema), method).dropDuplicatesWithinWatermark(name=name)
 
     def write(self, sink: Any, name: str | None = None) -> Stream:
-        """Ends the stream in a sink (`tm.Parquet`, `tm.Json`); each row carries `_batch_id`. Returns the stream.
+        """Write the stream to a sink, such as `tm.Parquet(path)` or `tm.Json(path)`, and return the stream.
 
-        `name` defaults to the operator's, else "output", and is unique in the pipeline.
+        Each row gets a column `_batch_id` with the number of its batch. `name` is unique in the pipeline. It defaults
+        to the name of the nearest upstream operator, or to "output" if there is none.
         """
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")
@@ -253,13 +273,13 @@ class Stream:
         return self._end(sink, chosen)
 
     def foreachBatch(self, fn: Callable[[pa.Table, int], Any], *, name: str = "foreach-batch") -> Stream:
-        """`fn(table, batch_id)` once a batch: on the driver, after the commit, in order. Spark: `foreachBatch`.
+        """Call `fn(table, batch_id)` for each batch on the driver, after the commit and in order. Return the stream.
 
-        `table` is a `pyarrow.Table` of what the batch made of this stream, in canonical order, also where that is
-        nothing; `batch_id` is the version. At least once: a run that dies, or in which `fn` raises, calls it again in
-        the next run, before that goes on; so what `fn` does for one `batch_id` twice must be as done once. Where it
-        raises, the batch stays committed and the run fails with its traceback. Only the branch main calls it. The rows
-        are kept in the repository: `r.outputs(sink=name)`. Returns the stream.
+        `table` is a `pyarrow.Table` with the batch's rows of this stream in canonical order; it may be empty.
+        `batch_id` is the version. `fn` is called at least once for each batch. If a run dies or `fn` raises, the next
+        run calls `fn` again for that batch before it continues. So `fn` must be idempotent for a `batch_id`. If `fn`
+        raises, the batch stays committed and the run fails with the traceback. Only the branch `main` calls `fn`. The
+        rows stay in the repository: `r.outputs(sink=name)`. Spark: `foreachBatch`.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("printing")
@@ -273,7 +293,10 @@ class Stream:
     def _end(self, sink: Any, name: str) -> Stream:
         check_name(name, "sink")
         if name in self._pipeline.sinks:
-            raise InvalidInput(f"pipeline `{self._pipeline.name}` has a sink `{name}` already: give this one a name")
+            raise InvalidInput(
+                f"pipeline `{self._pipeline.name}` already has a sink `{name}`",
+                hint="give this one another name: name=…",
+            )
         if BATCH_ID in self.schema.names:
             raise InvalidInput(f"sink `{name}`: the stream has a column `{BATCH_ID}`, which Tidemill adds itself")
         self._pipeline.sinks[name] = Write(name, self._node, sink)
@@ -288,7 +311,7 @@ class Stream:
         node = Stateless(schema, event_time, windows=windows, parent=self._node, step=step)
         return Stream(self._pipeline, node)
 
-    if not TYPE_CHECKING:  # else every name would be one
+    if not TYPE_CHECKING:  # otherwise mypy would accept every name
 
         def __getattr__(self, name: str) -> Any:
             raise missing("a stream", name, OF_STREAMS)
@@ -314,7 +337,7 @@ def _names(method: str, columns: Sequence[str] | None, schema: pa.Schema) -> lis
 
 
 def _source_of(node: Node) -> str:
-    """The source that a node's rows come from; of a union `a+b`."""
+    """Return the name of the source of a node's rows, `a+b` for a union."""
     if isinstance(node, Read):
         return node.source
     return "+".join(dict.fromkeys(_source_of(parent) for parent in parents_of(node)))

@@ -1,7 +1,7 @@
-"""`unionByName`: two streams as one, checked by name and type, and what becomes of their event times.
+"""`unionByName`: two streams as one. Checks names and types, and combines the event times.
 
-INVARIANT: both branches have the same rule for late rows and a column that is the event time of either, or neither has
-an event time: else a row's lateness would depend on the branch that it came by.
+INVARIANT: either both streams have the same event time column and the same rule for late rows, or neither has an event
+time. Otherwise a row would be late or not depending on the stream that it came from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .nodes import EventTime, Node, Union, nearest_operator
 
 
 def union(pipeline: Graph, left: Node, other: Graph, right: Node, missing: bool) -> Union:
-    """The node of both; `InvalidInput` for streams of two pipelines, behind operators, or that do not fit."""
+    """Return the union node, or raise `InvalidInput` if the streams cannot be united."""
     if other is not pipeline:
         raise InvalidInput(
             f"unionByName: the streams belong to two pipelines, `{pipeline.name}` and `{other.name}`",
@@ -25,9 +25,9 @@ def union(pipeline: Graph, left: Node, other: Graph, right: Node, missing: bool)
         operator = nearest_operator(node)
         if operator is not None:
             raise InvalidInput(
-                f"unionByName behind the keyed operator `{operator.operator.name}` is not there yet: the order of rows "
-                "would depend on the number of tasks",
-                hint="unite the streams before .groupBy",
+                f"unionByName downstream of the keyed operator `{operator.operator.name}` is not supported: the order "
+                "of rows would depend on the number of tasks",
+                hint="use .unionByName before .groupBy",
             )
     return Union(_columns(left.schema, right.schema, missing), _event_time(left, right), parents=(left, right))
 
@@ -44,7 +44,7 @@ def _columns(left: pa.Schema, right: pa.Schema, missing: bool) -> pa.Schema:
     if faults:
         raise InvalidInput(
             f"unionByName: {'; '.join(faults)} (found `{to_ddl(left)}` and `{to_ddl(right)}`)",
-            hint="cast or rename with .sql, or say allowMissingColumns=True where columns are missing",
+            hint="cast or rename with .sql; for missing columns use allowMissingColumns=True",
         )
     both = [
         field.with_nullable(field.name not in right.names or field.nullable or right.field(field.name).nullable)
@@ -61,7 +61,7 @@ def _event_time(left: Node, right: Node) -> EventTime | None:
     if not (one and both):
         raise InvalidInput(
             f"unionByName: one stream has {_shown(one)}, the other {_shown(other)}",
-            hint="give both the same column and late=, or set the watermark on the union",
+            hint="give both streams the same column and `late`, or set the watermark on the union only",
         )
     return one.among(both)
 

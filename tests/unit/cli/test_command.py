@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,7 +83,8 @@ def test_wrong_usage_ends_with_2_and_says_what_is_expected(arguments, said, caps
 
 def test_a_bad_reference_is_told_as_invalid_input(capsys):
     assert main(["status", "nowhere.py:p", "--root", "x"]) == Exit.FAILED
-    assert capsys.readouterr().err.startswith("InvalidInput: pipeline reference 'nowhere.py:p': there is no file")
+    found = f"InvalidInput: pipeline reference 'nowhere.py:p': file `{Path('nowhere.py').resolve()}` does not exist"
+    assert capsys.readouterr().err.startswith(found)
 
 
 def test_storage_options_of_the_command_line_lie_over_those_of_the_environment(monkeypatch):

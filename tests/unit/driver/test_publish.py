@@ -146,8 +146,8 @@ def test_a_relative_folder_that_is_not_here_is_told_of(
     monkeypatch.chdir(there)
     assert [one.version for one in r.run(engine="local")] == []
     assert caplog.messages == [
-        f"sink `n`: version 0 was published in `out`, and there is no such folder in {there}, where this process runs "
-        "and relative paths begin: what follows is published here; give an absolute path"
+        f"sink `n`: version 0 was published in `out`, but this folder does not exist in {there}, the working folder of "
+        "this process; new versions are published there: use an absolute path"
     ]
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match="list source `source` at `in`: no such folder") as raised:

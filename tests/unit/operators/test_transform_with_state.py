@@ -292,9 +292,9 @@ def test_columns_of_variables_may_be_called_as_key_columns_are():
         ),
         (
             lambda s, h: h.getValueState("total", "n int, s string"),
-            "has state in the variable `count` (n int, s string), this code does not declare it",
+            "has state in the variable `count` (n int, s string), which this code does not declare",
         ),
-        (lambda s, h: None, "has state in the variable `count` (n int, s string), this code does not declare it"),
+        (lambda s, h: None, "has state in the variable `count` (n int, s string), which this code does not declare"),
     ],
 )
 def test_variables_are_checked_against_the_state(change, message):
@@ -338,7 +338,9 @@ def test_a_variable_that_is_new_begins_empty_and_is_kept():
         t.repository.state(operator, version=before, variable="best")
     t.pipeline = declared(Processor(value, rows))
     t.restart()
-    with pytest.raises(InvalidInput, match=r"state in the variable `seen` \(id int\), this code does not declare it"):
+    with pytest.raises(
+        InvalidInput, match=r"state in the variable `seen` \(id int\), which this code does not declare"
+    ):
         t.batch([("a", 1, None)])
 
 

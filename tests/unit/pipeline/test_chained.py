@@ -80,15 +80,19 @@ def test_a_watermark_that_no_operator_heeds_changes_nothing(tmp_path: Path) -> N
 def test_a_second_watermark_is_refused_where_the_stream_has_one() -> None:
     stream = tm.Pipeline("p").read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds")
     hourly = stream.groupBy(tm.window("ts", "1 hour")).agg(n=tm.count(), last=tm.max("ts"), outputMode="append")
-    refused(lambda: hourly.withWatermark("last", "1 hour"), "operator `agg`", "`window`", "cannot be defined again")
+    refused(lambda: hourly.withWatermark("last", "1 hour"), "operator `agg`", "`window`", "cannot have a second one")
     once = stream.dropDuplicates(["k"])
     refused(lambda: once.withWatermark("ts", "1 hour"), "operator `drop-duplicates`", "`ts`")
     taken = hourly.sql('SELECT "window"."end" AS done, n FROM rows').withWatermark("done", "0 seconds")
-    refused(lambda: taken.withWatermark("done", "1 hour"), "a watermark already, on `done`")
+    refused(lambda: taken.withWatermark("done", "1 hour"), "already has a watermark on `done`")
     p = tm.Pipeline("q")
     behind = shifted(p.read(tm.Rows(SCHEMA)))
     behind.withWatermark("then", "1 hour")
-    refused(lambda: behind.withWatermark("then", "2 hours"), "operator `map-with-state`", "use that stream twice")
+    refused(
+        lambda: behind.withWatermark("then", "2 hours"),
+        "operator `map-with-state`",
+        "use the stream that has the watermark twice",
+    )
 
 
 def test_windows_are_keys_of_aggregates_alone() -> None:

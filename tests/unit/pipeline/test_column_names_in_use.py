@@ -291,7 +291,9 @@ def test_keys_beside_windows_may_be_called_as_columns_of_their_state(first: bool
 
 def test_what_would_make_two_output_columns_of_one_name_is_refused_in_the_users_words() -> None:
     rows = tm.Pipeline("p").read(tm.Rows("window int, session_window int, k int, ts timestamp"))
-    with pytest.raises(tm.InvalidInput, match="groupBy: `window` is the column that tm.window makes, and a key column"):
+    with pytest.raises(
+        tm.InvalidInput, match="groupBy: tm.window makes the column `window`, which is also a key column"
+    ):
         rows.groupBy("window", tm.window("ts", "1 hour"))
     with pytest.raises(tm.InvalidInput, match="`session_window` is the column that tm.session_window makes"):
         rows.groupBy("session_window", tm.session_window("ts", "1 hour"))

@@ -30,9 +30,9 @@ def stream(time_zone: str = "UTC") -> Any:
     [
         (lambda s: s.where("n > 1"), "has no `where`: use .sql("),
         (lambda s: s.withColumn("m", 1), "has no `withColumn`: use .sql("),
-        (lambda s: s.groupby("k"), "has no `groupby`: it is .groupBy(…)"),
+        (lambda s: s.groupby("k"), "has no `groupby`: use .groupBy(…)"),
         (lambda s: s.writeStream, "has no `writeStream`: use .write(tm.Parquet(path))"),
-        (lambda s: s.groupBy("k").count(), "a stream by key has no `count`: use .agg(n=tm.count()"),
+        (lambda s: s.groupBy("k").count(), "a grouped stream has no `count`: use .agg(n=tm.count()"),
     ],
 )
 def test_a_name_of_pysparks_is_answered(call: Callable[[Any], Any], answer: str) -> None:
@@ -148,7 +148,7 @@ def test_functions_of_pyspark_that_have_another_name_are_answered_with_it() -> N
 
 @pytest.mark.parametrize("given", [{"n": "sum"}, "n", tm.count()])
 def test_aggregates_without_names_are_refused_with_the_form(given: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"(?s)agg: found .*hint: \.agg\(n=tm\.count\(\)"):
+    with pytest.raises(InvalidInput, match=r"(?s)agg: found .*hint: name each column: \.agg\(n=tm\.count\(\)"):
         stream().groupBy("k").agg(given)
 
 

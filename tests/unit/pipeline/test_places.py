@@ -59,7 +59,7 @@ def test_a_sink_in_the_folder_that_is_read_is_refused(
     monkeypatch.setenv("HOME", str(home))
     sink = same.format(home)
     assert refusal(looped(str(home), tm.Json(sink))) == (
-        f"sink `output` writes to `{sink}`, the folder that the source `source` reads"
+        f"sink `output` writes to `{sink}`, the folder that source `source` reads"
     )
 
 
@@ -68,7 +68,7 @@ def test_a_sink_in_the_folder_that_is_read_is_refused(
     [("s3://lake/in", "s3a://lake/in/"), ("s3://lake", "s3://lake/"), ("memory://lake/in", "memory://lake/in")],
 )
 def test_a_folder_of_a_store_is_one_however_it_is_written(source: str, sink: str) -> None:
-    assert "the folder that the source `source` reads" in str(refusal(looped(source, tm.Json(sink))))
+    assert "the folder that source `source` reads" in str(refusal(looped(source, tm.Json(sink))))
 
 
 @pytest.mark.parametrize("source", ["s3://", "s3://key:secret@lake/in", "s3://lake/in?versionId=1"])
@@ -126,7 +126,7 @@ def test_a_sink_above_the_folder_is_refused_where_that_is_one_of_its_partitions(
     p.read(read).sql("SELECT n, 'a' AS k, 1 AS at FROM rows").write(tm.Json(tmp_path, partitionBy=by))
     found = refusal(p)
     assert (found is not None) == is_read
-    assert not is_read or "above the folder that the source `source` reads" in str(found)
+    assert not is_read or "above the folder that source `source` reads" in str(found)
 
 
 def test_every_sink_is_held_against_every_source(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_every_sink_is_held_against_every_source(tmp_path: Path) -> None:
     ]
     sources[0].write(tm.Json(tmp_path / "out"), name="first")
     sources[0].write(tm.Json(tmp_path / "three"), name="second")
-    assert refusal(p) == (f"sink `second` writes to `{tmp_path / 'three'}`, the folder that the source `three` reads")
+    assert refusal(p) == (f"sink `second` writes to `{tmp_path / 'three'}`, the folder that source `three` reads")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_sink_below_the_folder_is_refused_where_its_files_are_read(
     source = tm.Files(tmp_path / "in", format="json", schema=SCHEMA, recursiveFileLookup=recursive)
     found = refusal(looped(source, tm.Json(tmp_path / sink)))
     assert (found is not None) == is_read
-    assert not is_read or "below the folder that the source `source` reads" in str(found)
+    assert not is_read or "below the folder that source `source` reads" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_the_hint_about_instants_says_runs(tmp_path: Path) -> None:
         Tester(p)
     hint = str(refused.value.hint)
     assert hint == (
-        """partition by a date or a text: .sql('SELECT *, CAST("at" AS DATE) AS day FROM rows'), """
+        """partition by a date or a string: .sql('SELECT *, CAST("at" AS DATE) AS day FROM rows'), """
         "then partitionBy=['day']"
     )
     statement = hint.partition(".sql('")[2].partition("')")[0]
@@ -247,6 +247,6 @@ def test_a_repository_that_may_not_be_written_any_more_can_be_read(tmp_path: Pat
     before.init()
     before.run(engine="local")
     now = tm.open(looped(str(tmp_path / "in"), tm.Json(tmp_path / "in")), root=str(tmp_path / "root"))
-    with pytest.raises(InvalidInput, match="the folder that the source `source` reads"):
+    with pytest.raises(InvalidInput, match="the folder that source `source` reads"):
         write(now)
     assert (now.head.version, now.outputs().num_rows, len(now.commits())) == (0, 1, 1)  # type: ignore[union-attr]

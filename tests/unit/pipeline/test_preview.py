@@ -36,14 +36,14 @@ def test_sources_operators_and_sinks_have_rows_and_nothing_is_written_or_called(
     assert p.preview()["source"].num_rows == 4
 
 
-def test_what_cannot_be_shown_is_told(tmp_path):
+def test_a_source_without_rows_and_a_wrong_number_are_refused(tmp_path):
     p = tm.Pipeline("few")
     p.read(tm.Files(str(tmp_path), format="csv", schema="k string"))
     with pytest.raises(tm.InvalidInput, match="preview: the source `source` has no files"):
         p.preview()
-    with pytest.raises(tm.InvalidInput, match="preview: 0 rows, expected a whole number from 1 on"):
+    with pytest.raises(tm.InvalidInput, match="preview: 0 rows, expected a whole number of at least 1"):
         p.preview(0)
     p = tm.Pipeline("rows")
     p.read(tm.Rows("k string"))
-    with pytest.raises(tm.InvalidInput, match="gets its rows from a test"):
+    with pytest.raises(tm.InvalidInput, match="source tm.Rows has no rows: only a test can give it rows"):
         p.preview()

@@ -210,7 +210,7 @@ def test_status_tells_of_commits_where_a_sink_cannot_be_asked(tmp_path: Path, mo
     found = status_of(r)
     assert (found.head, found.published_through, found.published_known) == (0, -1, False)
     assert found.problem is not None
-    assert found.problem.startswith("what is published is not known: ")
+    assert found.problem.startswith("cannot tell which versions are published: ")
     assert "credentials" in found.problem
     assert found.waiting_files == {"source": 0}
     assert "not known; see the problem" in str(render._status_rows(found))

@@ -295,7 +295,7 @@ def test_what_would_make_two_output_columns_of_one_name_is_refused_in_the_users_
         tm.InvalidInput, match="groupBy: tm.window makes the column `window`, which is also a key column"
     ):
         rows.groupBy("window", tm.window("ts", "1 hour"))
-    with pytest.raises(tm.InvalidInput, match="`session_window` is the column that tm.session_window makes"):
+    with pytest.raises(tm.InvalidInput, match="groupBy: tm.session_window makes the column `session_window`"):
         rows.groupBy("session_window", tm.session_window("ts", "1 hour"))
     with pytest.raises(tm.InvalidInput, match="operator `agg` has two columns named `window`"):
         rows.groupBy(tm.window("ts", "1 hour")).agg(window=tm.count())

@@ -225,7 +225,7 @@ class StateMap:
 class SingleKeys:
     """Puts and gets of one key at a time, in front of a map without sub-keys.
 
-    Puts are buffered here, where `get` sees them. `sealed` adds all of them to the map at once; until then the map
+    Puts are buffered here, where `get` sees them. `flush` adds all of them to the map at once; until then the map
     itself does not show them. They are also added when 16,384 keys or `most_bytes` bytes are buffered.
     """
     def __new__(cls, codec: Codec, map: StateMap, most_bytes: int = 1 << 26) -> Self: ...
@@ -240,7 +240,7 @@ class SingleKeys:
         """
     def remove(self, key: Any) -> None:
         """Remove a key. An unknown key is not an error."""
-    def sealed(self) -> StateMap:
+    def flush(self) -> StateMap:
         """Add all buffered puts to the map, and return it."""
 
 @final

@@ -1,4 +1,4 @@
-//! Bytes for Python, filled while other threads of Python run: to copy many takes long.
+//! Python `bytes` that are filled without the GIL, because copying a large segment takes long.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -7,28 +7,28 @@ use tidemill_core::memory;
 
 use crate::error::Raise;
 
-/// Where the bytes of a new object begin.
-struct Room(*mut u8);
+/// The address of the bytes of a new object.
+struct Target(*mut u8);
 
-#[expect(unsafe_code, reason = "nobody else has the pointer: the object is handed out when it is filled")]
-// SAFETY: the bytes belong to an object that only `bytes_out` knows, and to which it holds a reference.
-unsafe impl Send for Room {}
+#[expect(unsafe_code, reason = "no other code has the pointer: the object is returned only after it is filled")]
+// SAFETY: the bytes belong to an object that only `bytes_out` knows and holds a reference to.
+unsafe impl Send for Target {}
 
 /// `data` as `bytes`.
 pub(crate) fn bytes_out(py: Python<'_>, data: Vec<u8>) -> PyResult<Bound<'_, PyBytes>> {
     let lacks = |_| memory::too_little("hand over a segment", data.len());
     let length = ffi::Py_ssize_t::try_from(data.len()).map_err(|_| lacks(())).raise(py)?;
     #[expect(unsafe_code, reason = "only C makes bytes that are filled afterwards")]
-    // SAFETY: without a source `length` bytes are made, not filled; an object of our own comes back, or null.
+    // SAFETY: without a source, `length` uninitialised bytes are allocated; a new object is returned, or null.
     let made = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(std::ptr::null(), length)) };
     let made = made.map_err(|_| lacks(())).raise(py)?.cast_into::<PyBytes>()?;
-    #[expect(unsafe_code, reason = "the bytes of an object that nobody else has are filled")]
-    // SAFETY: the object has room for `length` bytes, which nobody looks at before this function returns it.
+    #[expect(unsafe_code, reason = "the object is filled before any other code has it")]
+    // SAFETY: the object has `length` bytes, which no other code reads before this function returns it.
     {
-        let room = Room(unsafe { ffi::PyBytes_AsString(made.as_ptr()) }.cast());
+        let target = Target(unsafe { ffi::PyBytes_AsString(made.as_ptr()) }.cast());
         py.detach(move || {
-            let room = room;
-            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), room.0, data.len()) };
+            let target = target;
+            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), target.0, data.len()) };
         });
     }
     Ok(made)

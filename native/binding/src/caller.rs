@@ -47,7 +47,7 @@ impl OnError {
 
 /// Where in a pass a call is: its key, and the chunk of its row, if it has one.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a, 'py> {
+pub(crate) struct CallSite<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
     pub(crate) chunk: Option<u32>,
 }
@@ -61,16 +61,16 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The error for what the function raised; `is_complaint`: it is one of our own, which says it all.
-    pub(crate) fn raised(&self, error: PyErr, at: Place<'_, '_>, is_complaint: bool) -> Error {
+    pub(crate) fn raised(&self, error: PyErr, at: CallSite<'_, '_>, is_complaint: bool) -> Error {
         let py = at.key.py();
-        match is_complaint && !passes_untouched(py, &error) {
-            true => located(error, &self.operator, at),
+        match is_complaint && !is_interrupt(py, &error) {
+            true => with_location(error, &self.operator, at),
             false => raised(&self.described(py), &self.operator, error, at),
         }
     }
 
     /// The error for what the function returned.
-    pub(crate) fn misfit(&self, refused: Refused, at: Place<'_, '_>) -> Error {
+    pub(crate) fn misfit(&self, refused: Refused, at: CallSite<'_, '_>) -> Error {
         match refused {
             Refused::Misfit(misfit) => self.unfit(&misfit.to_string(), at),
             Refused::Raised(error) => self.raised(error, at, false),
@@ -78,10 +78,10 @@ impl Caller {
     }
 
     /// The error for what the function returned, and why it cannot be emitted.
-    pub(crate) fn unfit(&self, why: &str, at: Place<'_, '_>) -> Error {
+    pub(crate) fn unfit(&self, why: &str, at: CallSite<'_, '_>) -> Error {
         let (py, key) = (at.key.py(), repr(at.key));
         let text = format!("cannot emit the result of {} for key `{key}`: {why}", self.described(py));
-        located(invalid(py, &text), &self.operator, at)
+        with_location(invalid(py, &text), &self.operator, at)
     }
 
     /// As messages name it.
@@ -97,20 +97,20 @@ impl Caller {
 }
 
 /// The error for what a user's code, `called` so in messages, raised.
-pub(crate) fn raised(called: &str, operator: &str, error: PyErr, at: Place<'_, '_>) -> Error {
+pub(crate) fn raised(called: &str, operator: &str, error: PyErr, at: CallSite<'_, '_>) -> Error {
     let py = at.key.py();
-    if passes_untouched(py, &error) {
+    if is_interrupt(py, &error) {
         return external(error);
     }
     let (what, trace) = (summary(py, &error), traceback(py, &error));
     let raised = invalid(py, &format!("{called} raised `{what}` for key `{}`\n{trace}", repr(at.key)));
     raised.set_cause(py, Some(error));
-    located(raised, operator, at)
+    with_location(raised, operator, at)
 }
 
 /// An iterator over what user code gave, `None` where that is nothing to iterate over; what its own `__iter__` raises is
 /// an error of the user's code.
-pub(crate) fn iterated<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
+pub(crate) fn iterate<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
     match given.try_iter() {
         Ok(rows) => Ok(Some(rows)),
         Err(_) if !given.hasattr("__iter__")? && !given.hasattr("__getitem__")? => Ok(None),
@@ -118,29 +118,29 @@ pub(crate) fn iterated<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
     }
 }
 
-/// As `iterated`, over rows: a text, bytes or a dict is one value that was not put into a list.
-pub(crate) fn iterated_rows<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
+/// As `iterate`, over rows: a text, bytes or a dict is one value that was not put into a list.
+pub(crate) fn iterate_rows<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
     let is_one = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
-    if is_one || given.is_instance_of::<PyDict>() { Ok(None) } else { iterated(given) }
+    if is_one || given.is_instance_of::<PyDict>() { Ok(None) } else { iterate(given) }
 }
 
 /// The error for a cell that Python has no object for.
 pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Option<u32>) -> Error {
-    if passes_untouched(py, &error) {
+    if is_interrupt(py, &error) {
         return external(error);
     }
     let text = format!("operator `{operator}` cannot convert a row to Python objects: {}", error.value(py));
-    located(invalid(py, &text), operator, Place { key: py.None().bind(py), chunk })
+    with_location(invalid(py, &text), operator, CallSite { key: py.None().bind(py), chunk })
 }
 
 /// `error` with the attributes that say where it arose.
-pub(crate) fn located(error: PyErr, operator: &str, at: Place<'_, '_>) -> Error {
+pub(crate) fn with_location(error: PyErr, operator: &str, at: CallSite<'_, '_>) -> Error {
     let value = error.value(at.key.py());
-    let located = value
+    let with_location = value
         .setattr("operator", operator)
         .and_then(|()| value.setattr("key", repr(at.key)))
         .and_then(|()| value.setattr("chunk", at.chunk));
-    external(located.err().unwrap_or(error))
+    external(with_location.err().unwrap_or(error))
 }
 
 /// The first line of an `InvalidInput`; `None` for any other error.
@@ -155,7 +155,7 @@ fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
 
 /// Whether an error of a user's code is no error but an interrupt. `sys.exit` is an error: nothing was committed, and the
 /// process must not end as if all were well.
-fn passes_untouched(py: Python<'_>, error: &PyErr) -> bool {
+fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PySystemExit>(py)
 }
 

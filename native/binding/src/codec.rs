@@ -1,4 +1,4 @@
-//! `Codec`: Python objects as keys and states of a map, and rows of a map as Python objects.
+//! `Codec`: converts Python objects to keys and states of a map, and rows of a map to Python objects.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::map_schema::PyMapSchema;
 use crate::naming::repr;
 use crate::value::{Refused, Shape, Value, Zone};
 
-/// How Python sees the rows of one map. A map keyed by one unnamed column has scalar keys, else tuples; states likewise.
+/// Converts keys and states of one map. If its only key column is unnamed, keys are scalars, else rows; states likewise.
 #[pyclass(name = "Codec", module = "tidemill._native", frozen)]
 pub(crate) struct PyCodec {
     pub(crate) schema: Arc<MapSchema>,
@@ -41,7 +41,7 @@ impl PyCodec {
         Ok(Self { key, state, schema, zone: Zone::named(py, time_zone)? })
     }
 
-    /// (key, state, `updated_ms`, `deadline_ms` or None) of each row of `StateMap.scan` and its like, all made at once.
+    /// Return (key, state, `updated_ms`, `deadline_ms` or None) of each row that a method of `StateMap` returned.
     fn rows<'py>(&self, py: Python<'py>, rows: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let rows = batch_in(rows)?;
         let (key, value) = (self.schema.key.len(), self.schema.value.len());
@@ -71,13 +71,13 @@ impl PyCodec {
 }
 
 impl PyCodec {
-    /// The key that an object is.
-    pub(crate) fn parsed_key(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    /// Convert an object to a key.
+    pub(crate) fn parse_key(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         self.key.parse(object, &self.zone).map_err(|refused| self.refused(object, "key", refused))
     }
 
-    /// The state that an object is; `InvalidInput` for None.
-    pub(crate) fn parsed_state(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    /// Convert an object to a state. `InvalidInput` for None.
+    pub(crate) fn parse_state(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         if object.is_none() {
             let text = format!("state map `{}` cannot store None as a state", self.schema.name);
             return Err(invalid(object.py(), &format!("{text}\nhint: remove the key instead")));

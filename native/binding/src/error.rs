@@ -1,6 +1,6 @@
-//! Errors of the engine as the classes of `tidemill.errors`, imported when the first one is raised.
+//! Converts errors of the engine to the classes of `tidemill.errors`, which are imported on first use.
 //!
-//! INVARIANT: an error that a user function raised passes through as the object it is, traceback and all.
+//! INVARIANT: an exception that a user's function raised passes through as the same object, with its traceback.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::panic::PanicException;
@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tidemill_core::Error;
 
-/// `Result` of the engine to `PyResult`.
+/// Converts a `Result` of the engine to a `PyResult`.
 pub(crate) trait Raise<T> {
-    /// The value, or the Python exception for the error.
+    /// Return the value, or the Python exception for the error.
     fn raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
@@ -40,13 +40,13 @@ pub(crate) fn invalid(py: Python<'_>, text: &str) -> PyErr {
     to_python(py, Error::InvalidInput(text.to_owned()))
 }
 
-/// Makes a panic of Rust an `InternalError`: to raise one, pyo3 calls its class for panics, which no `except Exception`
-/// catches, and Python believes the instance that it gets.
-pub(crate) fn panics_are_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
+/// Turn Rust panics into `InternalError`s. pyo3 raises a panic by calling its own exception class, which
+/// `except Exception` does not catch. Replacing the `__new__` of that class makes Python raise our error instead.
+pub(crate) fn raise_panics_as_errors(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.py().get_type::<PanicException>().setattr("__new__", wrap_pyfunction!(panicked, module)?)
 }
 
-/// The error that is raised for a panic which said `why`.
+/// Make the error for a panic with the message `why`.
 #[pyfunction]
 #[pyo3(signature = (_class, why=None, *_more))]
 fn panicked<'py>(
@@ -56,7 +56,7 @@ fn panicked<'py>(
     _more: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let why = match why {
-        Some(made) if made.is_instance_of::<PyBaseException>() => return Ok(made), // Python 3.11 asks twice
+        Some(made) if made.is_instance_of::<PyBaseException>() => return Ok(made), // Python 3.11 calls this twice
         Some(why) => why.str()?.to_string(),
         None => "no reason given".to_owned(),
     };
@@ -65,12 +65,12 @@ fn panicked<'py>(
     Ok(exception(py, "InternalError", &text)?.into_value(py).into_bound(py).into_any())
 }
 
-/// A Python exception as an error that passes through the engine untouched.
+/// Wrap a Python exception in an error that passes through the engine unchanged.
 pub(crate) fn external(error: PyErr) -> Error {
     Error::External(Box::new(error))
 }
 
-/// `class(message, hint)`, the hint being the last line where it begins with `hint: `.
+/// Call `class(message, hint)`. The hint is the last line of `text` if that begins with `hint: `.
 fn exception(py: Python<'_>, kind: &str, text: &str) -> PyResult<PyErr> {
     let class = py.import("tidemill.errors")?.getattr(kind)?;
     let arguments = match text.rsplit_once("\nhint: ") {

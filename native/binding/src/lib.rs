@@ -1,4 +1,5 @@
-//! `tidemill._native`: this file only registers. One file a class; `_native.pyi` is the documentation.
+//! The module `tidemill._native`. This file only registers functions and classes, and each class has its own file.
+//! The documentation is in `_native.pyi`.
 
 use pyo3::prelude::*;
 
@@ -8,34 +9,34 @@ mod bytes;
 mod caller;
 mod codec;
 pub(crate) mod error;
-mod frames;
-mod function;
-mod functions;
-mod held;
+mod free_functions;
 mod key_rows;
+mod lent_value;
 pub(crate) mod map;
 pub(crate) mod map_schema;
 mod naming;
 mod operator;
 mod operator_factory;
 mod processor;
+mod returned_frames;
 pub(crate) mod run;
 mod single_keys;
 mod spark;
+mod user_function;
 mod value;
 
 /// The Rust engine.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    error::panics_are_errors(module)?;
+    error::raise_panics_as_errors(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_function(wrap_pyfunction!(functions::key_hashes, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::key_order, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::text_hash, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::names_apart, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::partition, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::time_bounds_ms, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::merge_count, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::key_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::key_order, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::text_hash, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::names_apart, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::partition, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::time_bounds_ms, module)?)?;
+    module.add_function(wrap_pyfunction!(free_functions::merge_count, module)?)?;
     module.add_class::<codec::PyCodec>()?;
     module.add_class::<map_schema::PyMapSchema>()?;
     module.add_class::<run::PyRun>()?;
@@ -48,6 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operator_factory::aggregate, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::sessions, module)?)?;
     module.add_function(wrap_pyfunction!(operator_factory::deduplicate, module)?)?;
-    function::register(module)?;
+    user_function::register(module)?;
     processor::register(module)
 }

@@ -21,16 +21,16 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 ///
-/// INVARIANT: `held` is locked by who has the GIL alone, for no longer: long work is done on a fork, which then takes the
+/// INVARIANT: `contents` is locked by who has the GIL alone, for no longer: long work is done on a fork, which then takes the
 /// map's place. So nobody waits for it long, and a process that was forked never finds it locked.
 /// INVARIANT: no code of Python runs while a `Turn` is held: it could ask for another one. What was handed in is let go
 /// after it.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
 pub(crate) struct PyStateMap {
-    held: Mutex<Held>,
+    contents: Mutex<Contents>,
 }
 
-struct Held {
+struct Contents {
     map: StateMap,
     /// The process one of whose threads is at work on what takes the map's place. Another one is its parent, whose threads
     /// it does not have.
@@ -40,7 +40,7 @@ struct Held {
 impl PyStateMap {
     /// The Python object for `map`.
     pub(crate) fn wrap(map: StateMap) -> Self {
-        Self { held: Mutex::new(Held { map, changed_by: None }) }
+        Self { contents: Mutex::new(Contents { map, changed_by: None }) }
     }
 
     /// A fork of the map that it holds.
@@ -94,8 +94,8 @@ impl PyStateMap {
         made.raise(py)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -108,12 +108,12 @@ impl<'a> Turn<'a> {
         let process = std::process::id();
         let (mut pause, longest) = PAUSES;
         loop {
-            let mut held = map.lock();
-            if held.changed_by != Some(process) {
-                held.changed_by = Some(process);
+            let mut contents = map.lock();
+            if contents.changed_by != Some(process) {
+                contents.changed_by = Some(process);
                 return Ok(Self(map));
             }
-            drop(held);
+            drop(contents);
             py.detach(|| std::thread::sleep(pause));
             pause = longest.min(pause * 2);
             py.check_signals()?;

@@ -1,4 +1,4 @@
-//! What a Python object is called in messages.
+//! Names of Python objects in messages.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;

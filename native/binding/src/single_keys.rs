@@ -1,12 +1,13 @@
-//! `SingleKeys`: puts and gets of one key at a time. Puts wait in a hash map, and are sealed into one run together.
+//! `SingleKeys`: puts and gets of one key at a time. Puts are buffered in a hash map, and flushed into one run together.
 //!
-//! INVARIANT: nothing of Python runs while a lock is held: any object made may start the garbage collector, and with it
-//! a `__del__` that calls this map. Keys, states and columns are made before, shown and let go after; so are errors.
-//! INVARIANT: a lock is held by who has the GIL alone, so a process that was forked never finds it locked.
-//! INVARIANT: a seal that fails loses nothing: what waits is forgotten when the map has taken it.
+//! INVARIANT: no Python code runs while the lock is held, because creating an object may start the garbage collector,
+//! which may run a `__del__` that calls this map. Keys, states, columns and errors are created before the lock is taken
+//! and dropped after it is released.
+//! INVARIANT: only a thread with the GIL holds the lock, so that a forked process never finds it locked.
+//! INVARIANT: a flush that fails loses nothing: puts leave the buffer only after the map has them.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
+use std::collections::hash_map::Entry as Slot;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::ArrayRef;
@@ -18,9 +19,9 @@ use crate::error::Raise;
 use crate::map::PyStateMap;
 use crate::value::{Builder, Shape, Value, column_of_one};
 
-/// So many keys wait at most: a run of them costs little to sort, and their hash map lies in cache.
+/// The most buffered keys: a run of them costs little to sort, and their hash map fits in the CPU's cache.
 const MOST_WAITING: usize = 1 << 14;
-/// So many bytes of keys and states wait at most: one column must hold them.
+/// The most bytes of buffered keys and states, because one column must hold them.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Puts and gets of one key at a time, before a state map whose keys have no sub-keys.
@@ -32,7 +33,7 @@ pub(crate) struct PySingleKeys {
     waiting: Mutex<Waiting>,
 }
 
-/// What was put last for a key.
+/// The last put of a key.
 struct Put {
     key: Value,
     /// `None`: the key was removed.
@@ -42,33 +43,33 @@ struct Put {
     nbytes: usize,
 }
 
-/// A put that waits, and how many were put before it.
+/// A buffered put and its number in the order of puts.
 struct Entry {
     keys: Keys,
     put: Arc<Put>,
     number: u64,
 }
 
-/// Puts by the hash of their key, and by how many other keys of that hash came before it.
+/// The buffer: puts by the hash of their key and, because hashes may collide, an index among the keys of that hash.
 #[derive(Default)]
 struct Waiting {
     puts: HashMap<(u64, u32), Entry>,
     nbytes: usize,
-    /// How many there ever were.
+    /// The number of puts so far, including flushed ones.
     numbered: u64,
-    /// How often the map has taken what waited.
-    seals: u64,
+    /// The number of flushes so far.
+    flushes: u64,
 }
 
-/// What waited at one moment.
+/// The buffer at one moment.
 struct Snapshot {
     puts: Vec<Arc<Put>>,
     numbered: u64,
-    seals: u64,
+    flushes: u64,
 }
 
 impl Waiting {
-    /// Adds a put; what it takes the place of is the caller's to let go.
+    /// Add a put. Returns the put that it replaces, which the caller drops after releasing the lock.
     fn put(&mut self, keys: Keys, put: Put) -> Option<Arc<Put>> {
         self.numbered += 1;
         self.insert(Entry { keys, put: Arc::new(put), number: self.numbered })
@@ -79,16 +80,16 @@ impl Waiting {
         self.nbytes += entry.put.nbytes;
         for nth in 0.. {
             match self.puts.entry((hash, nth)) {
-                Place::Vacant(free) => {
+                Slot::Vacant(free) => {
                     free.insert(entry);
                     return None;
                 }
-                Place::Occupied(mut there) if there.get().keys.eq_at(0, &entry.keys, 0) => {
+                Slot::Occupied(mut there) if there.get().keys.eq_at(0, &entry.keys, 0) => {
                     let old = there.insert(entry).put;
                     self.nbytes -= old.nbytes;
                     return Some(old);
                 }
-                Place::Occupied(_) => {}
+                Slot::Occupied(_) => {}
             }
         }
         None
@@ -101,15 +102,15 @@ impl Waiting {
 
     fn snapshot(&self) -> Snapshot {
         let puts = self.puts.values().map(|entry| Arc::clone(&entry.put)).collect();
-        Snapshot { puts, numbered: self.numbered, seals: self.seals }
+        Snapshot { puts, numbered: self.numbered, flushes: self.flushes }
     }
 
-    /// Forgets what the map has taken; what was put since waits on.
-    fn forget(&mut self, taken: &Snapshot) {
-        self.seals += 1;
+    /// Remove the puts that were flushed. Later puts stay buffered.
+    fn remove_flushed(&mut self, flushed: &Snapshot) {
+        self.flushes += 1;
         self.nbytes = 0;
         let puts = std::mem::take(&mut self.puts);
-        for entry in puts.into_values().filter(|entry| entry.number > taken.numbered) {
+        for entry in puts.into_values().filter(|entry| entry.number > flushed.numbered) {
             self.insert(entry);
         }
     }
@@ -157,7 +158,7 @@ impl PySingleKeys {
         deadline_ms: Option<i64>,
     ) -> PyResult<()> {
         let (key, keys) = self.keys(py, key)?;
-        let state = self.codec.get().parsed_state(state)?;
+        let state = self.codec.get().parse_state(state)?;
         let nbytes = key.nbytes(py)? + state.nbytes(py)?;
         self.add(py, keys, Put { key, state: Some(state), updated_ms, deadline_ms, nbytes })
     }
@@ -168,9 +169,9 @@ impl PySingleKeys {
         self.add(py, keys, Put { key, state: None, updated_ms: 0, deadline_ms: None, nbytes })
     }
 
-    /// The map, with all that waited.
-    fn sealed(&self, py: Python<'_>) -> PyResult<Py<PyStateMap>> {
-        self.seal(py)?;
+    /// Flush all buffered puts, and return the map.
+    fn flush(&self, py: Python<'_>) -> PyResult<Py<PyStateMap>> {
+        self.flush_buffer(py)?;
         Ok(self.map.clone_ref(py))
     }
 }
@@ -182,7 +183,7 @@ impl PySingleKeys {
 
     fn keys(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<(Value, Keys)> {
         let codec = self.codec.get();
-        let key = codec.parsed_key(object)?;
+        let key = codec.parse_key(object)?;
         let columns = match (&codec.key, &key) {
             (Shape::Record(_), Value::Struct(values)) => {
                 let fields = codec.schema.key.iter().zip(values);
@@ -196,7 +197,7 @@ impl PySingleKeys {
 
     fn add(&self, py: Python<'_>, keys: Keys, put: Put) -> PyResult<()> {
         if put.nbytes >= self.most_bytes {
-            self.seal(py)?; // it never waits: what is refused would be refused for ever
+            self.flush_buffer(py)?; // not buffered: if the map refuses it, it would block every later flush
             let changes = changes(py, self.codec.get(), &[Arc::new(put)])?;
             return self.map.get().change(py, |map| map.change(&changes));
         }
@@ -205,32 +206,33 @@ impl PySingleKeys {
         let is_full = waiting.puts.len() >= MOST_WAITING || waiting.nbytes >= self.most_bytes;
         drop(waiting);
         drop(replaced);
-        if is_full { self.seal(py) } else { Ok(()) }
+        if is_full { self.flush_buffer(py) } else { Ok(()) }
     }
 
-    /// Gives the map all that waits now. Columns are made without the lock, so another call, of another thread or of a
-    /// `__del__` in this one, may have sealed what they hold: then they are stale, and the rest is looked at anew.
-    fn seal(&self, py: Python<'_>) -> PyResult<()> {
+    /// Add all puts that are buffered now to the map. Columns are made without the lock, so a call from another thread,
+    /// or from a `__del__` in this one, may flush the same puts first. Then the columns are stale, and the loop retries
+    /// with a new snapshot.
+    fn flush_buffer(&self, py: Python<'_>) -> PyResult<()> {
         loop {
-            let waits = self.lock(py).snapshot();
-            if waits.puts.is_empty() {
+            let snapshot = self.lock(py).snapshot();
+            if snapshot.puts.is_empty() {
                 return Ok(());
             }
-            let changes = changes(py, self.codec.get(), &waits.puts)?;
-            let taken = self.map.get().change_if(
+            let changes = changes(py, self.codec.get(), &snapshot.puts)?;
+            let flushed = self.map.get().change_if(
                 py,
-                || self.lock(py).seals == waits.seals,
+                || self.lock(py).flushes == snapshot.flushes,
                 |map| map.change(&changes),
-                || self.lock(py).forget(&waits),
+                || self.lock(py).remove_flushed(&snapshot),
             )?;
-            if taken.is_some() {
+            if flushed.is_some() {
                 return Ok(());
             }
         }
     }
 }
 
-/// What these puts change, in no order: a key is there once.
+/// Return the changes of these puts, in no particular order, because each key occurs once.
 fn changes(py: Python<'_>, codec: &PyCodec, puts: &[Arc<Put>]) -> PyResult<Changes> {
     let (mut keys, mut states) = (codec.key.builders(), codec.state.builders());
     let nothing = codec.state.nothing();

@@ -1,11 +1,11 @@
-//! What PySpark's own code knows our objects and errors as, where it is loaded: `isinstance` and `except` of functions that
-//! were written for it.
+//! PySpark's classes for our objects and errors, if PySpark is loaded, so that `isinstance` and `except` in functions that
+//! were written for PySpark work.
 
 use pyo3::PyClass;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// The error of class `kind` (of `tidemill.errors` or of Python) that `except` for `spark` of `pyspark.errors` catches too.
+/// Make an error of class `kind` that `except` clauses for the class `spark` of `pyspark.errors` catch as well.
 pub(crate) fn raised<'py>(
     py: Python<'py>,
     kind: &Bound<'py, PyAny>,
@@ -24,7 +24,7 @@ pub(crate) fn raised<'py>(
     made().unwrap_or_else(|failed: PyErr| failed)
 }
 
-/// The class of `module` that PySpark has for such an object, if that is loaded, or else its own class: its `__class__`.
+/// Return the `__class__` of an object: the class `name` of PySpark's `module` if that is loaded, else its own class.
 pub(crate) fn class_of<'py, T: PyClass>(
     object: &Bound<'py, T>,
     module: &str,

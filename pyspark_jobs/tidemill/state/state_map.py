@@ -308,7 +308,7 @@ class StateMap:
     @property
     def _map(self) -> EngineMap:
         """The engine's map, after the changes of single-key calls were sealed into it."""
-        return self._single.sealed()
+        return self._single.flush()
 
     def _check_writable(self) -> None:
         if self._refuses is not None:

@@ -302,7 +302,7 @@ class StateStoreVersion:
 
     @property
     def _map(self) -> StateMap:
-        return self._single.sealed()
+        return self._single.flush()
 
     def _check(self, verb: str) -> None:
         if self._ended is not None:

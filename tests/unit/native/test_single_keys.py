@@ -31,7 +31,7 @@ def test_puts_are_sealed_when_their_text_is_as_long_as_may_wait() -> None:
             waited.append(key + 1 - sealed(states))
         assert waited == [1, 2, 3, 0, 1, 2, 3, 0, 1, 2]
         assert [keys.get(key) for key in range(11)] == [text] * 10 + [None]
-        assert len(keys.sealed()) == 10
+        assert len(keys.flush()) == 10
 
 
 def test_nested_states_count_with_all_that_is_in_them() -> None:
@@ -64,7 +64,7 @@ def test_a_state_that_is_larger_than_may_wait_goes_into_the_map_at_once_behind_w
     assert sealed(states) == 1 and keys.get(1) == "x" * 1000
     keys.put(1, "after", 3)
     assert keys.get(1) == "after"
-    assert keys.sealed().scan().column("state").to_pylist() == ["after"]
+    assert keys.flush().scan().column("state").to_pylist() == ["after"]
 
 
 def test_as_many_keys_wait_as_lie_in_cache() -> None:
@@ -94,7 +94,7 @@ def test_keys_that_share_a_hash_are_told_apart_waiting_and_sealed() -> None:
                     keys.put(key, state, at)
                 expected[key] = state
                 if is_sealed:
-                    keys.sealed()
+                    keys.flush()
                 for one, there in expected.items():
                     assert (keys.get(one), keys.contains(one)) == (there, there is not None), (first, is_sealed, at)
-            assert len(keys.sealed()) == 0
+            assert len(keys.flush()) == 0

@@ -16,8 +16,8 @@ use pyo3::types::{PyDict, PyList};
 use tidemill_core::Result;
 use tidemill_core::operator::{Answer, Cause, Processor, ProcessorVisit as Visit, RowAt, Stored, TimeMode, Written};
 
-use super::at::At;
-use super::complaint::Place;
+use super::call_site::MethodCall;
+use super::current_key::CurrentKey;
 use super::frames::{FrameKind, Frames};
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
@@ -25,7 +25,7 @@ use super::shown::{InitialKind, KeyKind, Keys, RowKind};
 use super::timers::PyTimers;
 use super::times::{PyExpiredTimerInfo, PyTimerValues};
 use super::value_state::PyValueState;
-use crate::caller::{OnError, iterated_rows, unreadable};
+use crate::caller::{OnError, iterate_rows, unreadable};
 use crate::error::external;
 use crate::key_rows::{PyKeyRows, RowSource, Values};
 use crate::value::{Builder, Refused, Shape, Zone};
@@ -38,7 +38,7 @@ pub(super) enum Variable {
 }
 
 impl Variable {
-    pub(super) fn follow(&self, py: Python<'_>, at: &At) -> PyResult<()> {
+    pub(super) fn follow(&self, py: Python<'_>, at: &CurrentKey) -> PyResult<()> {
         match self {
             Self::Value(state) => state.bind(py).try_borrow_mut()?.follow(at.clone()),
             Self::List(state) => state.bind(py).try_borrow_mut()?.follow(at.clone()),
@@ -87,7 +87,7 @@ pub(super) struct PythonProcessor {
     pub(super) frames: Option<FrameKind>,
     pub(super) variables: Vec<Variable>,
     pub(super) timers: Py<PyTimers>,
-    pub(super) at: At,
+    pub(super) at: CurrentKey,
     pub(super) output: Shape,
     pub(super) output_schema: SchemaRef,
     /// The time zone of what rows hold: aware times.
@@ -262,11 +262,11 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 
     /// Takes all that a call gives back.
-    fn take(&mut self, key: u32, answer: &Bound<'py, PyAny>, place: &Place<'_, '_>) -> Result<()> {
+    fn take(&mut self, key: u32, answer: &Bound<'py, PyAny>, place: &MethodCall<'_, '_>) -> Result<()> {
         match &mut self.exchange {
             Exchange::Frames(frames) => frames.take(key, answer, place),
             Exchange::Rows { outputs, emitted_by, .. } => {
-                let rows = iterated_rows(answer).map_err(|error| place.raised(error))?;
+                let rows = iterate_rows(answer).map_err(|error| place.raised(error))?;
                 for item in rows.ok_or_else(|| place.not_rows(answer))? {
                     let item = item.map_err(|error| place.raised(error))?;
                     self.of.parse(&item, outputs).map_err(|refused| place.misfit(refused))?;
@@ -336,11 +336,11 @@ impl<'a, 'py> Calls<'a, 'py> {
         key.map_err(|error| unreadable(self.py, &self.of.operator, error, chunk))
     }
 
-    fn place<'p>(&self, key: &'p Bound<'py, PyAny>, chunk: Option<u32>) -> Place<'p, 'py>
+    fn place<'p>(&self, key: &'p Bound<'py, PyAny>, chunk: Option<u32>) -> MethodCall<'p, 'py>
     where
         'a: 'p,
     {
-        Place { operator: &self.of.operator, method: self.method, key, chunk }
+        MethodCall { operator: &self.of.operator, method: self.method, key, chunk }
     }
 
     fn finish(mut self) -> Result<Answer> {

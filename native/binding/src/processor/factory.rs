@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{ProcessorOperator, ProcessorSpec, TimeMode, Variable as MapOf};
 
-use super::at::At;
 use super::calls::{PythonProcessor, Variable};
+use super::current_key::CurrentKey;
 use super::frames::FrameKind;
 use super::list_state::PyListState;
 use super::map_state::PyMapState;
@@ -18,9 +18,9 @@ use super::value_state::PyValueState;
 use crate::arrow::schema_in;
 use crate::caller::OnError;
 use crate::error::{Raise, invalid};
-use crate::function::{Input, late_rows};
 use crate::naming::type_name;
 use crate::operator::PyOperator;
+use crate::user_function::{Input, late_rows};
 use crate::value::{Shape, Zone};
 
 /// A variable as Python declares it.
@@ -83,7 +83,7 @@ impl Initial<'_> {
 
 /// The bound operator that it is made of.
 #[derive(FromPyObject)]
-struct Bare<'py> {
+struct BoundProcessor<'py> {
     name: String,
     input: Input<'py>,
     time_mode: String,
@@ -105,7 +105,7 @@ pub(crate) fn transform_with_state(
     initial: Option<Initial<'_>>,
     frames: Option<Py<PyAny>>,
 ) -> PyResult<PyOperator> {
-    let Bare { name, input, time_mode, output_schema, event_time, on_error } = operator.extract()?;
+    let BoundProcessor { name, input, time_mode, output_schema, event_time, on_error } = operator.extract()?;
     let output = Arc::new(schema_in(&output_schema)?);
     let spec = ProcessorSpec {
         name: name.clone(),
@@ -119,7 +119,7 @@ pub(crate) fn transform_with_state(
         output: Arc::clone(&output),
         output_event_time: event_time,
     };
-    let at = At::default();
+    let at = CurrentKey::default();
     let shown = spec.value_columns();
     let (key, row) = (columns(&spec, &spec.key).raise(py)?, columns(&spec, &shown).raise(py)?);
     let frames = frames.map(|open| FrameKind { open, key: Arc::new(key.clone()), row: Arc::new(row.clone()) });

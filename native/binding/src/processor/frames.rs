@@ -11,13 +11,13 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{Cause, ProcessorVisit as Visit};
 
-use super::complaint::Place;
+use super::call_site::MethodCall;
 use super::shown::InitialKind;
 use crate::arrow::{batch, batch_out};
 use crate::caller::unreadable;
 use crate::error::external;
-use crate::frames::{self, Unfinished};
 use crate::key_rows::Values;
+use crate::returned_frames::{self, Unfinished};
 
 /// How frames are made.
 pub(super) struct FrameKind {
@@ -69,19 +69,19 @@ impl<'py> Frames<'py> {
     }
 
     /// Takes all that a call gives back.
-    pub(super) fn take(&self, number: u32, answer: &Bound<'py, PyAny>, place: &Place<'_, '_>) -> Result<()> {
+    pub(super) fn take(&self, number: u32, answer: &Bound<'py, PyAny>, place: &MethodCall<'_, '_>) -> Result<()> {
         let taken = self.0.call_method1(intern!(self.0.py(), "take"), (number, answer));
         taken.map(|_| ()).map_err(|error| self.complaint(error, place))
     }
 
     /// All rows that were given back, and the key number of each.
     pub(super) fn finish(&self) -> std::result::Result<(RecordBatch, Vec<u32>), Unfinished> {
-        frames::finish(&self.0)
+        returned_frames::finish(&self.0)
     }
 
     /// The error for a call that raised, or that gave back what does not fit.
-    pub(super) fn complaint(&self, error: PyErr, place: &Place<'_, '_>) -> tidemill_core::Error {
-        match frames::misfit(&self.0, &error) {
+    pub(super) fn complaint(&self, error: PyErr, place: &MethodCall<'_, '_>) -> tidemill_core::Error {
+        match returned_frames::misfit(&self.0, &error) {
             Some(why) => place.unfit(&why),
             None => place.raised(error),
         }

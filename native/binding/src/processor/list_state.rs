@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 use tidemill_core::operator::{Stored, Written};
 
-use super::at::{At, refused};
-use super::kind::Kind;
+use super::current_key::{CurrentKey, call_refused};
+use super::variable_type::VariableType;
 use super::written::Puts;
 use crate::arrow::schema_in;
 use crate::spark::class_of;
@@ -53,8 +53,8 @@ impl Slot {
 /// [('a', '[1, 2]')]
 #[pyclass(name = "ListState", module = "tidemill._native")]
 pub(crate) struct PyListState {
-    kind: Arc<Kind>,
-    at: At,
+    kind: Arc<VariableType>,
+    at: CurrentKey,
     stored: Stored,
     columns: Vec<Decoder>,
     slots: Vec<Slot>,
@@ -62,7 +62,7 @@ pub(crate) struct PyListState {
 
 impl PyListState {
     /// Goes by the key that `at` tells of.
-    pub(super) fn follow(&mut self, at: At) {
+    pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
@@ -138,7 +138,7 @@ fn append(slf: &Bound<'_, PyListState>, values: &Bound<'_, PyAny>, replaces: boo
     let parsed = values.try_iter()?.map(|value| kind.parse(&value?)).collect::<PyResult<Vec<_>>>()?;
     if parsed.is_empty() {
         let text = format!("{} cannot store an empty list", kind.described());
-        return Err(refused(py, &text, Some("call clear() to empty the state")));
+        return Err(call_refused(py, &text, Some("call clear() to empty the state")));
     }
     let slot = &mut slf.try_borrow_mut()?.slots[key];
     if replaces {
@@ -154,8 +154,8 @@ fn append(slf: &Bound<'_, PyListState>, values: &Bound<'_, PyAny>, replaces: boo
 impl PyListState {
     #[new]
     fn new(py: Python<'_>, operator: &str, name: &str, value: &Bound<'_, PyAny>, time_zone: &str) -> PyResult<Self> {
-        let kind = Kind::new(py, operator, name, "list", &schema_in(value)?, time_zone)?;
-        let (kind, at) = (Arc::new(kind), At::default());
+        let kind = VariableType::new(py, operator, name, "list", &schema_in(value)?, time_zone)?;
+        let (kind, at) = (Arc::new(kind), CurrentKey::default());
         Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
     }
 

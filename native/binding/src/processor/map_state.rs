@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PyTuple};
 use tidemill_core::operator::{Stored, Written};
 
-use super::at::At;
-use super::kind::Kind;
+use super::current_key::CurrentKey;
 use super::ordered;
+use super::variable_type::VariableType;
 use super::written::Puts;
 use crate::arrow::schema_in;
 use crate::spark::class_of;
@@ -62,11 +62,11 @@ type Entries = BTreeMap<Vec<u8>, Entry>;
 /// [('a', "[('cart', 1), ('home', 2)]")]
 #[pyclass(name = "MapState", module = "tidemill._native")]
 pub(crate) struct PyMapState {
-    kind: Arc<Kind>,
+    kind: Arc<VariableType>,
     user_key: Arc<Shape>,
     /// A value as `getValue` gives it: a `Row`, as in Spark; iterators give tuples.
     row: Shape,
-    at: At,
+    at: CurrentKey,
     stored: Stored,
     keys: Vec<Decoder>,
     values: Vec<Decoder>,
@@ -76,7 +76,7 @@ pub(crate) struct PyMapState {
 
 impl PyMapState {
     /// Goes by the key that `at` tells of.
-    pub(super) fn follow(&mut self, at: At) {
+    pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
@@ -160,7 +160,7 @@ impl PyMapState {
 }
 
 /// A user's key as a value and as bytes. Not borrowed here: reading it may run user code that asks this state.
-fn parsed_key(slf: &Bound<'_, PyMapState>, key: &Bound<'_, PyAny>) -> PyResult<(Value, Vec<u8>)> {
+fn parse_key(slf: &Bound<'_, PyMapState>, key: &Bound<'_, PyAny>) -> PyResult<(Value, Vec<u8>)> {
     let (kind, shape) = {
         let state = slf.try_borrow()?;
         (Arc::clone(&state.kind), Arc::clone(&state.user_key))
@@ -182,13 +182,13 @@ impl PyMapState {
         value: &Bound<'_, PyAny>,
         time_zone: &str,
     ) -> PyResult<Self> {
-        let kind = Kind::new(py, operator, name, "map", &schema_in(value)?, time_zone)?;
+        let kind = VariableType::new(py, operator, name, "map", &schema_in(value)?, time_zone)?;
         let key: Schema = schema_in(key)?;
         Ok(Self {
             kind: Arc::new(kind),
             row: Shape::record(py, schema_in(value)?.fields(), None)?,
             user_key: Arc::new(Shape::tuple(py, key.fields())?),
-            at: At::default(),
+            at: CurrentKey::default(),
             stored: Stored::default(),
             keys: Vec::new(),
             values: Vec::new(),
@@ -210,7 +210,7 @@ impl PyMapState {
 
     /// Return the value of a key as a `tidemill.rows.Row`, as Spark does, or None. Iterators return tuples.
     fn getValue<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (_, bytes) = parsed_key(slf, key)?;
+        let (_, bytes) = parse_key(slf, key)?;
         let mut state = slf.try_borrow_mut()?;
         state.entries(slf.py())?;
         let key = state.at.key(slf.py(), || state.kind.described())?;
@@ -222,13 +222,13 @@ impl PyMapState {
 
     /// Return whether the map has an entry for the key.
     fn containsKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (_, bytes) = parsed_key(slf, key)?;
+        let (_, bytes) = parse_key(slf, key)?;
         Ok(slf.try_borrow_mut()?.entries(slf.py())?.get(&bytes).is_some_and(Entry::is_there))
     }
 
     /// Set the value of a key. Raises `InvalidInput` if the key or the value does not fit its schema.
     fn updateValue(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (user_key, bytes) = parsed_key(slf, key)?;
+        let (user_key, bytes) = parse_key(slf, key)?;
         let kind = Arc::clone(&slf.try_borrow()?.kind);
         let value = kind.parse(value)?;
         let mut state = slf.try_borrow_mut()?;
@@ -259,7 +259,7 @@ impl PyMapState {
 
     /// Remove the entry of a key. An unknown key is not an error.
     fn removeKey(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (_, bytes) = parsed_key(slf, key)?;
+        let (_, bytes) = parse_key(slf, key)?;
         if let Some(entry) = slf.try_borrow_mut()?.entries(slf.py())?.get_mut(&bytes) {
             entry.now = Now::Removed;
         }

@@ -4,12 +4,11 @@
 //! Which keys, rows and timers, in which order, and what is written is decided in the engine. INVARIANT: a variable
 //! keeps what a visit did to it until the visit ends; a visit that fails leaves nothing behind.
 
-mod at;
+mod call_site;
 mod calls;
-mod complaint;
+mod current_key;
 mod factory;
 mod frames;
-mod kind;
 mod list_state;
 mod map_state;
 mod ordered;
@@ -17,6 +16,7 @@ mod shown;
 mod timers;
 mod times;
 mod value_state;
+mod variable_type;
 mod written;
 
 use pyo3::prelude::*;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use tidemill_core::operator::{Stored, Written};
 
-use super::at::{At, refused};
+use super::current_key::{CurrentKey, call_refused};
 
 /// A timer in this visit.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) struct PyTimers {
     operator: String,
     /// Whether the time mode is None.
     is_off: bool,
-    at: At,
+    at: CurrentKey,
     stored: Stored,
     /// `None`: as stored.
     slots: Vec<Option<ByExpiry>>,
@@ -38,7 +38,7 @@ pub(crate) struct PyTimers {
 
 impl PyTimers {
     /// Goes by the key that `at` tells of.
-    pub(super) fn follow(&mut self, at: At) {
+    pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
@@ -95,7 +95,7 @@ impl PyTimers {
     fn key(&self, py: Python<'_>, method: &str) -> PyResult<usize> {
         if self.is_off {
             let text = format!("operator `{}`: {method} is not available with timeMode \"None\"", self.operator);
-            return Err(refused(py, &text, Some("use timeMode \"ProcessingTime\" or \"EventTime\"")));
+            return Err(call_refused(py, &text, Some("use timeMode \"ProcessingTime\" or \"EventTime\"")));
         }
         self.at.key(py, || format!("{method} of operator `{}`", self.operator))
     }
@@ -106,7 +106,7 @@ impl PyTimers {
     #[new]
     fn new(operator: &str, is_off: bool) -> Self {
         let operator = operator.to_owned();
-        Self { operator, is_off, at: At::default(), stored: Stored::default(), slots: Vec::new() }
+        Self { operator, is_off, at: CurrentKey::default(), stored: Stored::default(), slots: Vec::new() }
     }
 
     /// Register a timer at this time, ms since the epoch. An existing timer stays.

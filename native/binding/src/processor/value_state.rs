@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tidemill_core::operator::{Stored, Written};
 
-use super::at::At;
-use super::kind::Kind;
+use super::current_key::CurrentKey;
+use super::variable_type::VariableType;
 use super::written::Puts;
 use crate::arrow::schema_in;
 use crate::spark::class_of;
@@ -43,8 +43,8 @@ enum Slot {
 /// ([('a', 'None', '(2,)')], [('a', '(2,)', '(3,)')])
 #[pyclass(name = "ValueState", module = "tidemill._native")]
 pub(crate) struct PyValueState {
-    kind: Arc<Kind>,
-    at: At,
+    kind: Arc<VariableType>,
+    at: CurrentKey,
     stored: Stored,
     columns: Vec<Decoder>,
     slots: Vec<Slot>,
@@ -52,7 +52,7 @@ pub(crate) struct PyValueState {
 
 impl PyValueState {
     /// Goes by the key that `at` tells of.
-    pub(super) fn follow(&mut self, at: At) {
+    pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
@@ -93,8 +93,8 @@ impl PyValueState {
 impl PyValueState {
     #[new]
     fn new(py: Python<'_>, operator: &str, name: &str, value: &Bound<'_, PyAny>, time_zone: &str) -> PyResult<Self> {
-        let kind = Kind::new(py, operator, name, "value", &schema_in(value)?, time_zone)?;
-        let (kind, at) = (Arc::new(kind), At::default());
+        let kind = VariableType::new(py, operator, name, "value", &schema_in(value)?, time_zone)?;
+        let (kind, at) = (Arc::new(kind), CurrentKey::default());
         Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
     }
 

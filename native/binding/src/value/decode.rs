@@ -14,9 +14,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use super::decimal;
-use super::kind::{Field, Kind};
+use super::kind::{Field, Kind, Record};
 use super::look::MapLook;
-use super::record::Record;
 use super::time::{self, Zone};
 
 /// The cells of one column.

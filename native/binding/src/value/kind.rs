@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field as ArrowField, TimeUnit};
+use arrow_schema::{DataType, Field as ArrowField, FieldRef, Fields, TimeUnit};
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyString};
+use pyo3::types::{PyFloat, PyInt, PyString, PyTuple, PyType};
 
-use super::look::{Look, MapLook};
-use super::record::Record;
+use super::class::{Class, nested_classes};
+use super::look::{Look, MapLook, OtherNames};
 use crate::error::invalid;
 
 /// A column or a nested field.
@@ -37,6 +37,14 @@ pub(crate) enum Kind {
     /// A dict, or a list of pairs.
     Map(Box<Field>, Box<Field>, MapLook),
     Struct(Arc<Record>),
+}
+
+/// Fields with names.
+pub(crate) struct Record {
+    pub(crate) fields: Vec<Field>,
+    pub(super) names: Vec<Py<PyString>>,
+    pub(super) class: Class,
+    pub(super) others: OtherNames,
 }
 
 impl Field {
@@ -108,6 +116,74 @@ impl Kind {
             Self::Struct(record) => record.is_frozen(),
             _ => true,
         }
+    }
+}
+
+impl Record {
+    /// A record of these fields, shown as `class` (a dataclass) or as a `Row`.
+    pub(crate) fn new(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
+        let nested = nested_classes(py, class)?;
+        let class = match class {
+            Some(class) => Class::dataclass(class, fields)?,
+            None => Class::row(py, fields)?,
+        };
+        Self::of(py, fields, class, OtherNames::Refused, |field| {
+            let class = nested.as_ref().map(|nested| nested.get_item(field)).transpose()?.flatten();
+            Ok(Look::of_class(class.map(Bound::cast_into::<PyType>).transpose()?))
+        })
+    }
+
+    /// A record of what is emitted by a processor: a `Row` may have more names than there are fields.
+    pub(crate) fn emitted(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Self::nested(py, fields, &Look::Emitted)
+    }
+
+    /// A record that is shown as a plain tuple and taken by place alone.
+    pub(crate) fn placed(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Ok(Self::nested(py, fields, &Look::Placed)?.into_tuple())
+    }
+
+    /// A record of these fields, shown as a `Row` of what Arrow has in its cells.
+    pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
+        Self::of(py, fields, Class::row(py, fields)?, OtherNames::Refused, |_| Ok(Look::Arrow))
+    }
+
+    /// A record within another one, shown as `look` has it.
+    pub(super) fn nested(py: Python<'_>, fields: &Fields, look: &Look<'_>) -> PyResult<Self> {
+        match look {
+            Look::Rows => Self::new(py, fields, None),
+            Look::Dataclass(class) => Self::new(py, fields, Some(class)),
+            Look::Arrow => Self::of(py, fields, Class::Dict, look.other_names(), |_| Ok(Look::Arrow)),
+            Look::Placed => Self::of(py, fields, Class::row(py, fields)?, look.other_names(), |_| Ok(Look::Placed)),
+            Look::Emitted => Self::of(py, fields, Class::row(py, fields)?, look.other_names(), |_| Ok(Look::Emitted)),
+        }
+    }
+
+    fn of<'py>(
+        py: Python<'py>,
+        fields: &Fields,
+        class: Class,
+        others: OtherNames,
+        look: impl Fn(&str) -> PyResult<Look<'py>>,
+    ) -> PyResult<Self> {
+        let names = fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
+        let field = |field: &FieldRef| Field::looking(py, field, &look(field.name())?);
+        Ok(Self { fields: fields.iter().map(field).collect::<PyResult<_>>()?, names, class, others })
+    }
+
+    /// The same, shown as a plain tuple and taken by place alone.
+    pub(crate) fn into_tuple(self) -> Self {
+        Self { class: Class::Tuple, ..self }
+    }
+
+    /// Whether its objects cannot be changed by who is given them.
+    pub(super) fn is_frozen(&self) -> bool {
+        matches!(self.class, Class::Row(_) | Class::Tuple) && self.fields.iter().all(|field| field.kind.is_frozen())
+    }
+
+    /// The object that has these values.
+    pub(super) fn make<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        self.class.make(&self.names, values)
     }
 }
 

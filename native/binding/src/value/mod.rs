@@ -5,14 +5,16 @@
 //! that was parsed is a copy.
 
 mod build;
+mod class;
 mod decimal;
 mod decode;
 mod kind;
 mod look;
 mod parse;
-mod record;
+mod refused;
 mod shape;
 mod show;
+mod spread;
 mod time;
 
 use pyo3::prelude::*;
@@ -21,8 +23,7 @@ use pyo3::types::PyString;
 pub(crate) use build::{Builder, column_of_one};
 pub(crate) use decode::Decoder;
 pub(crate) use kind::Field;
-pub(crate) use parse::{Refused, described};
-
+pub(crate) use refused::{Refused, described};
 pub(crate) use shape::Shape;
 pub(crate) use time::Zone;
 

@@ -11,64 +11,12 @@ use pyo3::types::{
 
 use super::Value;
 use super::decimal::unscaled;
-use super::kind::{Field, Kind};
-use super::record::Record;
+use super::kind::{Field, Kind, Record};
+use super::refused::Refused;
 use super::time::{self, Zone};
-use crate::naming::{repr, type_name};
 
 /// A key and a value of a map.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-/// Why an object was not taken.
-pub(crate) enum Refused {
-    /// It does not fit its type.
-    Misfit(Box<Misfit>),
-    /// Looking at it raised.
-    Raised(PyErr),
-}
-
-/// What did not fit where.
-pub(crate) struct Misfit {
-    /// From the inside out: `.name` of a field, `[n]` of an item.
-    path: Vec<String>,
-    expected: String,
-    found: String,
-}
-
-impl Refused {
-    /// `object` is not what was `expected`.
-    pub(super) fn misfit(expected: String, object: &Bound<'_, PyAny>) -> Self {
-        Self::misfit_described(expected, described(object))
-    }
-
-    pub(super) fn misfit_described(expected: String, found: String) -> Self {
-        Self::Misfit(Box::new(Misfit { path: Vec::new(), expected, found }))
-    }
-
-    /// The same, within the place that `segment` names.
-    pub(crate) fn at(mut self, segment: impl FnOnce() -> String) -> Self {
-        if let Self::Misfit(misfit) = &mut self {
-            misfit.path.push(segment());
-        }
-        self
-    }
-}
-
-impl From<PyErr> for Refused {
-    fn from(error: PyErr) -> Self {
-        Self::Raised(error)
-    }
-}
-
-impl std::fmt::Display for Misfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path: String = self.path.iter().rev().map(String::as_str).collect();
-        match path.trim_start_matches('.') {
-            "" => write!(f, "found {}, expected {}", self.found, self.expected),
-            path => write!(f, "field `{path}` is {}, expected {}", self.found, self.expected),
-        }
-    }
-}
 
 /// `object` as a value of the field's type.
 pub(crate) fn parse(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<Value, Refused> {
@@ -262,16 +210,4 @@ fn refuse(object: &Bound<'_, PyAny>, field: &Field) -> Refused {
 
 fn quoted(field: &Field) -> String {
     format!("`{}`", field.ddl())
-}
-
-/// Type and short form of an object.
-pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
-    const LONGEST: usize = 60;
-    if object.is_none() {
-        return "None".to_owned();
-    }
-    let text = repr(object);
-    let short: String = text.chars().take(LONGEST).collect();
-    let dots = if short.len() < text.len() { "…" } else { "" };
-    format!("`{}` {short}{dots}", type_name(object))
 }

@@ -5,9 +5,9 @@ use arrow_schema::{Fields, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use super::kind::Field;
-use super::parse::{Refused, parse, parse_field, parse_record};
-use super::record::Record;
+use super::kind::{Field, Record};
+use super::parse::{parse, parse_field, parse_record};
+use super::refused::Refused;
 use super::show::{show, show_record};
 use super::{Builder, Decoder, Value, Zone};
 use crate::error::invalid;

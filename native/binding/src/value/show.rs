@@ -7,9 +7,8 @@ use tidemill_core::Error;
 
 use super::Value;
 use super::decimal;
-use super::kind::{Field, Kind};
+use super::kind::{Field, Kind, Record};
 use super::look::MapLook;
-use super::record::Record;
 use super::time::{self, Zone};
 use crate::error::to_python;
 

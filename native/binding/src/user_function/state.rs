@@ -7,11 +7,11 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
+use crate::lent_value::{Current, Lendable, LentValue, Settable, StateKind, update};
 use crate::value::Decoder;
 
 /// The key that a call is about, and what it may do.
-pub(crate) struct Lent {
+pub(crate) struct StateCall {
     pub(crate) key: Py<PyAny>,
     pub(crate) current: Current,
     pub(crate) is_timing_out: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Lent {
 /// [('a', 1), ('a', 6)]
 #[pyclass(name = "State", module = "tidemill._native")]
 pub(crate) struct PyState {
-    held: Held,
+    held: LentValue,
     is_timing_out: bool,
     /// Whether this call removed the state.
     removed: bool,
@@ -44,11 +44,11 @@ pub(crate) struct PyState {
 impl PyState {
     /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>) -> Self {
-        Self { held: Held::new(kind, stored), is_timing_out: false, removed: false }
+        Self { held: LentValue::new(kind, stored), is_timing_out: false, removed: false }
     }
 
     /// Lends it to the calls of a key.
-    pub(crate) fn lend(&mut self, lent: Lent) {
+    pub(crate) fn lend(&mut self, lent: StateCall) {
         self.removed = false;
         self.is_timing_out = lent.is_timing_out;
         self.held.lend(lent.key, lent.current);
@@ -61,9 +61,9 @@ impl PyState {
     }
 
     /// Takes it back; from now on it raises.
-    pub(crate) fn take_back(&mut self) -> Option<Lent> {
+    pub(crate) fn take_back(&mut self) -> Option<StateCall> {
         let is_timing_out = self.is_timing_out;
-        self.held.take_back().map(|(key, current)| Lent { key, current, is_timing_out })
+        self.held.take_back().map(|(key, current)| StateCall { key, current, is_timing_out })
     }
 
     /// Whether `error` is the complaint of its last `update`.
@@ -85,7 +85,7 @@ impl PyState {
 }
 
 impl Settable for PyState {
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LentValue {
         &mut self.held
     }
 

@@ -1,5 +1,5 @@
-//! Frames that a user's code gave back: Python keeps those of all keys of a visit (`tidemill.operators.pandas_frames`),
-//! and makes them into rows together.
+//! The pandas frames that a user's code returned. Python collects those of all keys of a visit
+//! (`tidemill.operators.pandas_frames`) and converts them to rows together.
 
 use arrow_array::RecordBatch;
 use pyo3::intern;
@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 
 use crate::arrow::batch_in;
 
-/// Why frames could not be made into rows, and the number of the key whose they are, where it is their fault.
+/// The error of converting frames to rows, and the number of the key whose frames caused it, if a key did.
 pub(crate) type Unfinished = (PyErr, Option<u32>);
 
-/// All rows that were given back, and the key number of each.
+/// Return all returned rows, and the key number of each.
 pub(crate) fn finish(frames: &Bound<'_, PyAny>) -> Result<(RecordBatch, Vec<u32>), Unfinished> {
     let py = frames.py();
     let finished = frames.call_method0(intern!(py, "finish")).map_err(|error| {
@@ -25,7 +25,7 @@ pub(crate) fn finish(frames: &Bound<'_, PyAny>) -> Result<(RecordBatch, Vec<u32>
     Ok((rows, counts.into_iter().flat_map(|(key, rows)| std::iter::repeat_n(key, rows)).collect()))
 }
 
-/// What is wrong with the frames, where `error` says that they do not fit; `None` for any other error.
+/// Return why the frames do not fit if `error` is a `DoesNotFit`, or `None` for any other error.
 pub(crate) fn misfit(frames: &Bound<'_, PyAny>, error: &PyErr) -> Option<String> {
     let py = frames.py();
     let class = frames.getattr(intern!(py, "misfit")).ok()?;

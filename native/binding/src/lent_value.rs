@@ -1,6 +1,7 @@
-//! The value of a key's state while a user's call runs: what `State` and `GroupState` have in common.
+//! The value of a key's state while a user's call runs, for `State` and `GroupState`.
 //!
-//! One object is lent to call after call. INVARIANT: what it shows and takes are values: changing them changes no state.
+//! One object is lent to one call after another.
+//! INVARIANT: values are copied in and out, so that changing an object never changes the state.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::naming::repr;
 use crate::spark::raised;
 use crate::value::{Decoder, Refused, Shape, Value, Zone};
 
-/// What is the same for the states of all keys of an operator.
+/// The parts that the states of all keys of an operator share.
 pub(crate) struct StateKind {
     pub(crate) operator: String,
     pub(crate) shape: Shape,
@@ -23,60 +24,66 @@ pub(crate) struct StateKind {
 /// The state of a key between two calls.
 pub(crate) enum Current {
     Absent,
-    /// A row of the stored states.
+    /// The row of the stored states.
     Stored(usize),
     Updated(Value),
 }
 
-/// The state of one key, or of none: then it is retired.
-pub(crate) struct Held {
+/// The state and the deadline of a key after its calls.
+pub(crate) struct KeyOutcome {
+    pub(crate) current: Current,
+    pub(crate) deadline: Option<i64>,
+}
+
+/// The state of the key that the object is lent to. Without a key it is retired: using it raises.
+pub(crate) struct LentValue {
     kind: Arc<StateKind>,
-    /// The columns that `Current::Stored` speaks of.
+    /// The columns with the rows of `Current::Stored`.
     stored: Arc<Vec<Decoder>>,
     lent: Option<(Py<PyAny>, Current)>,
-    /// The object for the current value, where it has been asked for.
+    /// The object for the current value, if the user's code has read it.
     shown: Option<Py<PyAny>>,
-    /// The complaint of the last `update`, to be told from what else the function raises.
+    /// The error of the last `update`, so that it is recognised if the function raises it.
     refused: Option<Py<PyAny>>,
 }
 
-impl Held {
-    /// Lent to nobody yet.
+impl LentValue {
+    /// Make an object that is not lent yet.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>) -> Self {
         Self { kind, stored, lent: None, shown: None, refused: None }
     }
 
-    /// Another one of the same operator.
+    /// Make another object for the same operator.
     pub(crate) fn successor(&self) -> Self {
         Self::new(Arc::clone(&self.kind), Arc::clone(&self.stored))
     }
 
-    /// Lends it to the calls of a key.
+    /// Lend it to the calls for a key.
     pub(crate) fn lend(&mut self, key: Py<PyAny>, current: Current) {
         self.shown = None;
         self.lent = Some((key, current));
     }
 
-    /// Makes it ready for the next call of the key. Objects that can be changed are made anew for each call.
+    /// Prepare it for the next call for the key. An object that user code can change is created again for each call.
     pub(crate) fn next_call(&mut self) {
         if self.shown.is_some() && !self.kind.shape.is_frozen() {
             self.shown = None;
         }
     }
 
-    /// Takes it back; from now on it raises.
+    /// Take it back. From now on using it raises.
     pub(crate) fn take_back(&mut self) -> Option<(Py<PyAny>, Current)> {
         self.shown = None;
         self.refused = None;
         self.lent.take()
     }
 
-    /// Whether `error` is the complaint of its last `update`.
+    /// Whether `error` is the error of its last `update`.
     pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.refused.as_ref().is_some_and(|refused| refused.is(error.value(py)))
     }
 
-    /// `InvalidInput` where it is retired.
+    /// Return `InvalidInput` if it is retired.
     pub(crate) fn check_lent(&self, py: Python<'_>) -> PyResult<()> {
         self.current(py).map(|_| ())
     }
@@ -86,7 +93,7 @@ impl Held {
         Ok(!matches!(self.current(py)?, Current::Absent))
     }
 
-    /// Whether user code has set it in this call, and not removed it since.
+    /// Whether user code has set the state in this call and not removed it since.
     pub(crate) fn is_updated(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(matches!(self.current(py)?, Current::Updated(_)))
     }
@@ -106,7 +113,7 @@ impl Held {
         Ok(Some(object.unbind()))
     }
 
-    /// The object for the state; `StateNotSet` where there is none.
+    /// The object for the state. `StateNotSet` if there is none.
     pub(crate) fn get(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.value(py)? {
             Some(value) => Ok(value),
@@ -118,13 +125,13 @@ impl Held {
         }
     }
 
-    /// Sets it to `value`, which `object`, that nobody can change, stands for.
+    /// Set the state to `value`. `object` is the immutable Python object for it.
     fn set_as(&mut self, value: Value, object: &Bound<'_, PyAny>) {
         self.set(Current::Updated(value));
         self.shown = Some(object.clone().unbind());
     }
 
-    /// Sets or removes it.
+    /// Set or remove the state.
     pub(crate) fn set(&mut self, new: Current) {
         self.shown = None;
         if let Some((_, current)) = &mut self.lent {
@@ -132,7 +139,7 @@ impl Held {
         }
     }
 
-    /// The complaint about what `update` was given; what user code raised while it was read stays the user's error.
+    /// Return the error for an argument of `update`. An exception that user code raised while it was read stays as it is.
     fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
         let error = match (refused, &self.lent) {
             (Refused::Raised(error), _) => return error,
@@ -146,7 +153,7 @@ impl Held {
         error
     }
 
-    /// `(value)`, `<nothing>` or that it is retired, after the name of its class.
+    /// Return the name of its class with `(value)`, or `nothing`, or that it is retired.
     pub(crate) fn described(&mut self, py: Python<'_>, class: &str, nothing: &str) -> PyResult<String> {
         if self.lent.is_none() {
             return Ok(format!("<{class} of a call that has returned>"));
@@ -166,25 +173,25 @@ fn ended(py: Python<'_>) -> PyErr {
     )
 }
 
-/// An object that is lent to user code for call after call.
+/// An object that is lent to one call of user code after another.
 pub(crate) trait Lendable: PyClass<Frozen = False> + Into<PyClassInitializer<Self>> {
-    /// From now on it raises; what is given goes on in its place.
+    /// Retire it, so that using it raises, and return its replacement.
     fn retire(&mut self) -> Self;
 }
 
 /// A state that user code may set.
 pub(crate) trait Settable: PyClass<Frozen = False> {
-    /// What it lends.
-    fn held(&mut self) -> &mut Held;
+    /// The value that it lends.
+    fn held(&mut self) -> &mut LentValue;
 
-    /// Raises where the state may not be set now.
+    /// Return an error if the state may not be set now.
     fn check_settable(&self, py: Python<'_>) -> PyResult<()>;
 
-    /// The state was set.
+    /// Called after the state was set.
     fn was_set(&mut self) {}
 }
 
-/// Sets the state to `new`; `none` is the complaint about None.
+/// Set the state to `new`. `none` makes the error for None.
 pub(crate) fn update<T: Settable>(
     slf: &Bound<'_, T>,
     new: &Bound<'_, PyAny>,
@@ -206,7 +213,7 @@ pub(crate) fn update<T: Settable>(
         }
         Arc::clone(&held.kind)
     };
-    // Not borrowed here: reading `new` may run user code that asks this state.
+    // Not borrowed here, because reading `new` may run user code that uses this state.
     let parsed = kind.shape.parse(new, &kind.zone);
     let mut state = slf.try_borrow_mut()?;
     match parsed {
@@ -220,15 +227,14 @@ pub(crate) fn update<T: Settable>(
     }
 }
 
-/// How many references to an object there are.
+/// The number of references to an object.
 #[expect(unsafe_code, reason = "a reference count is read while the interpreter is held")]
 pub(crate) fn references<T>(object: &Bound<'_, T>) -> isize {
     // SAFETY: the pointer is that of a live object.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
 }
 
-/// Puts another object in the place of one that user code still holds, that is, of which there are more references than
-/// `ours`.
+/// Replace an object that user code has kept, that is, one with more references than `ours`.
 pub(crate) fn retire_if_kept<T: Lendable>(object: &mut Bound<'_, T>, ours: isize) -> PyResult<()> {
     if references(object) <= ours {
         return Ok(());

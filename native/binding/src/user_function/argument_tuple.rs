@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3::{PyErr, ffi};
 
-use crate::held::references;
+use crate::lent_value::references;
 
 /// The tuple of the last call, if there was one and nobody else holds it.
-pub(super) struct Passed<'py>(Option<Bound<'py, PyTuple>>);
+pub(super) struct ArgumentTuple<'py>(Option<Bound<'py, PyTuple>>);
 
-impl<'py> Passed<'py> {
+impl<'py> ArgumentTuple<'py> {
     /// None yet.
     pub(super) fn new() -> Self {
         Self(None)

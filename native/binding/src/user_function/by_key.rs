@@ -8,14 +8,15 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use super::declared::{States, UserFunction, columns, declared, engine, group_timeout, key_fields};
+use super::declaration::{States, UserFunction, columns, group_timeout, key_fields, make_operator, read_declaration};
 use super::group_state::{Rules, Untouched};
-use super::growing::Growing;
+use super::key_calls::{KeyCalls, call_each_key, first_chunk};
 use super::lent_state::LentState;
-use super::visits::{Left, PerKey, each_key, first_chunk};
-use crate::caller::{Place, iterated_rows, unreadable};
+use super::returned_builder::ReturnedBuilder;
+use crate::caller::{CallSite, iterate_rows, unreadable};
 use crate::error::{Raise, invalid};
 use crate::key_rows::{PyKeyRows, RowSource, Values};
+use crate::lent_value::KeyOutcome;
 use crate::naming::type_name;
 use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape};
@@ -41,8 +42,8 @@ pub(crate) struct GroupFunction {
 impl KeyedFunction for GroupFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
         Python::attach(|py| {
-            let mut returned = self.user.returned(visit);
-            each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
+            let mut returned = self.user.returned_builder(visit);
+            call_each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
             returned.finish(&self.user.output_schema)
         })
     }
@@ -82,9 +83,9 @@ impl<'a, 'py> Calls<'a, 'py> {
     fn call_once(
         &self,
         number: u32,
-        at: Place<'_, 'py>,
+        at: CallSite<'_, 'py>,
         rows: Range<usize>,
-        to: &mut Growing,
+        to: &mut ReturnedBuilder,
     ) -> std::result::Result<(), Complaint> {
         let rows = Bound::new(self.py, PyKeyRows::new(Arc::clone(&self.rows), rows))?;
         let answer = self.function.call1((at.key, rows, &self.state.object))?;
@@ -92,7 +93,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             Emits::One => self.emit(number, &answer, at, to),
             Emits::Many if answer.is_none() => Ok(()),
             Emits::Many => {
-                let Some(rows) = iterated_rows(&answer)? else {
+                let Some(rows) = iterate_rows(&answer)? else {
                     let why = format!("found a `{}`, expected an iterable of rows", type_name(&answer));
                     return Err(Complaint::Said(self.of.user.caller.unfit(&why, at)));
                 };
@@ -108,22 +109,22 @@ impl<'a, 'py> Calls<'a, 'py> {
         &self,
         number: u32,
         row: &Bound<'py, PyAny>,
-        at: Place<'_, 'py>,
-        to: &mut Growing,
+        at: CallSite<'_, 'py>,
+        to: &mut ReturnedBuilder,
     ) -> std::result::Result<(), Complaint> {
         let emitted = to.emit(number, row, &self.of.user.output, &self.of.user.zone);
         emitted.map_err(|refused| Complaint::Said(self.of.user.caller.misfit(refused, at)))
     }
 }
 
-impl PerKey for Calls<'_, '_> {
-    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left> {
+impl KeyCalls for Calls<'_, '_> {
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut ReturnedBuilder) -> Result<KeyOutcome> {
         let place = number as usize;
         let chunk = first_chunk(self.visit, &rows);
         let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
         let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
         self.state.lend(&key, place, self.visit);
-        let at = Place { key: &key, chunk };
+        let at = CallSite { key: &key, chunk };
         self.call_once(number, at, rows, to).map_err(|error| match error {
             Complaint::Raised(error) => {
                 let is_complaint = self.state.is_own_complaint(&error);
@@ -168,7 +169,7 @@ pub(crate) fn groups_with_state(
         other => return Err(invalid(py, &format!("`emits` must be \"one\" or \"many\", found {other:?}"))),
     };
     let timeout = group_timeout(py, timeout)?;
-    let (spec, user) = declared(operator, function, None, States::AsDeclared, timeout)?;
+    let (spec, user) = read_declaration(operator, function, None, States::AsDeclared, timeout)?;
     let function = GroupFunction {
         emits,
         timeout,
@@ -176,5 +177,5 @@ pub(crate) fn groups_with_state(
         value: Arc::new(Shape::new(py, &columns(&spec, &user.value_columns).raise(py)?, false, None)?),
         user,
     };
-    engine(py, spec, function)
+    make_operator(py, spec, function)
 }

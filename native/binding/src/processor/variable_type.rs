@@ -4,12 +4,12 @@ use arrow_schema::Schema;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::caller::iterated;
+use crate::caller::iterate;
 use crate::error::invalid;
 use crate::value::{Refused, Shape, Value, Zone};
 
 /// A variable of a processor.
-pub(super) struct Kind {
+pub(super) struct VariableType {
     pub(super) operator: String,
     pub(super) name: String,
     /// `value`, `list` or `map`.
@@ -18,7 +18,7 @@ pub(super) struct Kind {
     pub(super) zone: Zone,
 }
 
-impl Kind {
+impl VariableType {
     /// The variable `name` with values of these columns.
     pub(super) fn new(
         py: Python<'_>,
@@ -48,7 +48,7 @@ impl Kind {
     }
 
     /// `object` as `part` of this variable, `value` or `key`, which is of this shape. As in Spark anything is taken that
-    /// can be iterated and gives as many cells.
+    /// can be iterate and gives as many cells.
     pub(super) fn parse_as(&self, shape: &Shape, object: &Bound<'_, PyAny>, part: &str) -> PyResult<Value> {
         let cells = cells(object, shape.width())?;
         let parsed = shape.parse(cells.as_ref().unwrap_or(object), &self.zone);
@@ -63,12 +63,12 @@ impl Kind {
     }
 }
 
-/// What an object gives that is no row but can be iterated, where those are `width` cells.
+/// What an object gives that is no row but can be iterate, where those are `width` cells.
 fn cells<'py>(object: &Bound<'py, PyAny>, width: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     if Shape::is_row(object)? {
         return Ok(None);
     }
-    let Some(found) = iterated(object)? else { return Ok(None) };
+    let Some(found) = iterate(object)? else { return Ok(None) };
     let cells: Vec<_> = found.take(width + 1).collect::<PyResult<_>>()?;
     if cells.len() == width { Ok(Some(PyTuple::new(object.py(), cells)?.into_any())) } else { Ok(None) }
 }

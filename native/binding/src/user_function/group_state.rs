@@ -12,7 +12,7 @@ use pyo3::types::{PyDate, PyDateTime, PyFloat};
 use tidemill_core::operator::{Pass, Timeout};
 
 use crate::error::invalid;
-use crate::held::{Current, Held, Lendable, Settable, StateKind, update};
+use crate::lent_value::{Current, KeyOutcome, Lendable, LentValue, Settable, StateKind, update};
 use crate::spark::{class_of, raised};
 use crate::value::{Decoder, Zone, described};
 
@@ -29,18 +29,11 @@ pub(crate) enum Untouched {
 }
 
 /// The key that a call is about.
-pub(crate) struct Lent {
+pub(crate) struct GroupCall {
     pub(crate) key: Py<PyAny>,
     pub(crate) current: Current,
     pub(crate) has_timed_out: bool,
     /// When it was due, before the call.
-    pub(crate) deadline: Option<i64>,
-}
-
-/// What became of the key.
-pub(crate) struct Left {
-    pub(crate) current: Current,
-    /// When it is due from now on.
     pub(crate) deadline: Option<i64>,
 }
 
@@ -87,7 +80,7 @@ impl Rules {
 /// [('a', -1)]
 #[pyclass(name = "GroupState", module = "tidemill._native")]
 pub(crate) struct PyGroupState {
-    held: Held,
+    held: LentValue,
     rules: Arc<Rules>,
     has_timed_out: bool,
     removed: bool,
@@ -100,15 +93,15 @@ pub(crate) struct PyGroupState {
 impl PyGroupState {
     /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>, rules: Arc<Rules>) -> Self {
-        Self::over(Held::new(kind, stored), rules)
+        Self::over(LentValue::new(kind, stored), rules)
     }
 
-    fn over(held: Held, rules: Arc<Rules>) -> Self {
+    fn over(held: LentValue, rules: Arc<Rules>) -> Self {
         Self { held, rules, has_timed_out: false, removed: false, before: None, armed_ms: None }
     }
 
     /// Lends it to the call of a key.
-    pub(crate) fn lend(&mut self, lent: Lent) {
+    pub(crate) fn lend(&mut self, lent: GroupCall) {
         self.has_timed_out = lent.has_timed_out;
         self.removed = false;
         self.before = lent.deadline;
@@ -117,7 +110,7 @@ impl PyGroupState {
     }
 
     /// Takes it back; from now on it raises.
-    pub(crate) fn take_back(&mut self) -> Left {
+    pub(crate) fn take_back(&mut self) -> KeyOutcome {
         let current = self.held.take_back().map_or(Current::Absent, |(_, current)| current);
         let is_touched = self.removed || self.armed_ms.is_some() || matches!(current, Current::Updated(_));
         let deadline = match self.rules.untouched {
@@ -125,7 +118,7 @@ impl PyGroupState {
             // Spark fires strictly below its clock, we fire at a deadline.
             _ => self.armed_ms.map(|ms| ms.saturating_add(1)),
         };
-        Left { current, deadline }
+        KeyOutcome { current, deadline }
     }
 
     /// Whether `error` is the complaint of its last `update`.
@@ -157,7 +150,7 @@ impl PyGroupState {
 }
 
 impl Settable for PyGroupState {
-    fn held(&mut self) -> &mut Held {
+    fn held(&mut self) -> &mut LentValue {
         &mut self.held
     }
 

@@ -8,11 +8,11 @@ use pyo3::types::PyType;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, KeyedFunctionOperator, KeyedFunctionSpec, LateRows, Timeout, Visit};
 
-use super::growing::Growing;
+use super::returned_builder::ReturnedBuilder;
 use crate::arrow::schema_in;
 use crate::caller::{Caller, OnError};
 use crate::error::{Raise, invalid};
-use crate::held::StateKind;
+use crate::lent_value::StateKind;
 use crate::operator::PyOperator;
 use crate::value::{Field, Shape, Zone};
 
@@ -28,7 +28,7 @@ pub(crate) struct Input<'py> {
 
 /// A bound operator over a function, of any kind.
 #[derive(FromPyObject)]
-struct Bare<'py> {
+struct BoundFunction<'py> {
     name: String,
     input: Input<'py>,
     state: Bound<'py, PyAny>,
@@ -38,7 +38,7 @@ struct Bare<'py> {
 
 /// What a bound operator says of how states and outputs look to a function.
 #[derive(FromPyObject)]
-struct Looks<'py> {
+struct DeclaredShapes<'py> {
     state_unnamed: bool,
     state_type: Option<Bound<'py, PyType>>,
     output_unnamed: bool,
@@ -66,13 +66,13 @@ pub(crate) struct UserFunction {
 
 impl UserFunction {
     /// What the calls of a visit come to: nothing yet.
-    pub(super) fn returned(&self, visit: &Visit<'_>) -> Growing {
-        Growing::new(visit.keys.len(), &self.state.shape, &self.output, self.caller.on_error)
+    pub(super) fn returned_builder(&self, visit: &Visit<'_>) -> ReturnedBuilder {
+        ReturnedBuilder::new(visit.keys.len(), &self.state.shape, &self.output, self.caller.on_error)
     }
 }
 
 /// What the engine and the binding must know of `function`, of which `operator`, a bound operator, is made.
-pub(super) fn declared(
+pub(super) fn read_declaration(
     operator: &Bound<'_, PyAny>,
     function: Py<PyAny>,
     values: Option<Vec<String>>,
@@ -80,14 +80,14 @@ pub(super) fn declared(
     timeout: Timeout,
 ) -> PyResult<(KeyedFunctionSpec, UserFunction)> {
     let py = operator.py();
-    let Bare { name, input, state, output_schema, on_error } = operator.extract()?;
+    let BoundFunction { name, input, state, output_schema, on_error } = operator.extract()?;
     let (state, output_schema) = (schema_in(&state)?, Arc::new(schema_in(&output_schema)?));
     let (shape, output) = match states {
         States::Tuples => (Shape::tuple(py, state.fields())?, Shape::record(py, output_schema.fields(), None)?),
         States::AsDeclared => {
-            let looks: Looks<'_> = operator.extract()?;
-            let shape = Shape::new(py, &state, looks.state_unnamed, looks.state_type.as_ref())?;
-            (shape, Shape::new(py, &output_schema, looks.output_unnamed, None)?)
+            let shapes: DeclaredShapes<'_> = operator.extract()?;
+            let shape = Shape::new(py, &state, shapes.state_unnamed, shapes.state_type.as_ref())?;
+            (shape, Shape::new(py, &output_schema, shapes.output_unnamed, None)?)
         }
     };
     let spec = KeyedFunctionSpec {
@@ -114,7 +114,7 @@ pub(super) fn declared(
 }
 
 /// The operator of the engine over a function.
-pub(super) fn engine(
+pub(super) fn make_operator(
     py: Python<'_>,
     spec: KeyedFunctionSpec,
     function: impl KeyedFunction + 'static,

@@ -3,13 +3,13 @@
 use pyo3::prelude::*;
 use tidemill_core::Error;
 
-use crate::caller::{self, located};
+use crate::caller::{self, with_location};
 use crate::error::invalid;
 use crate::naming::{repr, type_name};
 use crate::value::Refused;
 
 /// The call that an error arose in.
-pub(super) struct Place<'a, 'py> {
+pub(super) struct MethodCall<'a, 'py> {
     pub(super) operator: &'a str,
     /// The method of the processor.
     pub(super) method: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Place<'a, 'py> {
     pub(super) chunk: Option<u32>,
 }
 
-impl Place<'_, '_> {
+impl MethodCall<'_, '_> {
     /// The error for what the method raised.
     pub(super) fn raised(&self, error: PyErr) -> Error {
         caller::raised(&self.described(), self.operator, error, self.at())
@@ -50,7 +50,7 @@ impl Place<'_, '_> {
     }
 
     fn complaint(&self, text: &str) -> Error {
-        located(invalid(self.key.py(), text), self.operator, self.at())
+        with_location(invalid(self.key.py(), text), self.operator, self.at())
     }
 
     /// As messages name the method.
@@ -58,7 +58,7 @@ impl Place<'_, '_> {
         format!("method `{}` of operator `{}`", self.method, self.operator)
     }
 
-    fn at(&self) -> caller::Place<'_, '_> {
-        caller::Place { key: self.key, chunk: self.chunk }
+    fn at(&self) -> caller::CallSite<'_, '_> {
+        caller::CallSite { key: self.key, chunk: self.chunk }
     }
 }

@@ -11,9 +11,9 @@ use crate::spark::raised;
 /// The number of the key that a call is about. INVARIANT: between calls there is none, so a variable that user code
 /// kept, or that `init` and `close` ask, sees no key.
 #[derive(Clone, Default)]
-pub(super) struct At(Arc<AtomicUsize>);
+pub(super) struct CurrentKey(Arc<AtomicUsize>);
 
-impl At {
+impl CurrentKey {
     /// A call about this key begins.
     #[inline]
     pub(super) fn enter(&self, key: usize) {
@@ -32,13 +32,13 @@ impl At {
         self.0.load(Ordering::Relaxed).checked_sub(1).ok_or_else(|| {
             let text = format!("{} can only be used while the processor is called for a key", what());
             let hint = "use it in handleInputRows, handleExpiredTimer or handleInitialState, unless `init` deleted it";
-            refused(py, &text, Some(hint))
+            call_refused(py, &text, Some(hint))
         })
     }
 }
 
 /// `CallRefused` with this message and hint.
-pub(super) fn refused(py: Python<'_>, text: &str, hint: Option<&str>) -> PyErr {
+pub(super) fn call_refused(py: Python<'_>, text: &str, hint: Option<&str>) -> PyErr {
     match py.import("tidemill.errors").and_then(|errors| errors.getattr("CallRefused")) {
         Ok(kind) => raised(py, &kind, "PySparkRuntimeError", text, hint),
         Err(failed) => failed,

@@ -3,20 +3,20 @@
 //!
 //! Which keys, which rows, in which order, and what becomes of states is decided in the engine.
 
+mod argument_tuple;
 mod by_frame;
 mod by_key;
 mod by_row;
-mod declared;
+mod declaration;
 mod group_state;
-mod growing;
+mod key_calls;
 mod lent_state;
-mod passed;
+mod returned_builder;
 mod state;
-mod visits;
 
 use pyo3::prelude::*;
 
-pub(crate) use declared::{Input, late_rows};
+pub(crate) use declaration::{Input, late_rows};
 
 /// Adds the functions and classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

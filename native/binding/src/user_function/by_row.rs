@@ -11,15 +11,15 @@ use pyo3::types::PyInt;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use super::declared::{States, UserFunction, columns, declared, engine, key_fields};
-use super::growing::Growing;
-use super::passed::Passed;
-use super::state::{Lent, PyState};
-use super::visits::{Left, PerKey, each_key};
-use crate::caller::{Place, unreadable};
+use super::argument_tuple::ArgumentTuple;
+use super::declaration::{States, UserFunction, columns, key_fields, make_operator, read_declaration};
+use super::key_calls::{KeyCalls, call_each_key};
+use super::returned_builder::ReturnedBuilder;
+use super::state::{PyState, StateCall};
+use crate::caller::{CallSite, unreadable};
 use crate::error::{Raise, external, invalid};
-use crate::held::{Current, retire_if_kept};
 use crate::key_rows::Values;
+use crate::lent_value::{Current, KeyOutcome, retire_if_kept};
 use crate::operator::PyOperator;
 use crate::value::{Decoder, Field, Shape};
 
@@ -45,8 +45,8 @@ pub(crate) struct PythonFunction {
 impl KeyedFunction for PythonFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
         Python::attach(|py| {
-            let mut returned = self.user.returned(visit);
-            each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
+            let mut returned = self.user.returned_builder(visit);
+            call_each_key(py, &mut Calls::new(py, self, visit)?, visit, &self.user, &mut returned)?;
             returned.finish(&self.user.output_schema)
         })
     }
@@ -63,7 +63,7 @@ struct Calls<'a, 'py> {
     values: Values,
     state: Bound<'py, PyState>,
     /// The arguments; `state` is among them.
-    passed: Passed<'py>,
+    passed: ArgumentTuple<'py>,
 }
 
 impl<'a, 'py> Calls<'a, 'py> {
@@ -79,7 +79,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             keys: visit.keys.columns().iter().zip(&of.key).map(|(c, f)| Decoder::new(c, f)).collect(),
             values: Values::new(&of.user.caller.operator, &of.user.value_columns, visit.chunks, visit.rows)?,
             state,
-            passed: Passed::new(),
+            passed: ArgumentTuple::new(),
         })
     }
 
@@ -89,9 +89,9 @@ impl<'a, 'py> Calls<'a, 'py> {
         key: &Bound<'py, PyAny>,
         value: Bound<'py, PyAny>,
         chunk: Option<u32>,
-        to: &mut Growing,
+        to: &mut ReturnedBuilder,
     ) -> Result<()> {
-        let at = Place { key, chunk };
+        let at = CallSite { key, chunk };
         let state = self.state.clone().into_any();
         let passed = match self.of.arguments {
             Arguments::Four => {
@@ -113,14 +113,14 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-impl PerKey for Calls<'_, '_> {
-    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left> {
+impl KeyCalls for Calls<'_, '_> {
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut ReturnedBuilder) -> Result<KeyOutcome> {
         let place = number as usize;
         let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
         let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, None))?;
         let current = if self.visit.exists[place] { Current::Stored(place) } else { Current::Absent };
         let is_timing_out = self.visit.timing_out;
-        self.state.borrow_mut().lend(Lent { key: key.clone().unbind(), current, is_timing_out });
+        self.state.borrow_mut().lend(StateCall { key: key.clone().unbind(), current, is_timing_out });
         if is_timing_out {
             let none = self.py.None().into_bound(self.py);
             self.call_once(number, &key, none, None, to)?;
@@ -136,7 +136,7 @@ impl PerKey for Calls<'_, '_> {
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);
-        Ok(Left { current, deadline: None }) // the operator keeps the time
+        Ok(KeyOutcome { current, deadline: None }) // the operator keeps the time
     }
 
     fn retire(&mut self) -> PyResult<()> {
@@ -158,14 +158,15 @@ pub(crate) fn map_with_state(
 ) -> PyResult<PyOperator> {
     let is_one_column = value.is_some();
     let values = value.map(|column| vec![column]);
-    let (spec, user) = declared(operator, function, values, States::AsDeclared, timeout(py, timeout_ms, clock)?)?;
+    let (spec, user) =
+        read_declaration(operator, function, values, States::AsDeclared, timeout(py, timeout_ms, clock)?)?;
     let function = PythonFunction {
         arguments: called_with(py, arguments)?,
         key: key_fields(py, &spec)?,
         value: Shape::new(py, &columns(&spec, &user.value_columns).raise(py)?, is_one_column, None)?,
         user,
     };
-    engine(py, spec, function)
+    make_operator(py, spec, function)
 }
 
 fn timeout(py: Python<'_>, timeout_ms: Option<i64>, clock: &str) -> PyResult<Timeout> {

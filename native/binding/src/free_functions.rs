@@ -1,4 +1,4 @@
-//! The functions of the module: hashes, splitting by them, bounds of times, when to merge.
+//! The module's functions that belong to no class: key hashes, splitting rows by them, time bounds, merge planning.
 
 use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use pyo3::prelude::*;

@@ -6,10 +6,9 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::Visit;
 
-use super::group_state::{Lent, PyGroupState, Rules};
-use super::visits::Left;
+use super::group_state::{GroupCall, PyGroupState, Rules};
 use crate::error::external;
-use crate::held::{Current, StateKind, retire_if_kept};
+use crate::lent_value::{Current, KeyOutcome, StateKind, retire_if_kept};
 
 /// One object for all calls, while no called code keeps it.
 pub(super) struct LentState<'py> {
@@ -27,7 +26,7 @@ impl<'py> LentState<'py> {
     /// Lends it to the call for the key at `place`.
     pub(super) fn lend(&self, key: &Bound<'py, PyAny>, place: usize, visit: &Visit<'_>) {
         let current = if visit.exists[place] { Current::Stored(place) } else { Current::Absent };
-        self.object.borrow_mut().lend(Lent {
+        self.object.borrow_mut().lend(GroupCall {
             key: key.clone().unbind(),
             current,
             has_timed_out: visit.timing_out,
@@ -36,10 +35,10 @@ impl<'py> LentState<'py> {
     }
 
     /// Takes it back from a call that has returned.
-    pub(super) fn take_back(&mut self) -> Result<Left> {
-        let left = self.object.borrow_mut().take_back();
+    pub(super) fn take_back(&mut self) -> Result<KeyOutcome> {
+        let outcome = self.object.borrow_mut().take_back();
         self.retire().map_err(external)?;
-        Ok(Left { current: left.current, deadline: left.deadline })
+        Ok(outcome)
     }
 
     /// Another object for the next call, where the last one's code has kept this.

@@ -9,11 +9,11 @@ use tidemill_core::Result;
 use tidemill_core::operator::{Fate, Returned};
 
 use crate::caller::OnError;
-use crate::held::Current;
+use crate::lent_value::{Current, KeyOutcome};
 use crate::value::{Builder, Refused, Shape, Value, Zone};
 
 /// `Returned` while it grows.
-pub(crate) struct Growing {
+pub(crate) struct ReturnedBuilder {
     fates: Vec<Fate>,
     deadlines: Vec<Option<i64>>,
     states: Vec<Builder>,
@@ -25,7 +25,7 @@ pub(crate) struct Growing {
     pending: Vec<Value>,
 }
 
-impl Growing {
+impl ReturnedBuilder {
     /// Nothing yet; `keys` will be visited.
     pub(crate) fn new(keys: usize, state: &Shape, output: &Shape, on_error: OnError) -> Self {
         Self {
@@ -59,20 +59,20 @@ impl Growing {
     }
 
     /// The calls for key `number` have succeeded: what it emitted counts, and this is what became of its state.
-    pub(crate) fn settle(
+    pub(crate) fn finish_key(
         &mut self,
         py: Python<'_>,
         number: u32,
         shapes: (&Shape, &Shape),
         existed: bool,
-        current: &Current,
+        outcome: &KeyOutcome,
     ) -> PyResult<()> {
         let (state, output) = shapes;
         for row in std::mem::take(&mut self.pending) {
             output.append(py, &row, &mut self.outputs)?;
             self.emitted_by.push(number);
         }
-        self.fates.push(match current {
+        self.fates.push(match &outcome.current {
             Current::Absent if existed => Fate::Removed,
             Current::Absent | Current::Stored(_) => Fate::Kept,
             Current::Updated(value) => {
@@ -80,16 +80,12 @@ impl Growing {
                 Fate::Updated
             }
         });
+        self.deadlines.push(outcome.deadline);
         Ok(())
     }
 
-    /// The deadline of the key that was settled.
-    pub(crate) fn arm(&mut self, deadline: Option<i64>) {
-        self.deadlines.push(deadline);
-    }
-
     /// The calls for a key have failed; `deadline` is the one it had.
-    pub(crate) fn fail(&mut self, reason: String, deadline: Option<i64>) {
+    pub(crate) fn fail_key(&mut self, reason: String, deadline: Option<i64>) {
         self.pending.clear();
         self.fates.push(Fate::Failed);
         self.deadlines.push(deadline);

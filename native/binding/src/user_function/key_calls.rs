@@ -6,21 +6,15 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::Visit;
 
-use super::declared::UserFunction;
-use super::growing::Growing;
+use super::declaration::UserFunction;
+use super::returned_builder::ReturnedBuilder;
 use crate::error::external;
-use crate::held::Current;
-
-/// What the calls for a key have left.
-pub(super) struct Left {
-    pub(super) current: Current,
-    pub(super) deadline: Option<i64>,
-}
+use crate::lent_value::KeyOutcome;
 
 /// A way of calling a function.
-pub(super) trait PerKey {
+pub(super) trait KeyCalls {
     /// All calls for key `number`, which has these rows; what they emit goes to `to`.
-    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut Growing) -> Result<Left>;
+    fn call(&mut self, number: u32, rows: Range<usize>, to: &mut ReturnedBuilder) -> Result<KeyOutcome>;
 
     /// The calls for a key have failed: takes back what was lent to them.
     fn retire(&mut self) -> PyResult<()>;
@@ -28,26 +22,25 @@ pub(super) trait PerKey {
 
 /// Calls for key after key. INVARIANT: only what a user's code does, and a key or row that Python has no object for, puts
 /// a key aside; where what it left cannot be written, the pass fails.
-pub(super) fn each_key(
+pub(super) fn call_each_key(
     py: Python<'_>,
-    calls: &mut impl PerKey,
+    calls: &mut impl KeyCalls,
     visit: &Visit<'_>,
     user: &UserFunction,
-    to: &mut Growing,
+    to: &mut ReturnedBuilder,
 ) -> Result<()> {
     let shapes = (&user.state.shape, &user.output);
     let mut start = 0;
     for (number, &end) in (0u32..).zip(visit.ends) {
         let place = number as usize;
         match calls.call(number, start..end, to) {
-            Ok(left) => {
-                to.settle(py, number, shapes, visit.exists[place], &left.current).map_err(external)?;
-                to.arm(left.deadline);
+            Ok(outcome) => {
+                to.finish_key(py, number, shapes, visit.exists[place], &outcome).map_err(external)?;
             }
             Err(error) => {
                 let reason = user.caller.on_error.reason(py, error)?;
                 calls.retire().map_err(external)?;
-                to.fail(reason, visit.deadlines[place]);
+                to.fail_key(reason, visit.deadlines[place]);
             }
         }
         start = end;

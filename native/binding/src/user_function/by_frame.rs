@@ -12,17 +12,18 @@ use pyo3::prelude::*;
 use tidemill_core::Result;
 use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
 
-use super::declared::{States, UserFunction, columns, declared, engine, group_timeout};
+use super::declaration::{States, UserFunction, columns, group_timeout, make_operator, read_declaration};
 use super::group_state::{Rules, Untouched};
-use super::growing::Growing;
+use super::key_calls::{KeyCalls, call_each_key, first_chunk};
 use super::lent_state::LentState;
-use super::visits::{Left, PerKey, each_key, first_chunk};
+use super::returned_builder::ReturnedBuilder;
 use crate::arrow::{batch, batch_out};
-use crate::caller::{OnError, Place, unreadable};
+use crate::caller::{CallSite, OnError, unreadable};
 use crate::error::{Raise, external};
-use crate::frames::{self, Unfinished};
 use crate::key_rows::Values;
+use crate::lent_value::KeyOutcome;
 use crate::operator::PyOperator;
+use crate::returned_frames::{self, Unfinished};
 
 /// A user's function over frames.
 pub(crate) struct PandasFunction {
@@ -38,10 +39,11 @@ impl KeyedFunction for PandasFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
         Python::attach(|py| {
             let on_error = OnError::Fail; // nothing is pending here: the frames of a key are added when its call is over
-            let mut returned = Growing::new(visit.keys.len(), &self.user.state.shape, &self.user.output, on_error);
+            let mut returned =
+                ReturnedBuilder::new(visit.keys.len(), &self.user.state.shape, &self.user.output, on_error);
             let mut calls = Calls::new(py, self, visit)?;
-            each_key(py, &mut calls, visit, &self.user, &mut returned)?;
-            let (rows, emitted_by) = frames::finish(&calls.frames).map_err(|error| calls.unfinished(error))?;
+            call_each_key(py, &mut calls, visit, &self.user, &mut returned)?;
+            let (rows, emitted_by) = returned_frames::finish(&calls.frames).map_err(|error| calls.unfinished(error))?;
             returned.finish_with(rows, emitted_by)
         })
     }
@@ -82,8 +84,8 @@ impl<'a, 'py> Calls<'a, 'py> {
 
     /// The error for a call: it raised, or what it gave does not fit.
     fn complaint(&self, error: PyErr, key: &Bound<'py, PyAny>, chunk: Option<u32>) -> tidemill_core::Error {
-        let at = Place { key, chunk };
-        if let Some(why) = frames::misfit(&self.frames, &error) {
+        let at = CallSite { key, chunk };
+        if let Some(why) = returned_frames::misfit(&self.frames, &error) {
             return self.of.user.caller.unfit(&why, at);
         }
         let is_complaint = self.state.is_own_complaint(&error);
@@ -108,8 +110,8 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-impl PerKey for Calls<'_, '_> {
-    fn call(&mut self, number: u32, rows: Range<usize>, _to: &mut Growing) -> Result<Left> {
+impl KeyCalls for Calls<'_, '_> {
+    fn call(&mut self, number: u32, rows: Range<usize>, _to: &mut ReturnedBuilder) -> Result<KeyOutcome> {
         let chunk = first_chunk(self.visit, &rows);
         let key = self.key(number, chunk)?;
         self.state.lend(&key, number as usize, self.visit);
@@ -134,7 +136,7 @@ pub(crate) fn pandas_with_state(
     timeout: &str,
 ) -> PyResult<PyOperator> {
     let timeout = group_timeout(py, timeout)?;
-    let (spec, user) = declared(operator, function, None, States::Tuples, timeout)?;
+    let (spec, user) = read_declaration(operator, function, None, States::Tuples, timeout)?;
     let function = PandasFunction {
         frames,
         timeout,
@@ -142,5 +144,5 @@ pub(crate) fn pandas_with_state(
         value: Arc::new(columns(&spec, &user.value_columns).raise(py)?),
         user,
     };
-    engine(py, spec, function)
+    make_operator(py, spec, function)
 }

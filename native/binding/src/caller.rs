@@ -1,7 +1,7 @@
-//! A user's function by name, and the errors of its calls: each says which operator, function and key, and where.
+//! The errors of calls of a user's function. Each names the operator, the function and the key.
 //!
-//! INVARIANT: what the user's code raises reaches the caller as `InvalidInput` with its traceback; interrupts pass
-//! untouched.
+//! INVARIANT: an exception of the user's code reaches the caller as `InvalidInput` with its traceback. Interrupts pass
+//! through unchanged.
 
 use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::prelude::*;
@@ -12,17 +12,17 @@ use crate::error::{external, invalid};
 use crate::naming::{name_of, repr};
 use crate::value::Refused;
 
-/// What is to be done where the calls for a key fail.
+/// What happens if the calls for a key fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnError {
     /// The pass fails.
     Fail,
-    /// The key's rows are put aside, its state and deadline stay as they were.
+    /// The key's rows are quarantined. Its state and deadline stay as they were.
     Quarantine,
 }
 
 impl OnError {
-    /// As Python spells it.
+    /// Parse Python's spelling.
     pub(crate) fn named(py: Python<'_>, name: &str) -> PyResult<Self> {
         match name {
             "fail" => Ok(Self::Fail),
@@ -31,7 +31,7 @@ impl OnError {
         }
     }
 
-    /// The one line that says why the calls for a key failed, where it is to be put aside for that; else the error.
+    /// Return the reason, in one line, if the key is to be quarantined for this error; otherwise the error.
     pub(crate) fn reason(self, py: Python<'_>, error: Error) -> Result<String, Error> {
         if self == Self::Fail {
             return Err(error);
@@ -45,7 +45,7 @@ impl OnError {
     }
 }
 
-/// Where in a pass a call is: its key, and the chunk of its row, if it has one.
+/// The key of a call, and the chunk of its row if it has one.
 #[derive(Clone, Copy)]
 pub(crate) struct CallSite<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
@@ -60,7 +60,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The error for what the function raised; `is_complaint`: it is one of our own, which says it all.
+    /// Make the error for an exception of the function. `is_complaint`: it is our own error, and its message is complete.
     pub(crate) fn raised(&self, error: PyErr, at: CallSite<'_, '_>, is_complaint: bool) -> Error {
         let py = at.key.py();
         match is_complaint && !is_interrupt(py, &error) {
@@ -69,7 +69,7 @@ impl Caller {
         }
     }
 
-    /// The error for what the function returned.
+    /// Make the error for a returned value that was refused.
     pub(crate) fn misfit(&self, refused: Refused, at: CallSite<'_, '_>) -> Error {
         match refused {
             Refused::Misfit(misfit) => self.unfit(&misfit.to_string(), at),
@@ -77,14 +77,14 @@ impl Caller {
         }
     }
 
-    /// The error for what the function returned, and why it cannot be emitted.
+    /// Make the error for a returned value that cannot be emitted, and why.
     pub(crate) fn unfit(&self, why: &str, at: CallSite<'_, '_>) -> Error {
         let (py, key) = (at.key.py(), repr(at.key));
         let text = format!("cannot emit the result of {} for key `{key}`: {why}", self.described(py));
         with_location(invalid(py, &text), &self.operator, at)
     }
 
-    /// As messages name it.
+    /// The name of the function in messages.
     fn described(&self, py: Python<'_>) -> String {
         format!("function `{}` of operator `{}`", self.function_name(py), self.operator)
     }
@@ -96,7 +96,7 @@ impl Caller {
     }
 }
 
-/// The error for what a user's code, `called` so in messages, raised.
+/// Make the error for an exception of user code, which messages call `called`.
 pub(crate) fn raised(called: &str, operator: &str, error: PyErr, at: CallSite<'_, '_>) -> Error {
     let py = at.key.py();
     if is_interrupt(py, &error) {
@@ -108,8 +108,8 @@ pub(crate) fn raised(called: &str, operator: &str, error: PyErr, at: CallSite<'_
     with_location(raised, operator, at)
 }
 
-/// An iterator over what user code gave, `None` where that is nothing to iterate over; what its own `__iter__` raises is
-/// an error of the user's code.
+/// Iterate over an object of user code. `None` if it is not iterable. If its own `__iter__` raises, that is an error of
+/// the user's code.
 pub(crate) fn iterate<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
     match given.try_iter() {
         Ok(rows) => Ok(Some(rows)),
@@ -118,13 +118,13 @@ pub(crate) fn iterate<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'
     }
 }
 
-/// As `iterate`, over rows: a text, bytes or a dict is one value that was not put into a list.
+/// Iterate over rows. `None` also for text, bytes or a dict, which are single values that are not in a list.
 pub(crate) fn iterate_rows<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIterator>>> {
     let is_one = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
     if is_one || given.is_instance_of::<PyDict>() { Ok(None) } else { iterate(given) }
 }
 
-/// The error for a cell that Python has no object for.
+/// Make the error for a cell that Python has no object for.
 pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Option<u32>) -> Error {
     if is_interrupt(py, &error) {
         return external(error);
@@ -133,7 +133,7 @@ pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Op
     with_location(invalid(py, &text), operator, CallSite { key: py.None().bind(py), chunk })
 }
 
-/// `error` with the attributes that say where it arose.
+/// Set the attributes of an error that say where it occurred.
 pub(crate) fn with_location(error: PyErr, operator: &str, at: CallSite<'_, '_>) -> Error {
     let value = error.value(at.key.py());
     let with_location = value
@@ -143,7 +143,7 @@ pub(crate) fn with_location(error: PyErr, operator: &str, at: CallSite<'_, '_>) 
     external(with_location.err().unwrap_or(error))
 }
 
-/// The first line of an `InvalidInput`; `None` for any other error.
+/// Return the first line of an `InvalidInput`, or `None` for any other error.
 fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
     let class = py.import("tidemill.errors").and_then(|errors| errors.getattr("InvalidInput")).ok()?;
     let value = error.value(py);
@@ -153,13 +153,13 @@ fn first_line(py: Python<'_>, error: &PyErr) -> Option<String> {
     value.getattr("first_line").and_then(|line| line.extract()).ok()
 }
 
-/// Whether an error of a user's code is no error but an interrupt. `sys.exit` is an error: nothing was committed, and the
-/// process must not end as if all were well.
+/// Whether an exception of user code is an interrupt, not an error. `sys.exit` counts as an error, because nothing was
+/// committed and the process must not end with success.
 fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PySystemExit>(py)
 }
 
-/// `ZeroDivisionError: division by zero`: one line.
+/// Summarise an error in one line, such as `ZeroDivisionError: division by zero`.
 fn summary(py: Python<'_>, error: &PyErr) -> String {
     let name = name_of(&error.get_type(py));
     let text = error.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
@@ -169,10 +169,10 @@ fn summary(py: Python<'_>, error: &PyErr) -> String {
     }
 }
 
-/// The traceback as Python prints it.
+/// Format the traceback as Python prints it.
 fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let lines = || -> PyResult<String> {
-        let error = error.clone_ref(py).into_value(py); // takes its traceback along
+        let error = error.clone_ref(py).into_value(py); // keeps the traceback
         let lines = py.import("traceback")?.getattr("format_exception")?.call1((error,))?;
         Ok(lines.extract::<Vec<String>>()?.concat())
     };

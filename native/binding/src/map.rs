@@ -16,15 +16,15 @@ use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
 use crate::run::{PyRun, place_out};
 
-/// How long to wait before looking the first time, and at most, whether another thread is done with a change.
+/// The first and the longest pause between checks whether another thread has finished its change.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 ///
-/// INVARIANT: `contents` is locked by who has the GIL alone, for no longer: long work is done on a fork, which then takes the
-/// map's place. So nobody waits for it long, and a process that was forked never finds it locked.
-/// INVARIANT: no code of Python runs while a `Turn` is held: it could ask for another one. What was handed in is let go
-/// after it.
+/// INVARIANT: `contents` is locked only by a thread with the GIL, and only briefly. Long work is done on a fork, which then
+/// replaces the map. So no thread waits long, and a forked process never finds it locked.
+/// INVARIANT: no Python code runs while a `Turn` is held, because it could ask for another turn. Arguments are dropped
+/// after the turn ends.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
 pub(crate) struct PyStateMap {
     contents: Mutex<Contents>,
@@ -32,8 +32,8 @@ pub(crate) struct PyStateMap {
 
 struct Contents {
     map: StateMap,
-    /// The process one of whose threads is at work on what takes the map's place. Another one is its parent, whose threads
-    /// it does not have.
+    /// The process that has a thread at work on a replacement of the map. If it is not this process, it is the parent that
+    /// forked this one, which has none of the parent's threads.
     changed_by: Option<u32>,
 }
 
@@ -43,18 +43,20 @@ impl PyStateMap {
         Self { contents: Mutex::new(Contents { map, changed_by: None }) }
     }
 
-    /// A fork of the map that it holds.
+    /// Fork the map.
     pub(crate) fn fork(&self, py: Python<'_>) -> StateMap {
         self.with(py, StateMap::copy)
     }
 
-    /// What `look` sees in the map; it must be quick, and make no object of Python.
+    /// Call `look` with the map. It must be quick and must not create Python objects.
     pub(crate) fn with<T>(&self, _py: Python<'_>, look: impl FnOnce(&StateMap) -> T) -> T {
         look(&self.lock().map)
     }
 
-    /// Changes the map, if `may` says so once nobody else does: `work` without the GIL, all of it or, where it fails,
-    /// nothing; `then` at the moment at which the change is there. `None` if it may not.
+    /// Wait for the turn to change the map, then change it if `may` returns true, else return `None`.
+    ///
+    /// `work` runs without the GIL on a fork, which replaces the map only if `work` succeeds. `then` runs at the moment of
+    /// the replacement.
     pub(crate) fn change_if<T: Send>(
         &self,
         py: Python<'_>,
@@ -66,7 +68,7 @@ impl PyStateMap {
         if may() { self.change_in(py, turn, work, then).map(Some) } else { Ok(None) }
     }
 
-    /// Changes the map: `work` without the GIL, all of it or, where it fails, nothing.
+    /// Change the map. `work` runs without the GIL on a fork, which replaces the map only if `work` succeeds.
     pub(crate) fn change<T: Send>(
         &self,
         py: Python<'_>,
@@ -90,7 +92,7 @@ impl PyStateMap {
             then();
         }
         drop(turn);
-        py.detach(move || drop(map)); // which may take long, and ask for the GIL: the owner of a foreign array
+        py.detach(move || drop(map)); // may take long, and the owner of an imported array may need the GIL
         made.raise(py)
     }
 
@@ -99,11 +101,12 @@ impl PyStateMap {
     }
 }
 
-/// The right of one thread to change the map, until it is dropped, with the GIL.
+/// The right of one thread to change the map, until this is dropped. Dropping it needs the GIL.
 struct Turn<'a>(&'a PyStateMap);
 
 impl<'a> Turn<'a> {
-    /// Waits until no other thread of this process has it; `KeyboardInterrupt` and what else a signal raises ends that.
+    /// Wait until no other thread of this process has the turn. An exception of a signal handler, such as
+    /// `KeyboardInterrupt`, ends the wait.
     fn take(py: Python<'_>, map: &'a PyStateMap) -> PyResult<Self> {
         let process = std::process::id();
         let (mut pause, longest) = PAUSES;
@@ -237,7 +240,7 @@ impl PyStateMap {
     }
 
     fn get_due<'py>(&self, py: Python<'py>, now_ms: i64) -> PyResult<Bound<'py, PyAny>> {
-        // A change: the map remembers how far rows are hidden.
+        // This changes the map, which remembers up to which deadline rows are hidden.
         let rows = self.change(py, |map| map.due(now_ms)?.into_batch(&Arc::clone(map.schema())))?;
         batch_out(py, &rows)
     }
@@ -271,14 +274,14 @@ impl PyStateMap {
     }
 }
 
-/// The columns of `keys` as keys of a map of this schema.
+/// Hash the columns of `keys` as keys of a map of this schema.
 fn map_keys(schema: &MapSchema, keys: &RecordBatch) -> Result<Keys> {
     check_names(schema, keys.schema_ref(), &[&schema.key, &schema.sub_key])?;
     let (key, sub_key) = keys.columns().split_at(schema.key.len());
     Keys::with_sub_keys(key, sub_key, keys.num_rows())
 }
 
-/// Changes that put `keys` without values and deadlines.
+/// Make changes that put `keys` without values and deadlines.
 fn changes_of_keys(schema: &MapSchema, keys: &RecordBatch, updated_ms: i64) -> Result<Changes> {
     check_names(schema, keys.schema_ref(), &[&schema.key, &schema.sub_key])?;
     let (key, sub_key) = keys.columns().split_at(schema.key.len());
@@ -293,7 +296,7 @@ fn changes_of_keys(schema: &MapSchema, keys: &RecordBatch, updated_ms: i64) -> R
     })
 }
 
-/// `InvalidInput` unless the columns of `found` are named like the fields of `expected`, in that order.
+/// Return `InvalidInput` unless the columns of `found` have the names of the fields of `expected`, in that order.
 fn check_names(schema: &MapSchema, found: &Schema, expected: &[&Fields]) -> Result<()> {
     let expected: Vec<&str> = expected.iter().flat_map(|fields| fields.iter()).map(name).collect();
     let found: Vec<&str> = found.fields().iter().map(name).collect();
@@ -319,7 +322,7 @@ fn deadlines_in(deadlines: &ArrayRef) -> Result<Vec<Option<i64>>> {
     }
 }
 
-/// Value columns, `updated_at` and `deadline`, null where nothing was found.
+/// Return the value columns, `updated_at` and `deadline`, which are null if the key was not found.
 fn found_batch(schema: &MapSchema, found: Found) -> Result<RecordBatch> {
     let rows = found.found.len();
     let mut fields: Vec<FieldRef> = schema.value.iter().cloned().collect();

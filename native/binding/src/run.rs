@@ -104,12 +104,12 @@ impl PyRun {
     }
 }
 
-/// A place in the order of deadlines, as Python has it.
+/// Convert a place in the order of deadlines to (deadline, key hash).
 pub(crate) fn place_out(place: DuePlace) -> (i64, u64) {
     (place.deadline_ms, place.hash)
 }
 
-/// The file of an open descriptor, which stays the caller's.
+/// Duplicate an open descriptor. The caller keeps the original.
 fn file_of(descriptor: RawFd) -> std::io::Result<File> {
     if descriptor < 0 {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a file descriptor cannot be negative"));

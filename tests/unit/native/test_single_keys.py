@@ -74,7 +74,7 @@ def test_as_many_keys_wait_as_lie_in_cache() -> None:
     assert sealed(states) == 1 << 14
 
 
-def test_keys_that_share_a_hash_are_told_apart_waiting_and_sealed() -> None:
+def test_keys_with_equal_hashes_stay_distinct_before_and_after_a_flush() -> None:
     schema = MapSchema("m", pa.schema([("key", pa.binary())]), NOTHING, pa.schema([("state", pa.string())]))
     states = StateMap.open(schema, [], 0, 2**64 - 1)
     keys = SingleKeys(Codec(schema, True, True, "UTC"), states, 1 << 20)

@@ -1,6 +1,7 @@
-//! The arguments of call after call: one tuple, whose items are put in anew while nobody else holds it.
+//! The argument tuple of one call after another. The tuple is reused while no other code holds it.
 //!
-//! INVARIANT: a tuple that the called code kept is never changed, and is let go of before it is asked what it holds.
+//! INVARIANT: a tuple that the called code kept is never changed. It is dropped before references to its items are
+//! counted.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -8,16 +9,16 @@ use pyo3::{PyErr, ffi};
 
 use crate::lent_value::references;
 
-/// The tuple of the last call, if there was one and nobody else holds it.
+/// The tuple of the last call, if there was one and no other code holds it.
 pub(super) struct ArgumentTuple<'py>(Option<Bound<'py, PyTuple>>);
 
 impl<'py> ArgumentTuple<'py> {
-    /// None yet.
+    /// Start without a tuple.
     pub(super) fn new() -> Self {
         Self(None)
     }
 
-    /// A tuple of `items`; each call has as many.
+    /// Return a tuple of `items`. Every call must have the same number of items.
     pub(super) fn fill<const N: usize>(
         &mut self,
         py: Python<'py>,
@@ -32,14 +33,14 @@ impl<'py> ArgumentTuple<'py> {
         }
     }
 
-    /// How often it holds each of its items, once the call is over: not at all where the called code kept the tuple.
+    /// Return, after a call, how many references it has to each item: 1, or 0 if the called code kept the tuple.
     pub(super) fn holds(&mut self) -> isize {
         self.0.take_if(|tuple| references(tuple) > 1);
         self.0.is_some().into()
     }
 }
 
-/// Puts `items` in the place of those that the tuple has.
+/// Replace the items of the tuple.
 #[expect(unsafe_code, reason = "only C can put items into a tuple; it refuses where others hold it")]
 fn put<const N: usize>(tuple: &Bound<'_, PyTuple>, items: [Bound<'_, PyAny>; N]) -> PyResult<()> {
     for (place, item) in (0..).zip(items) {

@@ -1,7 +1,7 @@
 //! A Python function over pandas frames as the engine's `KeyedFunction` (`applyInPandasWithState`).
 //!
-//! Frames are made, and what comes back is checked, in Python (`tidemill.operators.pandas_frames`), for all keys of a
-//! visit from the same arrays; here are states, timeouts, and what becomes of a key whose call fails.
+//! Python code (`tidemill.operators.pandas_frames`) makes the frames and checks returned frames, for all keys of a visit
+//! from the same arrays. This file handles states, timeouts, and keys whose call fails.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::returned_frames::{self, Unfinished};
 /// A user's function over frames.
 pub(crate) struct PandasFunction {
     user: UserFunction,
-    /// Called with the rows and the keys of a visit, gives what calls the function for one key after the other.
+    /// Called with the rows and the keys of a visit; returns the object that calls the function for each key.
     frames: Py<PyAny>,
     timeout: Timeout,
     key: SchemaRef,
@@ -38,7 +38,7 @@ pub(crate) struct PandasFunction {
 impl KeyedFunction for PandasFunction {
     fn call(&mut self, visit: &Visit<'_>) -> Result<Returned> {
         Python::attach(|py| {
-            let on_error = OnError::Fail; // nothing is pending here: the frames of a key are added when its call is over
+            let on_error = OnError::Fail; // nothing is buffered here: frames of a key are added after its call
             let mut returned =
                 ReturnedBuilder::new(visit.keys.len(), &self.user.state.shape, &self.user.output, on_error);
             let mut calls = Calls::new(py, self, visit)?;
@@ -82,7 +82,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         Ok(Self { py, of, visit, frames, call, state })
     }
 
-    /// The error for a call: it raised, or what it gave does not fit.
+    /// Make the error for a call that raised, or returned a value that does not fit.
     fn complaint(&self, error: PyErr, key: &Bound<'py, PyAny>, chunk: Option<u32>) -> tidemill_core::Error {
         let at = CallSite { key, chunk };
         if let Some(why) = returned_frames::misfit(&self.frames, &error) {
@@ -92,7 +92,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         self.of.user.caller.raised(error, at, is_complaint)
     }
 
-    /// The error for frames that did not fit when those of all keys were put together.
+    /// Make the error for frames that did not fit when the frames of all keys were converted together.
     fn unfinished(&self, (error, number): Unfinished) -> tidemill_core::Error {
         let Some(number) = number else { return external(error) };
         let place = number as usize;
@@ -125,7 +125,7 @@ impl KeyCalls for Calls<'_, '_> {
     }
 }
 
-/// `applyInPandasWithState`, of a bound operator: `frames` makes the frames and calls the function
+/// Make the operator for `applyInPandasWithState` from a bound operator. `frames` makes the frames and calls the function
 /// (`tidemill.operators.pandas_frames`).
 #[pyfunction]
 pub(crate) fn pandas_with_state(

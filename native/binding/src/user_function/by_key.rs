@@ -1,5 +1,5 @@
-//! A Python function as the engine's `KeyedFunction`, called once a key with all its rows (`mapGroupsWithState`,
-//! `flatMapGroupsWithState`).
+//! A Python function as the engine's `KeyedFunction`, called once for each key with all its rows
+//! (`mapGroupsWithState`, `flatMapGroupsWithState`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::value::{Decoder, Field, Shape};
 pub(crate) enum Emits {
     /// One row.
     One,
-    /// Something that rows can be taken from; `None`: nothing.
+    /// An iterable of rows, or `None` for no rows.
     Many,
 }
 
-/// A user's function, and the shapes of what it sees.
+/// A user's function, and the shapes of its arguments.
 pub(crate) struct GroupFunction {
     user: UserFunction,
     emits: Emits,
@@ -79,7 +79,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         })
     }
 
-    /// The call, and all rows that it gives: a generator runs until it ends.
+    /// Call the function, and emit all rows that it returns. A generator runs to its end.
     fn call_once(
         &self,
         number: u32,
@@ -144,7 +144,7 @@ impl KeyCalls for Calls<'_, '_> {
 enum Complaint {
     /// The function raised.
     Raised(PyErr),
-    /// What it gave does not fit.
+    /// It returned a value that does not fit.
     Said(tidemill_core::Error),
 }
 
@@ -154,7 +154,7 @@ impl From<PyErr> for Complaint {
     }
 }
 
-/// `mapGroupsWithState` and `flatMapGroupsWithState` over a Python function, of a bound operator.
+/// Make the operator for `mapGroupsWithState` or `flatMapGroupsWithState` from a bound operator.
 #[pyfunction]
 pub(crate) fn groups_with_state(
     py: Python<'_>,

@@ -1,7 +1,6 @@
-//! A Python function as the engine's `KeyedFunction`, called row by row (`mapWithState`).
+//! A Python function as the engine's `KeyedFunction`, called for each row (`mapWithState`).
 //!
-//! Which keys, which rows, in which order, and what becomes of states is decided in the engine. INVARIANT: a `State`
-//! that user code kept is retired before the next call.
+//! INVARIANT: a `State` that user code kept is retired before the next call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ pub(crate) enum Arguments {
     Two,
 }
 
-/// A user's function, and the shapes of what it sees.
+/// A user's function, and the shapes of its arguments.
 pub(crate) struct PythonFunction {
     user: UserFunction,
     arguments: Arguments,
@@ -136,7 +135,7 @@ impl KeyCalls for Calls<'_, '_> {
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);
-        Ok(KeyOutcome { current, deadline: None }) // the operator keeps the time
+        Ok(KeyOutcome { current, deadline: None }) // the engine sets the deadline
     }
 
     fn retire(&mut self) -> PyResult<()> {
@@ -145,7 +144,7 @@ impl KeyCalls for Calls<'_, '_> {
     }
 }
 
-/// `mapWithState` over a Python function, of a bound operator.
+/// Make the operator for `mapWithState` from a bound operator.
 #[pyfunction]
 pub(crate) fn map_with_state(
     py: Python<'_>,

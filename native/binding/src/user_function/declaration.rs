@@ -1,4 +1,4 @@
-//! What the declarations of functions have in common, as Python spells it.
+//! The declaration of a user's function: read from the attributes of a bound operator, for all ways of calling it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::lent_value::StateKind;
 use crate::operator::PyOperator;
 use crate::value::{Field, Shape, Zone};
 
-/// What reaches an operator: `tidemill.operators.contract.Input`.
+/// The input of an operator: `tidemill.operators.contract.Input`.
 #[derive(FromPyObject)]
 pub(crate) struct Input<'py> {
     pub(crate) schema: Bound<'py, PyAny>,
@@ -26,7 +26,7 @@ pub(crate) struct Input<'py> {
     pub(crate) time_zone: String,
 }
 
-/// A bound operator over a function, of any kind.
+/// The attributes that all bound operators over a function have.
 #[derive(FromPyObject)]
 struct BoundFunction<'py> {
     name: String,
@@ -36,7 +36,7 @@ struct BoundFunction<'py> {
     on_error: String,
 }
 
-/// What a bound operator says of how states and outputs look to a function.
+/// The attributes of a bound operator that say how a function sees states and outputs.
 #[derive(FromPyObject)]
 struct DeclaredShapes<'py> {
     state_unnamed: bool,
@@ -44,19 +44,19 @@ struct DeclaredShapes<'py> {
     output_unnamed: bool,
 }
 
-/// How states look to a function.
+/// How a function sees states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum States {
-    /// As the operator says.
+    /// As the operator declares.
     AsDeclared,
-    /// Plain tuples, and outputs are rows.
+    /// As plain tuples; outputs are rows.
     Tuples,
 }
 
-/// A user's function, and what all ways of calling it need to know.
+/// A user's function, with the parts that all ways of calling it need.
 pub(crate) struct UserFunction {
     pub(crate) caller: Caller,
-    /// The columns that it is given.
+    /// The columns of its rows.
     pub(crate) value_columns: Vec<String>,
     pub(crate) state: Arc<StateKind>,
     pub(crate) output: Shape,
@@ -65,13 +65,13 @@ pub(crate) struct UserFunction {
 }
 
 impl UserFunction {
-    /// What the calls of a visit come to: nothing yet.
+    /// Make an empty result for the calls of a visit.
     pub(super) fn returned_builder(&self, visit: &Visit<'_>) -> ReturnedBuilder {
         ReturnedBuilder::new(visit.keys.len(), &self.state.shape, &self.output, self.caller.on_error)
     }
 }
 
-/// What the engine and the binding must know of `function`, of which `operator`, a bound operator, is made.
+/// Read the declaration of `function` from its bound operator: the part for the engine, and the part for the binding.
 pub(super) fn read_declaration(
     operator: &Bound<'_, PyAny>,
     function: Py<PyAny>,
@@ -113,7 +113,7 @@ pub(super) fn read_declaration(
     Ok((spec, user))
 }
 
-/// The operator of the engine over a function.
+/// Make the engine's operator over a function.
 pub(super) fn make_operator(
     py: Python<'_>,
     spec: KeyedFunctionSpec,
@@ -122,12 +122,12 @@ pub(super) fn make_operator(
     Ok(PyOperator::new(spec.name.clone(), KeyedFunctionOperator::new(spec, function).raise(py)?))
 }
 
-/// The key columns, as functions see them.
+/// Return the key columns, as functions see them.
 pub(super) fn key_fields(py: Python<'_>, spec: &KeyedFunctionSpec) -> PyResult<Vec<Field>> {
     columns(spec, &spec.key).raise(py)?.fields().iter().map(|field| Field::new(py, field)).collect()
 }
 
-/// When a group times out.
+/// Parse the timeout of a group function.
 pub(super) fn group_timeout(py: Python<'_>, timeout: &str) -> PyResult<Timeout> {
     match timeout {
         "NoTimeout" => Ok(Timeout::Never),
@@ -140,13 +140,13 @@ pub(super) fn group_timeout(py: Python<'_>, timeout: &str) -> PyResult<Timeout> 
     }
 }
 
-/// The columns `names` of the operator's input.
+/// Return the columns `names` of the operator's input.
 pub(super) fn columns(spec: &KeyedFunctionSpec, names: &[String]) -> Result<Schema> {
     let fields = names.iter().map(|name| spec.column(name));
     Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))
 }
 
-/// What is done with late rows, as Python declares it.
+/// Parse the declaration of what happens to late rows.
 pub(crate) fn late_rows(py: Python<'_>, late: &str) -> PyResult<LateRows> {
     match late {
         "drop" | "quarantine" => Ok(LateRows::TakeOut),

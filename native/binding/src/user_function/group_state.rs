@@ -1,7 +1,7 @@
 //! `GroupState`: the state and the timeout of one key inside a group function (Spark: `GroupState`).
 //!
-//! Which calls are allowed, and what a call without any of them leaves of the timeout, is as in Spark; the two
-//! languages of Spark differ in the latter. INVARIANT: an object that user code kept beyond its call is retired.
+//! The rules are Spark's. Scala and Python differ in whether a call that does nothing keeps the timeout (`Untouched`).
+//! INVARIANT: an object that user code kept beyond its call is retired.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use crate::lent_value::{Current, KeyOutcome, Lendable, LentValue, Settable, Stat
 use crate::spark::{class_of, raised};
 use crate::value::{Decoder, Zone, described};
 
-/// PySpark's `GroupState.NO_TIMESTAMP`, which is all that a function sees of the timeout before its call.
+/// PySpark's `GroupState.NO_TIMESTAMP`. A function never sees the timeout that was set before its call.
 const NO_TIMESTAMP: i64 = -1;
 
-/// What a call that does nothing to its state leaves of a timeout that was armed before.
+/// What happens to an earlier timeout if a call changes neither the state nor the timeout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Untouched {
-    /// It stays armed (PySpark).
+    /// It stays set (PySpark).
     Keeps,
     /// It is cleared (Scala).
     Clears,
 }
 
-/// The key that a call is about.
+/// The key of a call, with its state and deadline.
 pub(crate) struct GroupCall {
     pub(crate) key: Py<PyAny>,
     pub(crate) current: Current,
     pub(crate) has_timed_out: bool,
-    /// When it was due, before the call.
+    /// The deadline before the call.
     pub(crate) deadline: Option<i64>,
 }
 
-/// What is the same for all keys of a visit.
+/// The parts that all keys of a visit share.
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) timeout: Timeout,
@@ -48,7 +48,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Those of a pass.
+    /// The rules of a pass.
     pub(crate) fn of(timeout: Timeout, untouched: Untouched, zone: &Arc<Zone>, pass: &Pass) -> Self {
         let zone = Arc::clone(zone);
         Self { timeout, untouched, zone, batch_time_ms: pass.batch_time_ms, watermark_ms: pass.watermark_ms }
@@ -86,12 +86,12 @@ pub(crate) struct PyGroupState {
     removed: bool,
     /// The deadline before the call.
     before: Option<i64>,
-    /// The time that this call armed: the key times out when the clock has passed it.
+    /// The timeout that this call set: the key times out when the clock has passed it.
     armed_ms: Option<i64>,
 }
 
 impl PyGroupState {
-    /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
+    /// Make a state that is not lent yet. `stored` are the columns with the rows of `Current::Stored`.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>, rules: Arc<Rules>) -> Self {
         Self::over(LentValue::new(kind, stored), rules)
     }
@@ -100,7 +100,7 @@ impl PyGroupState {
         Self { held, rules, has_timed_out: false, removed: false, before: None, armed_ms: None }
     }
 
-    /// Lends it to the call of a key.
+    /// Lend it to the call for a key.
     pub(crate) fn lend(&mut self, lent: GroupCall) {
         self.has_timed_out = lent.has_timed_out;
         self.removed = false;
@@ -109,24 +109,24 @@ impl PyGroupState {
         self.held.lend(lent.key, lent.current);
     }
 
-    /// Takes it back; from now on it raises.
+    /// Take it back. From now on using it raises.
     pub(crate) fn take_back(&mut self) -> KeyOutcome {
         let current = self.held.take_back().map_or(Current::Absent, |(_, current)| current);
         let is_touched = self.removed || self.armed_ms.is_some() || matches!(current, Current::Updated(_));
         let deadline = match self.rules.untouched {
             Untouched::Keeps if !is_touched => self.before,
-            // Spark fires strictly below its clock, we fire at a deadline.
+            // Spark fires when its clock is past the timeout, the engine when its clock reaches the deadline.
             _ => self.armed_ms.map(|ms| ms.saturating_add(1)),
         };
         KeyOutcome { current, deadline }
     }
 
-    /// Whether `error` is the complaint of its last `update`.
+    /// Whether `error` is the error of its last `update`.
     pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.held.is_own_complaint(py, error)
     }
 
-    /// What a timeout timestamp is given as, in ms; a date (Scala's form) is its midnight in the pipeline's zone.
+    /// Convert a timeout timestamp to ms. A date (Scala's form) stands for its midnight in the pipeline's time zone.
     fn timestamp_ms(&self, given: &Bound<'_, PyAny>) -> PyResult<i64> {
         let py = given.py();
         let found = if given.is_instance_of::<PyDateTime>() {
@@ -158,14 +158,14 @@ impl Settable for PyGroupState {
         self.held.check_lent(py)
     }
 
-    /// After `remove` as well.
+    /// An `update` after `remove` is allowed.
     fn was_set(&mut self) {
         self.removed = false;
     }
 }
 
 impl Lendable for PyGroupState {
-    /// Whatever it was lent for has ended.
+    /// The replacement is not lent, because a group function is called once for each key.
     fn retire(&mut self) -> Self {
         self.take_back();
         Self::over(self.held.successor(), Arc::clone(&self.rules))
@@ -230,7 +230,7 @@ impl PyGroupState {
         Ok(())
     }
 
-    /// What stands for no timestamp in PySpark.
+    /// PySpark's value for the absence of a timestamp.
     #[classattr]
     const NO_TIMESTAMP: i64 = NO_TIMESTAMP;
 
@@ -336,24 +336,24 @@ impl PyGroupState {
     }
 }
 
-/// What cannot be asked for here.
+/// Make the error for a call that is not allowed now.
 fn not_now(py: Python<'_>, text: &str) -> PyErr {
     raised(py, &py.get_type::<PyRuntimeError>(), "PySparkRuntimeError", text, None)
 }
 
-/// What is not a time that there may be.
+/// Make the error for an invalid time.
 fn unfit(py: Python<'_>, text: &str) -> PyErr {
     raised(py, &py.get_type::<PyValueError>(), "PySparkValueError", text, None)
 }
 
-/// The beginning of a date, naive.
+/// Return the midnight at the beginning of a date, as a naive datetime.
 fn midnight<'py>(date: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let datetime = PyDateTime::type_object(date.py());
     let time = date.py().import("datetime")?.getattr("time")?.call0()?;
     datetime.call_method1("combine", (date, time))
 }
 
-/// A number of ms; what a float has behind the point is dropped, as Spark does.
+/// Convert a number of ms. The fraction of a float is dropped, as in Spark.
 fn whole_ms(ms: &Bound<'_, PyAny>) -> PyResult<i64> {
     match ms.cast::<PyFloat>() {
         #[expect(clippy::cast_possible_truncation, reason = "that is what is meant; what is too large is the greatest")]
@@ -362,7 +362,7 @@ fn whole_ms(ms: &Bound<'_, PyAny>) -> PyResult<i64> {
     }
 }
 
-/// A duration as ms, `"10 seconds"` or `timedelta`.
+/// Convert a duration in ms, text such as `"10 seconds"`, or a `timedelta` to ms.
 fn duration_ms(duration: &Bound<'_, PyAny>) -> PyResult<i64> {
     if let Ok(ms) = whole_ms(duration) {
         return Ok(ms);

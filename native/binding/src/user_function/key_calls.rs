@@ -1,4 +1,4 @@
-//! From key to key through a visit, for every way of calling a function; and what becomes of a key whose calls fail.
+//! The loop over the keys of a visit, for every way of calling a function, and the handling of keys whose calls fail.
 
 use std::ops::Range;
 
@@ -13,15 +13,17 @@ use crate::lent_value::KeyOutcome;
 
 /// A way of calling a function.
 pub(super) trait KeyCalls {
-    /// All calls for key `number`, which has these rows; what they emit goes to `to`.
+    /// Make all calls for key `number`, which has these rows. Their output is added to `to`.
     fn call(&mut self, number: u32, rows: Range<usize>, to: &mut ReturnedBuilder) -> Result<KeyOutcome>;
 
-    /// The calls for a key have failed: takes back what was lent to them.
+    /// Retire the state that was lent to the calls for a key, because they failed.
     fn retire(&mut self) -> PyResult<()>;
 }
 
-/// Calls for key after key. INVARIANT: only what a user's code does, and a key or row that Python has no object for, puts
-/// a key aside; where what it left cannot be written, the pass fails.
+/// Make the calls for each key of a visit.
+///
+/// INVARIANT: a key is quarantined only for an error of the user's code, or for a key or row that Python has no object
+/// for. If its result cannot be written, the pass fails.
 pub(super) fn call_each_key(
     py: Python<'_>,
     calls: &mut impl KeyCalls,
@@ -48,7 +50,7 @@ pub(super) fn call_each_key(
     Ok(())
 }
 
-/// The chunk of the first of these rows, if there is one.
+/// Return the chunk of the first of these rows, if there are rows.
 pub(super) fn first_chunk(visit: &Visit<'_>, rows: &Range<usize>) -> Option<u32> {
     visit.rows.get(rows.start).filter(|_| !rows.is_empty()).map(|row| row.chunk)
 }

@@ -1,7 +1,6 @@
-//! Operators over a user's function: a file for each way of calling it, with what makes the operator, and the objects
-//! that the function is given.
+//! Operators over a user's function: one file for each way of calling it, and one for each class that it is given.
 //!
-//! Which keys, which rows, in which order, and what becomes of states is decided in the engine.
+//! The engine decides which keys and rows are visited, in which order, and what happens to states.
 
 mod argument_tuple;
 mod by_frame;
@@ -18,7 +17,7 @@ use pyo3::prelude::*;
 
 pub(crate) use declaration::{Input, late_rows};
 
-/// Adds the functions and classes to the module.
+/// Add the functions and classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<state::PyState>()?;
     module.add_class::<group_state::PyGroupState>()?;

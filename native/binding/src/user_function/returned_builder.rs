@@ -1,6 +1,6 @@
-//! What the calls of a visit come to, while it grows: fates, states, and what is emitted.
+//! Builds the result of a visit: what happened to each key, the new states, and the output.
 //!
-//! INVARIANT: where keys may be put aside, nothing of a key is added before all its calls have succeeded.
+//! INVARIANT: if keys may be quarantined, no result of a key is added before all its calls have succeeded.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::SchemaRef;
@@ -12,7 +12,7 @@ use crate::caller::OnError;
 use crate::lent_value::{Current, KeyOutcome};
 use crate::value::{Builder, Refused, Shape, Value, Zone};
 
-/// `Returned` while it grows.
+/// Builds a `Returned`, key by key.
 pub(crate) struct ReturnedBuilder {
     fates: Vec<Fate>,
     deadlines: Vec<Option<i64>>,
@@ -21,12 +21,12 @@ pub(crate) struct ReturnedBuilder {
     emitted_by: Vec<u32>,
     failed: Vec<String>,
     on_error: OnError,
-    /// What the calls of the key at work emitted, where it may yet be put aside.
+    /// The output of the current key's calls, while the key may still be quarantined.
     pending: Vec<Value>,
 }
 
 impl ReturnedBuilder {
-    /// Nothing yet; `keys` will be visited.
+    /// Start an empty result for `keys` keys.
     pub(crate) fn new(keys: usize, state: &Shape, output: &Shape, on_error: OnError) -> Self {
         Self {
             fates: Vec::with_capacity(keys),
@@ -40,7 +40,7 @@ impl ReturnedBuilder {
         }
     }
 
-    /// Emits a row for key `number`.
+    /// Add an output row of key `number`.
     pub(crate) fn emit(
         &mut self,
         number: u32,
@@ -58,7 +58,7 @@ impl ReturnedBuilder {
         Ok(())
     }
 
-    /// The calls for key `number` have succeeded: what it emitted counts, and this is what became of its state.
+    /// Add the outcome of key `number`, whose calls have all succeeded.
     pub(crate) fn finish_key(
         &mut self,
         py: Python<'_>,
@@ -84,7 +84,7 @@ impl ReturnedBuilder {
         Ok(())
     }
 
-    /// The calls for a key have failed; `deadline` is the one it had.
+    /// Add a key whose calls failed. It keeps its state and its `deadline`.
     pub(crate) fn fail_key(&mut self, reason: String, deadline: Option<i64>) {
         self.pending.clear();
         self.fates.push(Fate::Failed);
@@ -92,7 +92,7 @@ impl ReturnedBuilder {
         self.failed.push(reason);
     }
 
-    /// All that was emitted.
+    /// Return the result with the rows that were emitted here.
     pub(crate) fn finish(mut self, output_schema: &SchemaRef) -> Result<Returned> {
         let outputs = columns(std::mem::take(&mut self.outputs))?;
         let outputs = crate::arrow::batch(output_schema.clone(), outputs, self.emitted_by.len())?;
@@ -100,11 +100,11 @@ impl ReturnedBuilder {
         self.finish_with(outputs, emitted_by)
     }
 
-    /// The same, with rows that were collected elsewhere.
+    /// Return the result with output rows that were collected elsewhere.
     pub(crate) fn finish_with(self, outputs: arrow_array::RecordBatch, emitted_by: Vec<u32>) -> Result<Returned> {
         let Self { fates, deadlines, states, failed, .. } = self;
         let mut states = columns(states)?;
-        states.iter_mut().for_each(Array::shrink_to_fit); // a run keeps them
+        states.iter_mut().for_each(Array::shrink_to_fit); // a run keeps these columns
         Ok(Returned { fates, deadlines, states, outputs, emitted_by, failed })
     }
 }

@@ -1,6 +1,6 @@
 //! `State`: the state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
 //!
-//! INVARIANT: an object that user code kept beyond its call is retired: it raises, and sees no other key.
+//! INVARIANT: an object that user code kept beyond its call is retired: using it raises, and it never shows another key.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::lent_value::{Current, Lendable, LentValue, Settable, StateKind, update};
 use crate::value::Decoder;
 
-/// The key that a call is about, and what it may do.
+/// The key of a call, with its state, and whether the key is timing out.
 pub(crate) struct StateCall {
     pub(crate) key: Py<PyAny>,
     pub(crate) current: Current,
@@ -42,36 +42,36 @@ pub(crate) struct PyState {
 }
 
 impl PyState {
-    /// A state that is lent to nobody yet; `stored` are the columns that `Current::Stored` speaks of.
+    /// Make a state that is not lent yet. `stored` are the columns with the rows of `Current::Stored`.
     pub(crate) fn new(kind: Arc<StateKind>, stored: Arc<Vec<Decoder>>) -> Self {
         Self { held: LentValue::new(kind, stored), is_timing_out: false, removed: false }
     }
 
-    /// Lends it to the calls of a key.
+    /// Lend it to the calls for a key.
     pub(crate) fn lend(&mut self, lent: StateCall) {
         self.removed = false;
         self.is_timing_out = lent.is_timing_out;
         self.held.lend(lent.key, lent.current);
     }
 
-    /// Makes it ready for the next call of the key.
+    /// Prepare it for the next call for the key.
     pub(crate) fn next_call(&mut self) {
         self.removed = false;
         self.held.next_call();
     }
 
-    /// Takes it back; from now on it raises.
+    /// Take it back. From now on using it raises.
     pub(crate) fn take_back(&mut self) -> Option<StateCall> {
         let is_timing_out = self.is_timing_out;
         self.held.take_back().map(|(key, current)| StateCall { key, current, is_timing_out })
     }
 
-    /// Whether `error` is the complaint of its last `update`.
+    /// Whether `error` is the error of its last `update`.
     pub(crate) fn is_own_complaint(&self, py: Python<'_>, error: &PyErr) -> bool {
         self.held.is_own_complaint(py, error)
     }
 
-    /// `ValueError` where this call may not `verb` the state any more.
+    /// Return `ValueError` if this call may not `verb` the state any more.
     fn check_open(&self, py: Python<'_>, verb: &str) -> PyResult<()> {
         self.held.check_lent(py)?;
         if self.is_timing_out {
@@ -95,7 +95,7 @@ impl Settable for PyState {
 }
 
 impl Lendable for PyState {
-    /// It goes on with the calls of the key.
+    /// The replacement continues with the calls for the same key.
     fn retire(&mut self) -> Self {
         let mut successor = Self { held: self.held.successor(), is_timing_out: false, removed: false };
         if let Some(lent) = self.take_back() {

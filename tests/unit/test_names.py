@@ -1,4 +1,4 @@
-"""Names of objects, and which names a user may choose."""
+"""The names of objects, and the rules for names that users choose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidemill.errors import CorruptState, InvalidInput
 
 
 @pytest.mark.parametrize("name", ["a", "0", "retail", "by-country", "a" * 63, "2nd-try-"])
-def test_an_allowed_name_is_itself(name: str) -> None:
+def test_a_valid_name_is_returned(name: str) -> None:
     assert names.check_name(name, "pipeline") == name
 
 
 @pytest.mark.parametrize("name", ["", "A", "-a", "a_b", "a b", "a/b", "..", "é", "a" * 64, "a\n", "a.", None, 7])
-def test_any_other_name_is_refused(name: object) -> None:
+def test_an_invalid_name_is_an_error(name: object) -> None:
     with pytest.raises(InvalidInput) as refused:
         names.check_name(name, "sink")  # type: ignore[arg-type]
     assert str(refused.value) == (
@@ -23,7 +23,7 @@ def test_any_other_name_is_refused(name: object) -> None:
     )
 
 
-def test_every_object_has_its_place() -> None:
+def test_every_object_has_its_documented_name() -> None:
     stem = names.stem(7, "abc", 3, "def")
     assert [
         names.ref(0),
@@ -51,12 +51,12 @@ def test_numbers_sort_as_text() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a/b.json", "..a/b", "a/...", "ü/ x"])
-def test_a_name_inside_is_itself(name: str) -> None:
+def test_a_name_inside_the_repository_is_returned(name: str) -> None:
     assert names.inside(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "/", "/etc/passwd", "../x", "a/../../x", "a/./b", "a//b", "a/", "..", "a\\..\\b"])
-def test_a_name_that_leaves_the_repository_is_corrupt(name: str) -> None:
+def test_a_name_outside_the_repository_is_corrupt_state(name: str) -> None:
     with pytest.raises(CorruptState) as refused:
         names.inside(name)
     assert str(refused.value) == f"a record names the object {name!r}, which is outside the repository"

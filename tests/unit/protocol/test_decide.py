@@ -1,4 +1,4 @@
-"""The decisions of the protocol, beside models so simple that they cannot be wrong."""
+"""The decisions of the protocol, compared with models so simple that they cannot be wrong."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_without_caps_all_files_are_chosen() -> None:
     ("max_files", "max_bytes", "taken"),
     [(1, None, 1), (2, None, 2), (9, None, 4), (None, 30, 2), (None, 29, 1), (None, 1, 1), (None, 0, 1), (3, 30, 2)],
 )
-def test_caps_end_the_prefix(max_files: int | None, max_bytes: int | None, taken: int) -> None:
+def test_the_caps_limit_the_files_of_a_batch(max_files: int | None, max_bytes: int | None, taken: int) -> None:
     files = [File(10), File(20), File(0), File(5)]
     if (max_files, max_bytes) in ((None, 30), (3, 30)):
         taken += 1  # the empty file still fits
     assert choose(files, max_files, max_bytes) == files[:taken]
 
 
-def test_a_file_larger_than_the_cap_is_taken_alone() -> None:
+def test_a_file_larger_than_the_cap_is_a_batch_by_itself() -> None:
     assert choose([File(1000), File(0)], max_bytes=10) == [File(1000)]
 
 
@@ -118,7 +118,7 @@ def test_batch_time_follows_the_rule(rule: Any, observed: Observed, ms: int) -> 
 
 
 @pytest.mark.parametrize("rule", ["arrival", "plan", 90])
-def test_batch_time_never_goes_back_and_says_so(rule: Any) -> None:
+def test_a_batch_time_that_would_go_back_is_raised_with_a_note(rule: Any) -> None:
     found = batch_time(rule, Observed(90, newest_ms=90, oldest_waiting_ms=95, previous_ms=100))
     assert found == BatchTime(100, raised_from_ms=90)
     assert found.note == (
@@ -140,12 +140,12 @@ def test_batch_time_never_goes_back_and_says_so(rule: Any) -> None:
         (30, Observed(100, previous_ms=90), BatchTime(90, raised_from_ms=30)),
     ],
 )
-def test_a_sweep_stops_at_the_oldest_file_that_waits(rule: Any, observed: Observed, expected: BatchTime) -> None:
+def test_a_sweep_never_passes_the_oldest_waiting_file(rule: Any, observed: Observed, expected: BatchTime) -> None:
     assert sweep_time(rule, observed) == expected
 
 
 @given(st.data())
-def test_a_drain_after_an_outage_has_the_times_of_one_without(data: st.DataObject) -> None:
+def test_batch_times_after_an_outage_are_those_without_the_outage(data: st.DataObject) -> None:
     arrivals = sorted(data.draw(st.lists(st.integers(0, 1000), min_size=1, max_size=10, unique=True)))
     on_time, late = [], []
     previous = None
@@ -181,7 +181,7 @@ def test_receipts_that_tile_and_count_each_split_once_are_accepted() -> None:
     check_receipts([*cut(5, splits=READ), *cut(7, 9, level=1), *cut(level=2)], TWO_SPLITS, 3)
 
 
-def test_a_sweep_has_no_splits_and_tiles_as_well() -> None:
+def test_receipts_of_a_sweep_tile_without_splits() -> None:
     check_receipts(cut(5), make.plan(kind="sweep"), 1)
     with pytest.raises(InternalError, match="no receipt covers"):
         check_receipts([], make.plan(kind="sweep"), 1)
@@ -205,7 +205,7 @@ def test_a_sweep_has_no_splits_and_tiles_as_well() -> None:
         ([*cut(), make.receipt(level=-1)], "a receipt of level -1, expected 0 to 0"),
     ],
 )
-def test_ranges_that_do_not_tile_are_a_bug(receipts: list[Receipt], message: str) -> None:
+def test_ranges_that_do_not_tile_are_an_internal_error(receipts: list[Receipt], message: str) -> None:
     with pytest.raises(InternalError, match=f"^check the receipts of plan 0.*{message}"):
         check_receipts(receipts, make.plan(), 1)
 
@@ -225,20 +225,20 @@ def test_every_level_must_tile() -> None:
         ({"0": 10, "1": -1}, "counted -1 rows in split 1, but the first range 0"),
     ],
 )
-def test_a_split_that_is_missing_or_counted_twice_is_a_bug(splits: dict[str, int], message: str) -> None:
+def test_a_missing_or_miscounted_split_is_an_internal_error(splits: dict[str, int], message: str) -> None:
     first, second = cut(5)
     receipts = [make.receipt(first.lo, first.hi, splits=READ), make.receipt(second.lo, second.hi, splits=splits)]
     with pytest.raises(InternalError, match=f"plan 7, level 0: the range 0*5..f* {message}"):
         check_receipts(receipts, TWO_SPLITS, 1)
 
 
-def test_negative_rows_are_a_bug() -> None:
+def test_negative_rows_are_an_internal_error() -> None:
     with pytest.raises(InternalError, match="counted -3 rows in split 0"):
         check_receipts(cut(5, splits={"0": -3, "1": 0}), TWO_SPLITS, 1)
 
 
 @given(st.sets(st.integers(1, HASH_END), max_size=8), st.data())
-def test_a_tiling_with_one_range_too_few_or_too_many_is_refused(bounds: set[int], data: st.DataObject) -> None:
+def test_a_tiling_with_a_range_too_few_or_too_many_is_an_error(bounds: set[int], data: st.DataObject) -> None:
     receipts = cut(*sorted(bounds))
     check_receipts(data.draw(st.permutations(receipts)), make.plan(), 1)
     one = data.draw(st.sampled_from(receipts))
@@ -253,13 +253,13 @@ SPACE = 12
 
 
 def shown(segments: list[Segment]) -> list[list[tuple[int, str]]]:
-    """For each hash of a small hash space: the (version, object) that show it, oldest first."""
+    """Return the (version, object) pairs that show each hash of a small hash space, oldest first."""
     return [sorted((s.version, s.name) for s in segments if s.lo <= key <= s.hi) for key in range(SPACE)]
 
 
 @st.composite
 def lists_of_segments(draw: st.DrawFn) -> list[Segment]:
-    """Objects, each shown for some hashes, in pieces that do not overlap."""
+    """Generate objects that each show some hashes, in ranges that do not overlap."""
     found = []
     for number in range(draw(st.integers(0, 4))):
         version = draw(st.integers(0, 3))
@@ -272,7 +272,7 @@ def lists_of_segments(draw: st.DrawFn) -> list[Segment]:
 
 
 @given(lists_of_segments())
-def test_coalescing_changes_nothing_that_is_shown(segments: list[Segment]) -> None:
+def test_coalescing_does_not_change_the_visible_segments(segments: list[Segment]) -> None:
     found = coalesce(segments)
     assert shown(found) == shown(segments)
     assert found == sorted(found, key=lambda s: (s.lo, s.version, s.name))
@@ -282,14 +282,14 @@ def test_coalescing_changes_nothing_that_is_shown(segments: list[Segment]) -> No
 
 
 @given(lists_of_segments())
-def test_where_deadlines_begin_is_the_same_for_each_hash_of_coalesced_segments(segments: list[Segment]) -> None:
+def test_coalescing_keeps_the_first_deadline_of_each_hash(segments: list[Segment]) -> None:
     for joined in coalesce(segments):
         parts = [s for s in segments if s.name == joined.name and joined.lo <= s.lo <= joined.hi]
         assert {due_from(part) for part in parts} == {due_from(joined)}
 
 
 @given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))
-def test_neighbours_are_all_touching_ranges_of_an_object_together(segments: list[Segment], one: int, two: int) -> None:
+def test_neighbours_groups_the_touching_ranges_of_an_object(segments: list[Segment], one: int, two: int) -> None:
     seen = visible(coalesce(segments), min(one, two), max(one, two))
     found = neighbours(seen)
     assert [s for together in found for s in together] == seen
@@ -298,7 +298,7 @@ def test_neighbours_are_all_touching_ranges_of_an_object_together(segments: list
     assert all(a[-1].name != b[0].name or a[-1].hi + 1 < b[0].lo for a, b in pairwise(found))
 
 
-def test_deadlines_begin_nowhere_where_no_row_that_counts_has_one() -> None:
+def test_a_segment_without_live_deadlines_has_no_first_deadline() -> None:
     segment = make.segment(min_deadline_ms=5, min_deadline_hash=9)
     assert due_from(segment) == (5, 9)
     assert with_due_from(segment, NEVER) == make.segment()
@@ -307,7 +307,7 @@ def test_deadlines_begin_nowhere_where_no_row_that_counts_has_one() -> None:
 
 
 @given(lists_of_segments(), st.integers(0, SPACE - 1), st.integers(0, SPACE - 1))
-def test_visible_is_what_shows_in_the_range_oldest_first(segments: list[Segment], one: int, two: int) -> None:
+def test_visible_segments_are_clipped_to_the_range_oldest_first(segments: list[Segment], one: int, two: int) -> None:
     lo, hi = min(one, two), max(one, two)
     found = visible(segments, lo, hi)
     expected = shown(segments)
@@ -317,7 +317,7 @@ def test_visible_is_what_shows_in_the_range_oldest_first(segments: list[Segment]
 
 
 @given(lists_of_segments(), st.sets(st.integers(1, SPACE - 1), max_size=4))
-def test_a_state_cut_into_ranges_and_merged_is_the_same_state(segments: list[Segment], bounds: set[int]) -> None:
+def test_merging_the_ranges_of_a_state_restores_the_state(segments: list[Segment], bounds: set[int]) -> None:
     ranges = [(receipt.lo, min(receipt.hi, SPACE - 1)) for receipt in cut(*sorted(bounds))]
     receipts = [make.receipt(lo, hi, state={"op": {"map": visible(segments, lo, hi)}}) for lo, hi in ranges]
     merged = merge_state(reversed(receipts))
@@ -352,13 +352,13 @@ def test_the_states_of_all_operators_and_maps_are_merged() -> None:
         make.segment("s", 6, 9, rows=1),
     ],
 )
-def test_one_object_shown_twice_or_described_in_two_ways_is_a_bug(second: Segment) -> None:
+def test_an_object_shown_twice_or_described_in_two_ways_is_an_internal_error(second: Segment) -> None:
     with pytest.raises(InternalError, match="^join the ranges of `s`: "):
         coalesce([make.segment("s", 0, 5), second])
 
 
 @pytest.mark.parametrize(("lo", "hi"), [(4, 9), (5, 11), (0, 4), (11, 12)])
-def test_a_segment_outside_its_range_is_a_bug(lo: int, hi: int) -> None:
+def test_a_segment_outside_its_range_is_an_internal_error(lo: int, hi: int) -> None:
     receipt = make.receipt(5, 10, state={"op": {"map": [make.segment("s", lo, hi)]}})
     with pytest.raises(InternalError, match="merge the state of `op`: the range 0*5..0*a returned `s` for"):
         merge_state([receipt])

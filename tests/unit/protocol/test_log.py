@@ -1,4 +1,4 @@
-"""The log: what is adopted, what counts, and what a bad hint costs."""
+"""The log: adopting plans and commits, finding the head with any hint, and the cost of doing so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def store() -> Store:
 
 
 def log_of(store: Store) -> Log:
-    """A log that has seen nothing yet, and does not wait."""
+    """Return a log that has not read anything yet, and does not pause between retries."""
     return Log(store, pause=lambda seconds: None)
 
 
@@ -40,7 +40,7 @@ def filled(store: Store, versions: int) -> Log:
 
 
 class Counting(FaultStore):
-    """Counts requests for reading, too."""
+    """A store that counts read requests too."""
 
     reads = 0
 
@@ -68,7 +68,7 @@ def test_init_makes_the_repository_once(store: Store) -> None:
     assert [entry.name for entry in store.list()] == ["refs/0000000000.json"]
 
 
-def test_init_refuses_a_root_of_another_pipeline(store: Store) -> None:
+def test_init_fails_on_the_root_of_another_pipeline(store: Store) -> None:
     log_of(store).init(make.init())
     with pytest.raises(InvalidInput) as refused:
         log_of(store).init(make.init(pipeline="other"))
@@ -89,26 +89,26 @@ def test_operators_are_added_after_init_in_order(store: Store) -> None:
     assert [entry.name for entry in store.list("refs/")] == [names.ref(number) for number in range(3)]
 
 
-def test_an_entry_of_a_kind_that_is_not_known_is_refused(store: Store) -> None:
+def test_an_entry_of_unknown_kind_is_corrupt_state(store: Store) -> None:
     store.create(names.ref(1), b'{"kind":"branches","format":1}')
     with pytest.raises(CorruptState, match=r"unknown kind 'branches', this Tidemill knows operators"):
         log_of(store).added()
 
 
 @pytest.mark.parametrize("effect", ["lost", "late", "refused"])
-def test_operators_are_added_once_whatever_the_answer(store: Store, effect: str) -> None:
+def test_a_lost_answer_adds_operators_once(store: Store, effect: str) -> None:
     faulty = FaultStore(store, [Fault(1, effect)])  # type: ignore[arg-type]
     log_of(faulty).add(make.added("one"))
     assert log_of(store).added() == [make.added("one")]
 
 
-def test_operators_that_several_add_at_once_are_all_there(store: Store) -> None:
+def test_concurrent_callers_add_all_their_operators(store: Store) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda number: log_of(store).add(make.added(f"by-{number}")), range(6)))
     assert sorted(name for record in log_of(store).added() for name in record.schemas) == [f"by-{n}" for n in range(6)]
 
 
-def test_a_damaged_init_is_corrupt(store: Store) -> None:
+def test_a_damaged_init_record_is_corrupt_state(store: Store) -> None:
     store.put(names.ref(0), b"{")
     with pytest.raises(CorruptState, match="read init `refs/0000000000.json`: not JSON"):
         log_of(store).read_init()
@@ -124,7 +124,7 @@ def test_a_branch_name_is_checked(store: Store) -> None:
 # plans
 
 
-def test_two_planners_never_disagree(store: Store) -> None:
+def test_two_planners_get_the_same_plan(store: Store) -> None:
     ours, theirs = make.plan(0, plan_id="ours"), make.plan(0, plan_id="theirs", splits=(make.split(),))
     assert log_of(store).plan(0) is None
     assert log_of(store).create_plan(theirs) == theirs
@@ -133,7 +133,7 @@ def test_two_planners_never_disagree(store: Store) -> None:
     assert log_of(store).plan(1) is None
 
 
-def test_a_plan_that_lies_about_its_number_is_corrupt(store: Store) -> None:
+def test_a_plan_with_a_different_number_than_its_name_is_corrupt_state(store: Store) -> None:
     store.put(names.plan("main", 3), encode(make.plan(4)))
     for act in (lambda: log_of(store).plan(3), lambda: log_of(store).create_plan(make.plan(3))):
         with pytest.raises(
@@ -143,7 +143,7 @@ def test_a_plan_that_lies_about_its_number_is_corrupt(store: Store) -> None:
             act()
 
 
-def test_a_record_of_another_branch_is_a_bug(store: Store) -> None:
+def test_a_record_of_another_branch_is_an_internal_error(store: Store) -> None:
     with pytest.raises(InternalError, match="write a record of branch `other` to the log of branch `main`"):
         log_of(store).create_plan(make.plan(branch="other"))
     with pytest.raises(InternalError, match="write a record of branch `other` to the log of branch `main`"):
@@ -185,7 +185,7 @@ def test_another_commit_under_our_number_fences_us(store: Store) -> None:
     assert log_of(store).commit(0) == theirs
 
 
-def test_a_version_that_is_not_there_is_refused_with_those_that_are(store: Store) -> None:
+def test_an_unknown_version_is_an_error_that_names_the_known_ones(store: Store) -> None:
     with pytest.raises(
         InvalidInput, match="read version 0 of branch `main` in `memory://.*`: the branch has no version yet"
     ):
@@ -204,7 +204,7 @@ def test_commits_are_read_in_order_from_a_version_on(store: Store) -> None:
     assert list(log.commits(4)) == []
 
 
-def test_a_damaged_commit_is_corrupt_and_not_passed_over(store: Store) -> None:
+def test_a_damaged_commit_is_corrupt_state_and_never_skipped(store: Store) -> None:
     log = filled(store, 3)
     store.put(names.commit("main", 1), b"garbage")
     with pytest.raises(CorruptState, match="read commit `branches/main/commits/0000000001.json`: not JSON"):
@@ -245,7 +245,7 @@ def test_a_damaged_commit_is_corrupt_and_not_passed_over(store: Store) -> None:
         b'{"version": 99999999999999999999999}',
     ],
 )
-def test_the_head_is_found_whatever_the_hint_says(store: Store, versions: int, hint: bytes | None) -> None:
+def test_the_head_is_found_with_any_hint(store: Store, versions: int, hint: bytes | None) -> None:
     log = filled(store, versions)
     store.delete(names.head_hint("main"))
     if hint is not None:
@@ -260,7 +260,7 @@ def test_the_head_is_found_whatever_the_hint_says(store: Store, versions: int, h
 
 
 @pytest.mark.parametrize("hint", [None, b"garbage", b'{"version": -1}'])
-def test_a_plan_above_the_first_tells_that_all_commits_are_lost(store: Store, hint: bytes | None) -> None:
+def test_a_second_plan_without_commits_shows_that_all_commits_are_lost(store: Store, hint: bytes | None) -> None:
     log_of(store).create_plan(make.plan(0))
     assert log_of(store).head() is None  # a first plan waits, nothing is lost
     log_of(store).create_plan(make.plan(1))
@@ -277,7 +277,7 @@ def test_a_plan_above_the_first_tells_that_all_commits_are_lost(store: Store, hi
 
 @given(st.integers(0, 60), st.none() | st.integers(-2, 80), st.lists(st.integers(0, 20), max_size=3))
 @settings(max_examples=60)
-def test_the_head_is_found_and_followed(versions: int, hint: int | None, more: list[int]) -> None:
+def test_the_head_is_found_and_later_commits_too(versions: int, hint: int | None, more: list[int]) -> None:
     store = new_store()
     for version in range(versions):
         store.put(names.commit("main", version), encode(make.commit(version)))
@@ -297,7 +297,7 @@ def test_the_head_is_found_and_followed(versions: int, hint: int | None, more: l
 
 
 @pytest.mark.parametrize("versions", [10, 1000])
-def test_opening_costs_the_same_however_many_commits_there_are(versions: int) -> None:
+def test_opening_costs_the_same_for_any_number_of_commits(versions: int) -> None:
     store = Counting(new_store())
     for version in range(versions):
         store.put(names.commit("main", version), encode(make.commit(version)))
@@ -315,7 +315,7 @@ def test_opening_costs_the_same_however_many_commits_there_are(versions: int) ->
     assert store.reads <= 3 + 2 * versions.bit_length()
 
 
-def test_a_log_sees_what_others_commit(store: Store) -> None:
+def test_a_log_sees_commits_of_other_runs(store: Store) -> None:
     one, two = log_of(store), log_of(store)
     for version in range(6):
         (one if version % 3 else two).create_commit(make.commit(version))
@@ -332,13 +332,13 @@ def test_a_commit_costs_two_writes(store: Store) -> None:
 
 
 @pytest.mark.parametrize("effect", ["lost", "refused"])
-def test_a_hint_that_cannot_be_written_harms_nothing(store: Store, effect: str) -> None:
+def test_a_hint_that_cannot_be_written_is_not_an_error(store: Store, effect: str) -> None:
     log = log_of(FaultStore(store, [Fault(2, effect)]))  # type: ignore[arg-type]
     assert log.create_commit(make.commit(0)).outcome == "created"
     assert log_of(store).head() == make.commit(0)
 
 
-def test_a_torn_hint_harms_nothing(store: Store) -> None:
+def test_a_torn_hint_is_not_an_error(store: Store) -> None:
     filled(store, 3)
     with pytest.raises(Crash):
         log_of(FaultStore(store, [Fault(2, "torn")])).create_commit(make.commit(3))

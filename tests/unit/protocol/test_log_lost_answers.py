@@ -1,4 +1,4 @@
-"""The log where answers are lost, drivers race and processes die: one commit counts, and everybody finds out which."""
+"""The log when answers are lost, drivers race and processes die: one commit counts, and each driver finds out which."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def store() -> Store:
 
 
 def log_of(store: Store) -> Log:
-    """A log that has seen nothing yet, and does not wait."""
+    """Return a log that has not read anything yet, and does not pause between retries."""
     return Log(store, pause=lambda seconds: None)
 
 
@@ -58,7 +58,7 @@ CLAIMS: list[tuple[str, Claim, object]] = [
         ["late", "refused"],
     ],
 )
-def test_a_lost_answer_is_no_lost_race(
+def test_a_lost_answer_is_not_a_lost_race(
     store: Store, name: str, claim: Claim, expected: object, effects: list[str]
 ) -> None:
     faults = [Fault(number, effect) for number, effect in enumerate(effects, 1)]  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def test_a_lost_answer_is_no_lost_race(
 
 
 @pytest.mark.parametrize(("name", "claim", "expected"), CLAIMS)
-def test_after_some_tries_the_store_is_unavailable_and_a_rerun_finds_out(
+def test_after_five_attempts_the_outcome_is_unknown_and_a_rerun_finds_out(
     store: Store, name: str, claim: Claim, expected: object
 ) -> None:
     tries = len(PAUSES_S) + 1
@@ -86,7 +86,7 @@ def test_after_some_tries_the_store_is_unavailable_and_a_rerun_finds_out(
     assert claim(log_of(store)) == expected
 
 
-def test_a_try_that_lands_after_we_gave_up_is_ours_when_run_again(store: Store) -> None:
+def test_a_write_that_completes_after_the_last_attempt_is_ours_in_the_rerun(store: Store) -> None:
     tries = len(PAUSES_S) + 1
     effects = [*["refused"] * (tries - 1), "late"]
     faulty = FaultStore(store, [Fault(number, effect) for number, effect in enumerate(effects, 1)])  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def test_a_try_that_lands_after_we_gave_up_is_ours_when_run_again(store: Store) 
 
 
 @pytest.mark.parametrize("effect", ["lost", "refused"])
-def test_a_lost_answer_in_a_lost_race_is_told_apart(store: Store, effect: str) -> None:
+def test_a_lost_answer_in_a_lost_race_is_recognised(store: Store, effect: str) -> None:
     log_of(store).create_commit(make.commit(0, "theirs", plan_id="other"))
     log_of(store).create_commit(make.commit(1, "theirs"))
     faults = [Fault(1, effect)]  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_lost_answer_in_a_lost_race_is_told_apart(store: Store, effect: str) -
 
 
 class Failing(FaultStore):
-    """`create` raises, before or after the write; so may `get`."""
+    """A store whose `create`, and optionally `get`, raises before or after the write."""
 
     error: Exception = ValueError("what nobody expected")
     writes_first = False
@@ -133,7 +133,7 @@ def test_after_any_error_the_name_is_read_back(store: Store) -> None:
     assert log_of(failing).create_commit(make.commit(0)).outcome == "created"
 
 
-def test_a_create_that_can_never_work_is_not_repeated(store: Store) -> None:
+def test_a_create_that_can_never_work_is_not_retried(store: Store) -> None:
     failing = Failing(store)
     failing.error = InvalidInput("no such bucket")
     waited: list[float] = []
@@ -153,7 +153,7 @@ def test_reading_back_may_fail_too(store: Store) -> None:
     assert error.value.hint == "check the network"
 
 
-def test_a_name_that_is_taken_and_then_gone_is_tried_again(store: Store) -> None:
+def test_a_refused_name_that_is_missing_is_retried(store: Store) -> None:
     class Forgetful(FaultStore):
         refusals = 2
 

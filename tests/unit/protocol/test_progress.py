@@ -1,4 +1,4 @@
-"""How times are shown in progress and status."""
+"""The form of times in progress and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records: what is written is read back, and anything else is refused with the place where it does not fit."""
+"""Records: they are read back as written, and anything else is an error that names the field that does not fit."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ sinks = st.dictionaries(
 
 
 def with_state(commit: Commit) -> Commit:
-    """The commit with an empty list for each map that it describes and has no segments of."""
+    """Return the commit with an empty list for each map that it describes without segments."""
     empty: dict[str, dict[str, list[Segment]]] = {
         name: {each: [] for each in operator["maps"]} for name, operator in commit.schemas.items()
     }
@@ -108,26 +108,26 @@ records = st.one_of(
 
 @given(records)
 @settings(max_examples=50)
-def test_what_is_written_is_read_back(record: Any) -> None:
+def test_a_record_is_read_back_as_it_was_written(record: Any) -> None:
     data = encode(record)
     assert decode(type(record), data, "x") == record
     assert encode(decode(type(record), data, "x")) == data
 
 
 def as_json(record: Any) -> dict[str, Any]:
-    """A record's JSON without its checksum: a record that is changed afterwards may go without one."""
+    """Return the JSON of a record without its checksum, so that a test can change the record."""
     raw: dict[str, Any] = json.loads(encode(record))
     del raw["checksum"]
     return raw
 
 
-def test_a_hash_is_written_so_that_no_reader_rounds_it() -> None:
+def test_a_hash_is_written_as_text_so_no_reader_rounds_it() -> None:
     raw = json.loads(encode(make.init(seeds={"op": {"map": [make.segment(lo=255, hi=HASH_END)]}})))
     [segment] = raw["seeds"]["op"]["map"]
     assert (segment["lo"], segment["hi"]) == ("00000000000000ff", "ffffffffffffffff")
 
 
-def test_the_hash_beside_a_deadline_is_written_where_it_says_something() -> None:
+def test_the_hash_of_a_deadline_is_written_only_if_set() -> None:
     for place, written in ((9, "0000000000000009"), (0, None)):
         record = make.init(seeds={"op": {"map": [make.segment(min_deadline_ms=5, min_deadline_hash=place)]}})
         [segment] = json.loads(encode(record))["seeds"]["op"]["map"]
@@ -189,7 +189,7 @@ SEGMENT = COMMIT["state"]["op"]["map"][0]
         ),
     ],
 )
-def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> None:
+def test_an_invalid_plan_is_corrupt_state_that_names_the_field(raw: Any, message: str) -> None:
     data = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
     with pytest.raises(CorruptState) as refused:
         decode(Plan, data, "plans/1.json")
@@ -217,7 +217,7 @@ def test_what_is_no_plan_is_corrupt_and_says_where(raw: Any, message: str) -> No
         ),
     ],
 )
-def test_a_segment_that_does_not_fit_is_corrupt(change: dict[str, Any], message: str) -> None:
+def test_an_invalid_segment_is_corrupt_state(change: dict[str, Any], message: str) -> None:
     raw = COMMIT | {"state": {"op": {"map": [SEGMENT | change]}}}
     with pytest.raises(CorruptState, match=message.replace("[", r"\[")):
         decode(Commit, json.dumps(raw).encode(), "x")
@@ -226,7 +226,7 @@ def test_a_segment_that_does_not_fit_is_corrupt(change: dict[str, Any], message:
 @pytest.mark.parametrize(
     ("found", "hint"), [(FORMAT_VERSION + 1, "upgrade tidemill"), (0, None), ("1", None), (None, None), ([1], None)]
 )
-def test_another_format_is_refused(found: Any, hint: str | None) -> None:
+def test_an_unknown_format_version_is_corrupt_state(found: Any, hint: str | None) -> None:
     with pytest.raises(CorruptState) as refused:
         decode(Plan, json.dumps(PLAN | {"format": found}).encode(), "plans/1.json")
     expected = f"read plan `plans/1.json`: found format {found}, this Tidemill reads format {FORMAT_VERSION}"
@@ -237,7 +237,7 @@ def test_another_format_is_refused(found: Any, hint: str | None) -> None:
 
 
 def refused(kind: Any, raw: dict[str, Any]) -> str:
-    """The first line of the refusal of a record."""
+    """Return the first line of the error for a record."""
     with pytest.raises(CorruptState) as caught:
         decode(kind, json.dumps(raw).encode(), "x")
     return caught.value.first_line
@@ -263,7 +263,9 @@ DESCRIBED = [
 
 @pytest.mark.parametrize(("change", "message"), DESCRIBED)
 @pytest.mark.parametrize("record", [make.init(), make.added("op"), make.commit(state={"op": {"map": []}})])
-def test_an_operator_that_is_not_described_is_corrupt(record: Any, change: dict[str, Any], message: str) -> None:
+def test_an_invalid_description_of_an_operator_is_corrupt_state(
+    record: Any, change: dict[str, Any], message: str
+) -> None:
     raw = as_json(record) | {"schemas": {"op": make.operator("map", **change) if change else {}}}
     kind = type(record).__name__.lower()
     assert refused(type(record), raw).startswith(f"read {kind} `x`: field `schemas.op.{message}")
@@ -280,11 +282,11 @@ def test_an_operator_that_is_not_described_is_corrupt(record: Any, change: dict[
         ({"out": {"kind": None, "path": None, "schema": "k strin"}}, "sinks.out.schema`: read schema `k strin`: at"),
     ],
 )
-def test_a_sink_that_is_not_described_is_corrupt(sinks: Any, message: str) -> None:
+def test_an_invalid_description_of_a_sink_is_corrupt_state(sinks: Any, message: str) -> None:
     assert refused(Commit, COMMIT | {"sinks": sinks}).startswith(f"read commit `x`: field `{message}")
 
 
-def test_what_a_newer_writer_says_beside_is_kept() -> None:
+def test_fields_of_a_newer_writer_are_kept() -> None:
     schemas = {"op": make.operator("map", added_later=[1])}
     assert decode(Commit, json.dumps(COMMIT | {"schemas": schemas}).encode(), "x").schemas == schemas
 
@@ -308,7 +310,7 @@ def test_before_the_first_batch_a_void_commit_has_no_state() -> None:
     assert decode(Commit, json.dumps(COMMIT | {"kind": "void", "state": {}}).encode(), "x").state == {}
 
 
-def test_an_operator_without_maps_stands_in_the_state_too() -> None:
+def test_an_operator_without_maps_is_in_the_state_too() -> None:
     raw = COMMIT | {"schemas": {"op": make.operator()}}
     assert decode(Commit, json.dumps(raw | {"state": {"op": {}}}).encode(), "x").state == {"op": {}}
     assert refused(Commit, raw | {"state": {}}) == (
@@ -316,7 +318,7 @@ def test_an_operator_without_maps_stands_in_the_state_too() -> None:
     )
 
 
-def test_what_nobody_could_read_is_not_written() -> None:
+def test_a_record_that_could_not_be_read_is_not_written() -> None:
     for record in (make.init(schemas={"op": {}}), make.commit(schemas={"op": make.operator("map")})):
         with pytest.raises(InternalError, match="write (init|commit): .*; nothing was written"):
             encode(record)
@@ -334,7 +336,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_a_record_ends_with_the_checksum_of_what_stands_before(kind: type) -> None:
+def test_a_record_ends_with_the_checksum_of_the_bytes_before_it(kind: type) -> None:
     data = WRITTEN[kind]
     body, found = data[:-47], json.loads(data)["checksum"]
     assert data == body + b',"checksum":"' + found.encode() + b'"}'
@@ -342,8 +344,8 @@ def test_a_record_ends_with_the_checksum_of_what_stands_before(kind: type) -> No
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_no_altered_byte_of_a_record_is_believed(kind: Any) -> None:
-    """It is no JSON, another format or another checksum; only with another word for `checksum` nothing else is lost."""
+def test_an_altered_byte_of_a_record_is_always_detected(kind: Any) -> None:
+    """Any altered byte breaks the JSON, the format or the checksum, except in the field name `checksum` itself."""
     data = WRITTEN[kind]
     word = range(len(data) - 45, len(data) - 37)
     for at in range(len(data)):
@@ -356,7 +358,7 @@ def test_no_altered_byte_of_a_record_is_believed(kind: Any) -> None:
                 decode(kind, bytes(changed), "x")
 
 
-def test_an_altered_value_is_corrupt_by_its_checksum() -> None:
+def test_an_altered_value_fails_the_checksum() -> None:
     data = WRITTEN[Commit]
     known, changed = json.loads(data)["checksum"], data.replace(b'"hi":"f', b'"hi":"e')
     with pytest.raises(CorruptState) as caught:
@@ -367,7 +369,7 @@ def test_an_altered_value_is_corrupt_by_its_checksum() -> None:
     )  # fmt: skip
 
 
-def test_an_altered_entry_is_corrupt_whatever_its_kind() -> None:
+def test_an_altered_entry_of_any_kind_is_corrupt_state() -> None:
     with pytest.raises(CorruptState, match="read entry `x`: checksum of the content is"):
         decode_entry(WRITTEN[Added].replace(b'"operators"', b'"operatora"'), "x")
 

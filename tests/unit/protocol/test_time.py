@@ -18,18 +18,20 @@ def test_a_watermark_begins_at_0() -> None:
     assert advance(START_MS, -100, 0) == 0
 
 
-def test_it_follows_the_greatest_event_time_by_the_delay() -> None:
+def test_a_watermark_follows_the_greatest_event_time_by_the_delay() -> None:
     assert advance(0, 10_000, 3_000) == 7_000
     assert advance(7_000, 10_001, 3_000) == 7_001
     assert advance(7_000, 9_000, 0) == 9_000
 
 
-def test_it_stays_where_a_batch_has_no_event_time() -> None:
+def test_a_watermark_stays_if_a_batch_has_no_events() -> None:
     assert advance(7_000, None, 0) == 7_000
 
 
 @given(st.lists(st.none() | times, max_size=20), delays)
-def test_it_never_falls_and_depends_on_the_greatest_alone(events: list[int | None], delay_ms: int) -> None:
+def test_a_watermark_never_falls_and_depends_only_on_the_greatest_event_time(
+    events: list[int | None], delay_ms: int
+) -> None:
     watermark = START_MS
     for event in events:
         before, watermark = watermark, advance(watermark, event, delay_ms)

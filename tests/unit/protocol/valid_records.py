@@ -1,4 +1,4 @@
-"""Records for tests of the protocol: the least that is valid, with what the test is about replaced."""
+"""Minimal valid records for tests of the protocol. A test replaces the fields that it is about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemill.protocol.records import HASH_END, Added, Commit, Counts, Init, Pla
 
 
 def segment(name: str = "s", lo: int = 0, hi: int = HASH_END, version: int = 0, **more: Any) -> Segment:
-    """A segment; the description depends on the name and the version alone."""
+    """Return a segment. Its checksum, size and rows depend only on the name and the version."""
     made = Segment(name, f"checksum of {name}", 100, 10, lo, hi, version)
     return dataclasses.replace(made, **more)
 
@@ -19,7 +19,7 @@ def init(**more: Any) -> Init:
 
 
 def operator(*maps: str, **more: Any) -> dict[str, Any]:
-    """What a record says of an operator with these maps."""
+    """Return the description of an operator with these maps."""
     columns = {"key": "k string", "sub_key": "", "value": "n bigint"}
     made = {
         "kind": "aggregate",

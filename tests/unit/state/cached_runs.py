@@ -1,4 +1,4 @@
-"""Runs for tests of the cache on disk, a cache of them that keeps small ones too, and what lies in its folder."""
+"""Helpers for tests of the disk cache: runs, a cache that stores small runs too, and the files in its folder."""
 
 from __future__ import annotations
 

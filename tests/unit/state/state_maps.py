@@ -1,4 +1,4 @@
-"""What tests of `tm.StateMap` share: a map of numbers, and all that a map holds."""
+"""Helpers for tests of `tm.StateMap`: a map of numbers, and the whole content of a map."""
 
 from __future__ import annotations
 

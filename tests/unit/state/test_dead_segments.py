@@ -1,4 +1,4 @@
-"""Segments of which no row counts any more: they leave the state with the batch that finds them so, unmerged."""
+"""Dead segments, whose rows are all hidden: the batch that finds them drops them without merging."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COLUMNS = MapColumns("m", pa.schema([("k", pa.int64())]), pa.schema([]), pa.sche
 SCHEMA = COLUMNS.engine()
 
 Model = dict[int, tuple[int, int | None]]
-"""Key → (value, deadline)."""
+"""Maps a key to (value, deadline)."""
 
 
 class Versions:
-    """A state of one version after the other, cut into another number of ranges each time, beside a dict."""
+    """A state through many versions, each cut into a different number of ranges, next to a dict."""
 
     def __init__(self, seed: int) -> None:
         self.store, self.cache = open_store(f"memory://{uuid.uuid4().hex}"), RunCache(1 << 26)
@@ -66,7 +66,7 @@ def _hash(key: int) -> int:
     return found[0]
 
 
-def test_what_all_ends_is_never_merged_and_leaves_few_segments() -> None:
+def test_state_whose_keys_all_end_is_never_merged_and_stays_few_segments() -> None:
     versions = Versions(1)
     for version in range(40):
         put: Model = {version * 100 + row: (version, version + 2) for row in range(50)}
@@ -81,8 +81,8 @@ def test_what_all_ends_is_never_merged_and_leaves_few_segments() -> None:
     "lasts", [lambda _: 3, lambda chance: chance.choice([1, 5, 30]), lambda chance: chance.choice([2, None])]
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_it_holds_what_a_dict_holds(seed: int, lasts: Callable[[random.Random], int | None]) -> None:
-    """Keys come again with later and earlier deadlines, or none; ranges are cut anew in each version."""
+def test_the_state_equals_a_dict(seed: int, lasts: Callable[[random.Random], int | None]) -> None:
+    """Keys come back with later, earlier or no deadlines. Each version is cut into different ranges."""
     versions = Versions(seed)
     chance = versions.chance
     for version in range(120):

@@ -1,4 +1,4 @@
-"""The cache on disk: what is kept is found, and what is damaged or not its own is not; none of it is ever an error."""
+"""The disk cache: intact runs are found, damaged and foreign files are not used, and nothing is ever an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidemill.state.disk_cache import DiskCache
 __all__ = ["cache", "small"]  # fixtures
 
 
-def test_a_kept_run_is_found_by_every_process(cache: DiskCache) -> None:
+def test_a_stored_run_is_found_by_every_process(cache: DiskCache) -> None:
     run = run_of()
     assert cache.get(KEY, SCHEMA) is None
     assert same(cache.put(KEY, run), run)
@@ -30,7 +30,7 @@ def test_a_kept_run_is_found_by_every_process(cache: DiskCache) -> None:
     assert cache.get(OTHER, SCHEMA) is None
 
 
-def test_a_map_of_kept_runs_is_one_like_any_other(cache: DiskCache) -> None:
+def test_a_map_of_cached_runs_behaves_like_any_other(cache: DiskCache) -> None:
     states = StateMap.open(SCHEMA, [cache.put(KEY, run_of())], 0, 2**64 - 1)
     one = pa.record_batch([pa.array([5], pa.int64())], names=["k"])
     states.remove_many(one)
@@ -39,7 +39,7 @@ def test_a_map_of_kept_runs_is_one_like_any_other(cache: DiskCache) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 100, -30, -20, -1])
-def test_a_flipped_bit_is_found_and_the_file_goes(cache: DiskCache, caplog: Any, place: int) -> None:
+def test_a_flipped_bit_is_detected_and_the_file_deleted(cache: DiskCache, caplog: Any, place: int) -> None:
     cache.put(KEY, run_of())
     path = cache.folder / f"{KEY}.run"
     data = bytearray(path.read_bytes())
@@ -51,8 +51,8 @@ def test_a_flipped_bit_is_found_and_the_file_goes(cache: DiskCache, caplog: Any,
     assert "the file is deleted, and the segment is read from the store" in caplog.text
 
 
-def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplog: Any) -> None:
-    """Another release kept it: eight words stand before the last 24 bytes, and the first tells the format."""
+def test_a_file_of_another_format_is_deleted_without_a_warning(cache: DiskCache, caplog: Any) -> None:
+    """Another release wrote it. Eight words precede the last 24 bytes, and the first of them is the format."""
     cache.put(KEY, run_of())
     path = cache.folder / f"{KEY}.run"
     data = bytearray(path.read_bytes())
@@ -66,7 +66,7 @@ def test_a_file_of_another_format_goes_without_a_warning(cache: DiskCache, caplo
     assert (record.levelno, "it has another format; the file is deleted" in record.getMessage()) == (logging.INFO, True)
 
 
-def test_a_truncated_or_empty_file_is_found(cache: DiskCache) -> None:
+def test_a_truncated_or_empty_file_is_detected(cache: DiskCache) -> None:
     for length in (0, 10, 5000):
         cache.put(KEY, run_of())
         (cache.folder / f"{KEY}.run").chmod(0o600)
@@ -75,7 +75,7 @@ def test_a_truncated_or_empty_file_is_found(cache: DiskCache) -> None:
         assert files(cache) == []
 
 
-def test_a_checked_file_that_was_touched_is_checked_again_and_one_of_another_name_refused(cache: DiskCache) -> None:
+def test_a_touched_file_is_checked_again_and_a_renamed_one_rejected(cache: DiskCache) -> None:
     run = run_of()
     cache.put(KEY, run)
     os.utime(cache.folder / f"{KEY}.run")
@@ -84,7 +84,7 @@ def test_a_checked_file_that_was_touched_is_checked_again_and_one_of_another_nam
     assert cache.get(OTHER, SCHEMA) is None
 
 
-def test_the_file_that_was_checked_is_the_one_that_is_mapped(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checked_file_is_the_mapped_file(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     run, read, path = run_of(), disk_cache._read, cache.folder / f"{KEY}.run"
     cache.put(KEY, run)
     data = path.read_bytes()
@@ -101,7 +101,7 @@ def test_the_file_that_was_checked_is_the_one_that_is_mapped(cache: DiskCache, m
     assert cache.get(KEY, SCHEMA) is None
 
 
-def test_descriptors_stay_the_callers_and_bad_ones_are_an_error(tmp_path: Path) -> None:
+def test_the_caller_keeps_its_descriptor_and_a_bad_one_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "kept").open("w+b") as file:
         run_of().keep(file.fileno(), KEY)
         assert same(Run.map(SCHEMA, file.fileno(), KEY, verify=True), run_of())
@@ -117,7 +117,7 @@ def test_descriptors_stay_the_callers_and_bad_ones_are_an_error(tmp_path: Path) 
         Run.map(SCHEMA, file.fileno(), KEY, verify=True)
 
 
-def test_another_schema_is_no_hit(cache: DiskCache) -> None:
+def test_a_run_with_another_schema_is_not_found(cache: DiskCache) -> None:
     cache.put(KEY, run_of())
     other = MapSchema("m", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("w", pa.string())]))
     assert cache.get(KEY, other) is None

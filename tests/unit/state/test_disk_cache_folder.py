@@ -1,4 +1,4 @@
-"""The cache on disk: where it lies, whose its folder is, and how much it holds."""
+"""The disk cache: where its folder is, who may own it, and how much it holds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidemill.state.disk_cache import LISTINGS_PER_LIMIT, DiskCache
 __all__ = ["cache", "small"]  # fixtures
 
 
-def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_run_is_deleted_first(tmp_path: Path) -> None:
     run = run_of()
     cache = DiskCache(str(tmp_path / "cache"), 1 << 30)
     names = [f"{number:032x}" for number in range(4)]
@@ -38,7 +38,7 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     assert cache.put(names[3], run) is run
 
 
-def test_the_folder_is_looked_at_now_and_then_and_holds_no_more_than_it_may(
+def test_the_folder_is_listed_rarely_and_stays_within_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, looked = run_of(10), []
@@ -68,7 +68,7 @@ def test_the_folder_is_looked_at_now_and_then_and_holds_no_more_than_it_may(
 
 
 @pytest.mark.parametrize("what", ["open to others", "a file", "a link", "not to be made"])
-def test_a_folder_that_others_have_a_hand_in_is_not_used_and_told_once(tmp_path: Path, caplog: Any, what: str) -> None:
+def test_a_folder_that_others_can_change_is_not_used_and_logged_once(tmp_path: Path, caplog: Any, what: str) -> None:
     folder = tmp_path / "cache"
     if what == "open to others":
         folder.mkdir()
@@ -90,7 +90,7 @@ def test_a_folder_that_others_have_a_hand_in_is_not_used_and_told_once(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_belongs_to_another_user_is_not_used(cache: DiskCache, caplog: Any) -> None:
+def test_a_file_of_another_user_is_not_used(cache: DiskCache, caplog: Any) -> None:
     run, path = run_of(), cache.folder / f"{KEY}.run"
     cache.put(KEY, run)
     os.chown(path, 4711, 4711)
@@ -106,7 +106,7 @@ def test_what_belongs_to_another_user_is_not_used(cache: DiskCache, caplog: Any)
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
 
 
-def test_settings_place_it_and_turn_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_choose_the_folder_and_turn_the_cache_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     placed = Settings(disk_cache_folder=str(tmp_path), disk_cache_bytes=5)
     assert process_cache(placed) is process_cache(placed)
     assert process_cache(placed) is not process_cache(Settings(disk_cache_folder=str(tmp_path), disk_cache_bytes=0))
@@ -124,13 +124,13 @@ def test_settings_place_it_and_turn_it_off(tmp_path: Path, monkeypatch: pytest.M
     assert len(kept.stem) == 32
 
 
-def test_without_a_home_it_lies_in_the_folder_for_temporary_files_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_the_folder_is_in_the_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     assert DiskCache("", 1).folder == Path(tempfile.gettempdir()) / f"tidemill-{os.geteuid()}"
 
 
-def test_runs_that_grow_by_being_searched_are_counted_as_what_they_are() -> None:
+def test_runs_that_grow_by_searches_count_with_their_new_size() -> None:
     def searched(run: Run) -> Run:
         for _ in range(4):
             StateMap.open(SCHEMA, [run], 0, 2**64 - 1).next_deadline()

@@ -1,4 +1,4 @@
-"""The cache on disk: several threads and processes write and read it, some are killed, and the disk is full."""
+"""The disk cache with concurrent threads and processes, killed writers and a full disk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_two_writers_at_once(cache: DiskCache) -> None:
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
 
 
-def test_what_threads_write_at_once_is_counted_whole(cache: DiskCache) -> None:
+def test_concurrent_writes_of_threads_are_all_counted(cache: DiskCache) -> None:
     run = run_of(50_000)
     cache.limit_bytes = 1 << 36
     cache.put("f" * 32, run)  # the folder is looked at, and not again before a 32nd of the limit was written
@@ -83,7 +83,7 @@ def test_a_full_disk_means_no_cache(cache: DiskCache, monkeypatch: pytest.Monkey
     assert files(cache) == []
 
 
-def test_a_writer_that_is_killed_leaves_nothing_that_counts(cache: DiskCache) -> None:
+def test_a_killed_writer_leaves_no_usable_file(cache: DiskCache) -> None:
     cache.put(OTHER, run_of())
     for pause in (0.002, 0.01, 0.03):
         with child(cache.folder, "kill") as process:

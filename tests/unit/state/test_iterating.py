@@ -1,4 +1,4 @@
-"""Rows of a state map are made part by part, when they are asked for, and are those of the version that was asked."""
+"""Iteration makes the rows of a state map part by part, as they are consumed, from the version that was iterated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READS: dict[str, Callable[[tm.StateMap], Iterator[Any]]] = {
 
 
 def filled(keys: int = KEYS) -> tm.StateMap:
-    """`keys` keys in two runs, each updated and due at a time of its own."""
+    """Return a map with `keys` keys in two runs. Each key has its own update time and deadline."""
     states = tm.StateMap("bigint", "n bigint, words string")
     for half in (range(0, keys, 2), range(1, keys, 2)):
         rows = pa.table({"n": list(half), "words": [f"about {key}" for key in half]})
@@ -49,7 +49,7 @@ def change_all(states: tm.StateMap) -> None:
 
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("after", [0, 1, PART_ROWS + 1], ids=str)
-def test_changes_made_while_it_is_used_do_not_show(name: str, after: int) -> None:
+def test_changes_during_iteration_do_not_show(name: str, after: int) -> None:
     states = filled()
     expected = list(READS[name](states))
     assert len(expected) > 3 * PART_ROWS
@@ -61,7 +61,7 @@ def test_changes_made_while_it_is_used_do_not_show(name: str, after: int) -> Non
     assert found == expected
 
 
-def test_the_iterator_of_a_store_shows_the_changes_before_it_and_none_after() -> None:
+def test_the_iterator_of_a_store_shows_only_earlier_changes() -> None:
     store = tm.StateStore("memory://iterating", "counts", 0, key="bigint", state="bigint").get(0)
     for key in range(3 * PART_ROWS):
         store.put(key, key)
@@ -80,7 +80,7 @@ def test_the_iterator_of_a_store_shows_the_changes_before_it_and_none_after() ->
     assert len(list(rows)) == 3 * PART_ROWS
 
 
-def test_no_part_is_read_before_a_row_of_it_is_asked_for() -> None:
+def test_a_part_is_read_only_when_its_first_row_is_consumed() -> None:
     states, read = filled(), list[int]()
 
     def scan(part: EngineMap) -> pa.RecordBatch:
@@ -99,7 +99,7 @@ def test_no_part_is_read_before_a_row_of_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", READS)
-def test_what_is_made_takes_the_memory_of_one_part(name: str) -> None:
+def test_iteration_takes_the_memory_of_one_part(name: str) -> None:
     states = filled()
     read = READS[name]
     list(read(states))
@@ -118,7 +118,7 @@ def test_what_is_made_takes_the_memory_of_one_part(name: str) -> None:
     assert bounded < whole * 2 * PART_ROWS / len(every)
 
 
-def test_iterators_may_be_abandoned_anywhere() -> None:
+def test_an_iterator_may_be_abandoned_at_any_row() -> None:
     states = filled()
     tracemalloc.start()
     try:
@@ -135,8 +135,8 @@ def test_iterators_may_be_abandoned_anywhere() -> None:
     assert (len(states), sum(1 for _ in states.get_all())) == (KEYS + 1, KEYS + 1)
 
 
-def test_other_threads_go_on_between_two_parts() -> None:
-    """Threads take turns only where one lets go: between parts it does, as often as there are parts."""
+def test_other_threads_run_between_two_parts() -> None:
+    """With a long switch interval, another thread runs only when the iterator releases the GIL: once between parts."""
     states, before = filled(), sys.getswitchinterval()
     sys.setswitchinterval(100)
     try:
@@ -146,7 +146,7 @@ def test_other_threads_go_on_between_two_parts() -> None:
 
 
 def turns_during(states: tm.StateMap) -> int:
-    """How many numbers of rows another thread has seen, but for none and all."""
+    """Return how many different row counts another thread saw during the iteration, except zero and all."""
     seen, taken, ended = set[int](), 0, threading.Event()
 
     def look() -> None:
@@ -173,7 +173,7 @@ def test_the_parts_of_a_map_are_the_map(count: int, changed: set[int]) -> None:
     assert pa.Table.from_batches(parts).combine_chunks() == pa.Table.from_batches([engine.scan()]).combine_chunks()
 
 
-def test_there_are_no_more_parts_than_hashes() -> None:
+def test_a_map_has_at_most_as_many_parts_as_hashes() -> None:
     states = tm.StateMap("bigint", "bigint")
     for version in range(3):
         states.put(1, version, 0)
@@ -187,6 +187,6 @@ def test_there_are_no_more_parts_than_hashes() -> None:
 
 
 @pytest.mark.parametrize(("number", "count"), [(1, 1), (0, 0), (2**64 - 1, 3)])
-def test_a_part_that_there_is_not_is_refused(number: int, count: int) -> None:
+def test_a_part_out_of_range_is_an_error(number: int, count: int) -> None:
     with pytest.raises(InvalidInput, match=f"a state map has no part {number} of {count}"):
         filled(10)._map.part(number, count)

@@ -1,5 +1,6 @@
-"""When segments are merged: facts of layers, and random batches of any size cut into any number of tasks, played with
-uniform hashes, whose depth, number of segments and written rows stay bounded.
+"""The choice of segments to merge: rules of layers, and simulated random batches of any size and number of tasks.
+
+Depth, number of segments and rows written must stay bounded in all of them.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ def tiles(count: int, rows: int) -> list[Span]:
     return [Span(lo, hi, rows) for lo, hi in cut(count)]
 
 
-def test_disjoint_segments_are_one_layer_that_a_small_batch_leaves_alone() -> None:
-    """The state after a batch of eight tasks: 100,000 rows that one new row must not rewrite."""
+def test_disjoint_segments_form_one_layer_that_a_small_batch_does_not_merge() -> None:
+    """After a batch of eight tasks the state has 100,000 rows. One new row must not rewrite them."""
     assert to_merge(tiles(8, 12_500), 1) == []
     assert to_merge(tiles(200, 12_500), 1) == []
 
 
 def everywhere(layers: int, rows: int) -> list[Span]:
-    """That many layers of one segment each."""
+    """Return that many layers of one segment each."""
     return [Span(0, HASH_END, rows)] * layers
 
 
-def test_a_layer_is_merged_as_a_whole_once_there_is_one_too_many_and_the_changes_have_outgrown_it() -> None:
+def test_a_layer_is_merged_whole_if_there_are_too_many_and_the_changes_outgrew_it() -> None:
     spans = [*tiles(8, 12_500), *everywhere(7, 10)]
     assert to_merge(spans[:-1], 200_000) == []
     assert to_merge(spans, 90_000) == list(range(8, 15))
     assert to_merge(spans, 91_000) == list(range(15))
 
 
-def test_layers_above_are_merged_and_those_below_are_kept() -> None:
+def test_upper_layers_are_merged_and_lower_ones_kept() -> None:
     spans = [*tiles(4, 250_000), *tiles(2, 5000), *everywhere(6, 100)]
     assert layered(spans) == [[0, 1, 2, 3], [4, 5], *([number] for number in range(6, 12))]
     assert to_merge(spans[:-1], 1) == []
@@ -52,12 +53,12 @@ def test_layers_above_are_merged_and_those_below_are_kept() -> None:
     assert to_merge(spans, 20_000) == list(range(4, 12))
 
 
-def test_a_segment_that_crosses_a_bound_lies_above_all_that_it_meets() -> None:
+def test_a_segment_is_in_a_layer_above_all_that_it_overlaps() -> None:
     spans = [Span(0, 9, 1), Span(5, 14, 1), Span(10, 19, 1), Span(20, 29, 1), Span(0, 4, 1)]
     assert layered(spans) == [[0, 3], [1, 4], [2]]
 
 
-def test_many_small_segments_are_merged_and_the_large_ones_beside_them_are_not() -> None:
+def test_many_small_segments_are_merged_without_large_ones_next_to_them() -> None:
     small = [dataclasses.replace(span, rows=SMALL_ROWS - 1) for span in tiles(2 * MAX_SMALL, 0)]
     large = [0, 17]
     for number in large:
@@ -72,13 +73,13 @@ def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
     assert to_merge([*spans, Span(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
 
 
-def test_of_nothing_nothing_is_merged() -> None:
+def test_without_segments_nothing_is_merged() -> None:
     assert to_merge([], 1) == []
 
 
 @given(rows=st.lists(st.integers(1, 10**7) | st.integers(1, 100), min_size=2, max_size=30))
 def test_the_oldest_run_is_merged_only_under_ten_elevenths_of_its_rows(rows: list[int]) -> None:
-    """So a base is written again only when nearly as many rows as it has were written over it."""
+    """So a base is rewritten only when nearly as many rows as it has were written on top of it."""
     count = merge_count(rows)
     assert len(rows) - count < MAX_RUNS
     if count == len(rows):
@@ -98,7 +99,7 @@ spans_of_any_kind = st.lists(
 
 
 @given(spans=spans_of_any_kind, changed=st.integers(0, 10_000))
-def test_no_segment_is_merged_past_a_newer_one_and_few_layers_are_left(spans: list[Span], changed: int) -> None:
+def test_no_segment_is_merged_past_a_newer_one_and_few_layers_remain(spans: list[Span], changed: int) -> None:
     merged = to_merge(spans, changed)
     assert merged == sorted(set(merged))
     kept = [span for number, span in enumerate(spans) if number not in merged]
@@ -113,7 +114,7 @@ def test_no_segment_is_merged_past_a_newer_one_and_few_layers_are_left(spans: li
 
 
 class Store:
-    """The segments of one map under batches of uniform hashes, without rows: only how many there are."""
+    """The segments of one map under batches of uniform hashes. Only numbers of rows are simulated, not rows."""
 
     def __init__(self, keys: int) -> None:
         self.keys = keys
@@ -156,7 +157,7 @@ class Store:
 
 
 def play(store: Store, batches: list[tuple[int, int]], seed: int) -> float:
-    """Rows written for each row changed; depth and segments are checked on the way."""
+    """Return the rows written for each changed row, and check depth and number of segments after each batch."""
     chance, changed = random.Random(seed), 0
     for tasks, rows in batches:
         touched = chance.sample(range(tasks), min(tasks, max(1, rows)))
@@ -182,8 +183,8 @@ def test_depth_segments_and_written_rows_are_bounded(keys: int, batches: list[tu
 
 
 @pytest.mark.parametrize("tasks", [[1, 8], [1, 16, 7], list(range(1, 20))], ids=str)
-def test_a_thousand_small_batches_over_a_large_state(tasks: list[int]) -> None:
-    """What a row costs on top of a base of a million rows, whatever the tasks."""
+def test_a_thousand_small_batches_over_a_large_state_rewrite_few_rows(tasks: list[int]) -> None:
+    """The cost of a row on top of a base of a million rows, with any number of tasks."""
     store, chance = Store(1_000_000), random.Random(7)
     store.batch(8, 1_000_000, list(range(8)))
     store.written = 0.0

@@ -19,7 +19,7 @@ FOLDER = segments.FOLDER
 
 
 @pytest.mark.parametrize("name", segments.GOOD)
-def test_a_golden_segment_is_read_and_written_as_ever(name: str) -> None:
+def test_a_golden_segment_is_read_and_written_unchanged(name: str) -> None:
     schema, run = segments.GOOD[name]()
     for folder in (FOLDER, segments.SEALED):
         data = (folder / f"{name}.parquet").read_bytes()
@@ -30,7 +30,7 @@ def test_a_golden_segment_is_read_and_written_as_ever(name: str) -> None:
         assert found.write() == (segments.SEALED / f"{name}.parquet").read_bytes()
 
 
-def test_a_golden_segment_whose_footer_was_changed_is_refused() -> None:
+def test_a_golden_segment_with_a_changed_footer_is_an_error() -> None:
     schema, _ = segments.GOOD["every-type"]()
     data = (segments.SEALED / "other-footer.parquet").read_bytes()
     with pytest.raises(CorruptState, match="its footer does not match its checksum"):
@@ -38,13 +38,13 @@ def test_a_golden_segment_whose_footer_was_changed_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("name", "why"), segments.CORRUPT)
-def test_a_golden_corrupt_segment_is_refused(name: str, why: str) -> None:
+def test_a_corrupt_golden_segment_is_an_error(name: str, why: str) -> None:
     schema, _ = segments.GOOD["every-type"]()
     with pytest.raises(CorruptState, match=rf"cannot read segment `{name}` of state map `golden`: .*{why}"):
         Run.read(schema, (FOLDER / f"{name}.parquet").read_bytes(), name)
 
 
-def test_a_flipped_bit_in_any_byte_of_a_row_group_is_found() -> None:
+def test_a_flipped_bit_in_any_byte_of_a_row_group_is_detected() -> None:
     schema, _ = segments.GOOD["every-type"]()
     good = (FOLDER / "every-type.parquet").read_bytes()
     size = int(good[good.rindex(b"tidemill.row_groups") :].split(b" ")[1])
@@ -79,5 +79,5 @@ def test_polars_reads_a_segment(name: str) -> None:
         ], column
 
 
-def test_the_golden_files_are_all_named() -> None:
+def test_every_golden_file_has_a_test() -> None:
     assert {path.stem for path in Path(FOLDER).glob("*.parquet")} == {*segments.GOOD, *(n for n, _ in segments.CORRUPT)}

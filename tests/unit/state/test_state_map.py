@@ -1,4 +1,4 @@
-"""`tm.StateMap`, test by test after Spark Streaming's StateMapSuite."""
+"""`tm.StateMap`: the tests of Spark Streaming's StateMapSuite, under their names there."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_put_get_get_by_time_get_all_remove_with_copy() -> None:
 
 
 def check_files(states: tm.StateMap, before: list[Path], folder: Path) -> tm.StateMap:
-    """What is read of one base, and of the deltas `before` and the newest one, is the map; gives back the latter."""
+    """Check that a base, and the deltas `before` with a new one, read back as the map; return the one from deltas."""
     states.write_base(folder / "base.parquet")
     states.write_delta(folder / f"delta-{len(before)}.parquet")
     before.append(folder / f"delta-{len(before)}.parquet")
@@ -134,7 +134,7 @@ class Person:
     home: dict[str, float] | None
 
 
-def test_serializing_and_deserializing_with_states_of_ones_own(tmp_path: Path) -> None:
+def test_serializing_and_deserializing_with_dataclass_states(tmp_path: Path) -> None:
     nested = tm.StateMap("string", "who struct<name:string,age:int>, seen array<date>")
     nested.put("a", (("Ann", 36), [date(1815, 12, 10), None]), 1)
     nested.put("b", (None, []), 2)
@@ -176,7 +176,7 @@ SETS, IN_SET = 3, 3
 
 
 def check_against(states: tm.StateMap, model: dict[int, tuple[int, int]], keys: int) -> None:
-    """Every key, and every threshold at which `get_by_time` may change: each time that there is, and the next."""
+    """Compare every key, and `get_by_time` at every update time and one ms later, with the model."""
     rows = sorted(((key, *cell) for key, cell in model.items()), key=lambda row: row[2])
     assert whole(states) == set(rows)
     for key in range(keys):
@@ -188,7 +188,7 @@ def check_against(states: tm.StateMap, model: dict[int, tuple[int, int]], keys: 
 
 
 def test_all_sequences_of_puts_and_removes_in_three_sets_with_copies_between() -> None:
-    """512 keys, each with another one of the 2^9 sequences: bit n of the key says what is done to it in step n."""
+    """Each of 512 keys has one of the 2^9 sequences: bit n of the key selects the operation of step n."""
     keys = 2 ** (SETS * IN_SET)
     states, model, time, chance = numbers(), dict[int, tuple[int, int]](), 1, random.Random(512)
     parent: tuple[tm.StateMap, dict[int, tuple[int, int]]] | None = None
@@ -214,7 +214,7 @@ OPERATIONS = ("copy", "put 1", "put 2", "remove 1", "remove 2")
 
 
 def test_all_possible_sequences_of_operations_with_copies() -> None:
-    """Every sequence of up to five operations: the map and each of its copies against a dict."""
+    """Compare the map and each of its copies with a dict, for every sequence of up to five operations."""
     for length in range(1, 6):
         for sequence in itertools.product(OPERATIONS, repeat=length):
             states, model = numbers(), dict[int, tuple[int, int]]()

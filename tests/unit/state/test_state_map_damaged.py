@@ -24,11 +24,11 @@ def written(folder: Path) -> tuple[Path, tm.StateMap]:
 
 
 def shown(states: tm.StateMap) -> tuple[str, list[Any]]:
-    """Its columns and its rows."""
+    """Return the columns and the rows of a map."""
     return repr(states).rpartition(",")[0], sorted(states.get_all())
 
 
-def test_no_changed_byte_of_a_footer_is_another_error_or_other_rows(tmp_path: Path) -> None:
+def test_a_changed_byte_of_a_footer_is_corrupt_state_or_harmless(tmp_path: Path) -> None:
     path, states = written(tmp_path)
     good, expected = path.read_bytes(), shown(states)
     footer = struct.unpack("<i", good[-8:-4])[0] + 8
@@ -46,7 +46,7 @@ def test_no_changed_byte_of_a_footer_is_another_error_or_other_rows(tmp_path: Pa
     assert corrupt > 300
 
 
-def test_no_part_of_a_file_and_no_changed_row_is_a_map(tmp_path: Path) -> None:
+def test_a_truncated_file_or_changed_row_is_corrupt_state(tmp_path: Path) -> None:
     path, _ = written(tmp_path)
     good = path.read_bytes()
     footer = struct.unpack("<i", good[-8:-4])[0] + 8
@@ -59,7 +59,7 @@ def test_no_part_of_a_file_and_no_changed_row_is_a_map(tmp_path: Path) -> None:
             tm.StateMap.read(path)
 
 
-def test_a_damaged_delta_is_told_of_by_its_name(tmp_path: Path) -> None:
+def test_a_damaged_delta_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path, states = written(tmp_path)
     later = states.copy()
     later.put("key-1", (7, 7.0), 7)
@@ -70,7 +70,7 @@ def test_a_damaged_delta_is_told_of_by_its_name(tmp_path: Path) -> None:
         tm.StateMap.read([path, tmp_path / "delta.parquet"])
 
 
-def test_columns_that_are_asked_for_and_are_not_in_the_file(tmp_path: Path) -> None:
+def test_columns_that_the_file_lacks_are_invalid_input(tmp_path: Path) -> None:
     path, states = written(tmp_path)
     assert shown(tm.StateMap.read(path, key="string", state="n bigint, s double")) == shown(states)
     with pytest.raises(
@@ -79,7 +79,7 @@ def test_columns_that_are_asked_for_and_are_not_in_the_file(tmp_path: Path) -> N
         tm.StateMap.read(path, state="bigint")
 
 
-def test_the_threshold_is_the_readers(tmp_path: Path) -> None:
+def test_the_reader_sets_the_threshold(tmp_path: Path) -> None:
     path, states = written(tmp_path)
     later = states.copy()
     later.put("key-1", (7, 7.0), 7)

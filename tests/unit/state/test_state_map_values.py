@@ -1,4 +1,4 @@
-"""Keys, states and arrays that go into a `tm.StateMap` and come out of it, and the errors for what does not fit."""
+"""Keys, states and arrays in a `tm.StateMap`: values are returned as they were put, and invalid ones are errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.state.state_maps import numbers, whole
 from tidemill.errors import CorruptState, InvalidInput
 
 
-def test_a_state_that_was_handed_out_is_a_value() -> None:
+def test_changing_a_returned_state_does_not_change_the_map() -> None:
     states = tm.StateMap("string", "array<int>")
     mine = [1, 2]
     states.put("a", mine, 1)
@@ -57,14 +57,14 @@ def test_a_put_without_a_deadline_clears_it_and_a_removed_key_is_never_due() -> 
         ("a int, b string", (None, None)),
     ],
 )
-def test_keys_of_every_type_come_back(schema: str, key: Any) -> None:
+def test_keys_of_every_type_are_returned_equal(schema: str, key: Any) -> None:
     states = tm.StateMap(schema, "int")
     states.put(key, 1, 0)
     ((found, state, updated_ms),) = states.get_all()
     assert (found, state, updated_ms, key in states) == (key, 1, 0, True)
 
 
-def test_whole_arrays() -> None:
+def test_arrays_are_put_read_and_removed() -> None:
     states = tm.StateMap("string", "n bigint, s double")
     keys = pa.table({"key": ["a", "b", "a"]})
     states.put_many(keys, pa.table({"n": [1, 2, 3], "s": [0.5, None, 1.5]}), 5, pa.array([None, 7, 9], pa.int64()))
@@ -78,8 +78,8 @@ def test_whole_arrays() -> None:
     assert len(states) == 1
 
 
-def test_a_row_of_nulls_is_a_state_and_a_null_is_none() -> None:
-    """One by one and by whole arrays: the same is taken, and the same refused."""
+def test_a_row_of_nulls_is_a_valid_state_and_a_null_is_not() -> None:
+    """`put` and `put_many` accept and reject the same states."""
     types = {"n": pa.int64(), "s": pa.string()}
     nulls = pa.table({name: pa.nulls(2, of) for name, of in types.items()})
     for state in ("n bigint, s string", "struct<n: bigint, s: string>"):
@@ -101,7 +101,7 @@ def test_a_row_of_nulls_is_a_state_and_a_null_is_none() -> None:
     assert (structs.get("c"), structs.get("d")) == (structs.get("a"), structs.get("b"))
 
 
-def test_sizes_and_words() -> None:
+def test_sizes_and_texts_describe_the_map() -> None:
     states = tm.StateMap("bigint", "bigint")
     assert (states.approx_size, states.delta_chain_length, repr(states)) == (
         0, 0, "StateMap((key int64) -> (state int64), 0 keys)"

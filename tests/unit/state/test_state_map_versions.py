@@ -1,4 +1,4 @@
-"""Versions of a `tm.StateMap`: chains of copies, their threshold, and what every version shows through files."""
+"""Versions of a `tm.StateMap`: chains of copies, their threshold, and the content of each version through files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_chain_twice_the_threshold_is_compacted(tmp_path: Path) -> None:
     assert (read.delta_chain_length, read.should_compact, whole(read)) == (0, False, whole(states))
 
 
-def test_thousands_of_copies_are_few_runs(tmp_path: Path) -> None:
+def test_thousands_of_copies_stay_few_runs(tmp_path: Path) -> None:
     states, model = numbers(), dict[int, tuple[int, int]]()
     kept: list[tuple[tm.StateMap, dict[int, tuple[int, int]]]] = []
     for version in range(2_000):
@@ -57,7 +57,7 @@ def test_thousands_of_copies_are_few_runs(tmp_path: Path) -> None:
     assert whole(tm.StateMap.read(tmp_path / "delta.parquet")) == {(7, -1, 3_000)}  # what this version changed alone
 
 
-def test_the_threshold_is_20_where_none_is_given() -> None:
+def test_the_default_threshold_is_20() -> None:
     states = numbers()
     for version in range(21):
         assert (states.delta_chain_length, states.should_compact) == (max(version - 1, 0), False)
@@ -78,7 +78,7 @@ STEP = st.tuples(st.sampled_from(WHAT), st.lists(st.tuples(KEYS, st.integers(0, 
 
 
 def look(states: tm.StateMap, model: dict[Any, Any], asked: list[Any]) -> None:
-    """Everything that can be asked; `model` has (number, note, updated, deadline)."""
+    """Compare all reads of a map with the model, which holds (number, note, updated, deadline)."""
     assert {same(key): (*state, at) for key, state, at in states.get_all()} == {
         key: cell[:3] for key, cell in model.items()
     }
@@ -102,7 +102,7 @@ TIMES = ["updated_at", "deadline"]
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(STEP))
-def test_versions_stay_true_through_copies_and_files(tmp_path_factory: Any, steps: list[Any]) -> None:
+def test_versions_keep_their_content_through_copies_and_files(tmp_path_factory: Any, steps: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("segments")
     states = tm.StateMap("double", "n bigint, note string")
     model: dict[Any, Any] = {}
@@ -141,7 +141,7 @@ def test_versions_stay_true_through_copies_and_files(tmp_path_factory: Any, step
         look(version, expected, [None, 0.0, -0.0, math.nan, 1.5, math.inf])
 
 
-def test_a_delta_written_after_compaction_has_what_was_changed_before(tmp_path: Path) -> None:
+def test_a_delta_written_after_compaction_has_earlier_changes(tmp_path: Path) -> None:
     base, delta = tmp_path / "base", tmp_path / "delta"
     states = tm.StateMap("string", "bigint")
     states.put("x", 1, 1)
@@ -159,7 +159,7 @@ def test_a_delta_written_after_compaction_has_what_was_changed_before(tmp_path: 
     assert sorted(tm.StateMap.read([base, delta]).get_all()) == [("gone", 1, 1), ("x", 1, 1)]
 
 
-def test_copies_by_pythons_module_are_versions_and_pickles_are_refused() -> None:
+def test_the_copy_module_makes_versions_and_pickling_is_an_error() -> None:
     states = tm.StateMap("string", "bigint")
     states.put("a", 1, 1)
     for copied in (copy.copy(states), copy.deepcopy(states)):
@@ -169,7 +169,7 @@ def test_copies_by_pythons_module_are_versions_and_pickles_are_refused() -> None
         pickle.dumps(states)
 
 
-def test_threads_may_share_a_map_also_while_it_is_compacted() -> None:
+def test_threads_may_share_a_map_during_compaction() -> None:
     shared = tm.StateMap("bigint", "bigint")
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""`tm.StateStore`, test by test after Spark's StateStoreSuite, then what Tidemill promises beside it."""
+"""`tm.StateStore`: the tests of Spark's StateStoreSuite, then Tidemill's further promises."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_read_only(tmp_path: Path) -> None:
             verb()
 
 
-def test_an_old_version_may_be_opened_again_and_committed_only_by_the_first(tmp_path: Path) -> None:
+def test_only_the_first_commit_on_a_version_succeeds(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     commit(store, 0, a=1)
     one, same, other = store.get(1), store.get(1), store_at(tmp_path).get(1)
@@ -154,7 +154,7 @@ def test_an_old_version_may_be_opened_again_and_committed_only_by_the_first(tmp_
     assert (at(store, 2), store.latest) == ({"a": 1, "b": 2}, 2)
 
 
-def test_a_commit_without_changes_is_a_version(tmp_path: Path) -> None:
+def test_a_commit_without_changes_makes_a_version(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     assert store.get(0).commit() == 1
     commit(store, 1, a=1)
@@ -162,7 +162,7 @@ def test_a_commit_without_changes_is_a_version(tmp_path: Path) -> None:
     assert (at(store, 1), at(store, 3)) == ({}, {"a": 1})
 
 
-def test_a_store_of_other_columns_is_refused_also_where_nothing_was_stored(tmp_path: Path) -> None:
+def test_a_store_with_other_columns_is_an_error_even_if_empty(tmp_path: Path) -> None:
     assert store_at(tmp_path).get(0).commit() == 1
     other = tm.StateStore(str(tmp_path), "counts", 0, key="bigint", state="double")
     with pytest.raises(InvalidInput, match=r"has the key \(key string\) .* but was opened with \(key bigint\)"):
@@ -174,10 +174,8 @@ def test_a_store_of_other_columns_is_refused_also_where_nothing_was_stored(tmp_p
         late.commit()
 
 
-def test_states_that_no_segment_holds_together_lie_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Past the largest column of a segment every commit goes on, and merges make several segments of one."""
+def test_states_too_large_for_one_segment_become_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits still succeed above the limit of a segment's column, and merges then write several segments."""
     monkeypatch.setattr(versions, "LARGEST_COLUMN", 2_000)
     store = tm.StateStore(str(tmp_path), "op", 0, key="bigint", state="string")
     expected: dict[int, str] = {}
@@ -238,7 +236,7 @@ def test_maintenance(tmp_path: Path) -> None:
         commit(store, 25, other=1)
 
 
-def test_corrupt_or_missing_files_are_an_error_and_never_an_empty_store(tmp_path: Path) -> None:
+def test_corrupt_or_missing_files_are_an_error_never_an_empty_store(tmp_path: Path) -> None:
     for version in range(3):
         commit(store_at(tmp_path), version, **{f"key-{version}": version, "big": version})
     folder = tmp_path / "stores/counts/00000"
@@ -256,7 +254,7 @@ def test_corrupt_or_missing_files_are_an_error_and_never_an_empty_store(tmp_path
 
 
 def assert_corrupt(root: Path) -> None:
-    """Some version cannot be read, and each that can be read is whole."""
+    """Check that some version cannot be read, and that each version that can be read is complete."""
     from tidemill.state import cache
 
     cache._CACHE.clear()  # another process
@@ -283,7 +281,7 @@ def test_a_version_that_does_not_exist_is_invalid_input(tmp_path: Path) -> None:
             store.get(version)  # type: ignore[arg-type]
 
 
-def test_another_schema_is_refused_with_both_shown(tmp_path: Path) -> None:
+def test_another_schema_is_an_error_that_names_both(tmp_path: Path) -> None:
     commit(store_at(tmp_path), 0, a=1)
     other = tm.StateStore(str(tmp_path), "counts", 0, key="string", state="n int, s double")
     with pytest.raises(InvalidInput, match=r"the state \(state bigint\), but was opened with .* \(n int, s double\)"):
@@ -303,7 +301,7 @@ def test_partitions_and_operators_share_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("effect", ["before", "after", "torn", "lost", "refused", "late"])
 @pytest.mark.parametrize("write", range(1, 6))
-def test_a_commit_that_fails_at_any_write_is_made_once_when_it_is_made_again(
+def test_a_commit_that_fails_at_any_write_succeeds_once_when_retried(
     tmp_path: Path, write: int, effect: Effect
 ) -> None:
     inner = open_store(str(tmp_path))

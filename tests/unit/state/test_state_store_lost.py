@@ -52,7 +52,7 @@ LOSSES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_lost_is_neither_an_older_store_nor_an_empty_one(folder: Path, tmp_path: Path, loss: str) -> None:
+def test_a_loss_never_shows_an_older_or_an_empty_store(folder: Path, tmp_path: Path, loss: str) -> None:
     LOSSES[loss](folder)
     left = len(list((folder / "versions").glob("*"))) if (folder / "versions").exists() else 0
     store = store_at(tmp_path)
@@ -65,7 +65,7 @@ def test_what_is_lost_is_neither_an_older_store_nor_an_empty_one(folder: Path, t
     assert not record(folder, left + 1).exists()  # and no version is made anew
 
 
-def test_without_the_last_record_and_the_hint_floor_and_segments_tell(folder: Path, tmp_path: Path) -> None:
+def test_floor_and_segments_show_the_loss_of_the_last_record_and_the_hint(folder: Path, tmp_path: Path) -> None:
     store_at(tmp_path).maintain(keep=1)
     without_hint(folder)
     record(folder, VERSIONS).unlink()
@@ -73,7 +73,7 @@ def test_without_the_last_record_and_the_hint_floor_and_segments_tell(folder: Pa
         store_at(tmp_path).get(VERSIONS - 1)
 
 
-def test_a_record_amid_the_versions_is_missed_by_who_would_make_it_again(folder: Path, tmp_path: Path) -> None:
+def test_a_missing_record_between_others_is_never_made_again(folder: Path, tmp_path: Path) -> None:
     record(folder, 2).unlink()
     assert store_at(tmp_path).latest == VERSIONS
     for version in (1, 2):
@@ -82,7 +82,7 @@ def test_a_record_amid_the_versions_is_missed_by_who_would_make_it_again(folder:
 
 
 @pytest.mark.parametrize("hint", [None, b"", b"\xff\x00", b'{"version": "4"}', b'{"version": -1}', b'{"version": 1}'])
-def test_a_hint_that_is_gone_garbage_or_old_changes_nothing(folder: Path, tmp_path: Path, hint: bytes | None) -> None:
+def test_a_missing_invalid_or_old_hint_changes_nothing(folder: Path, tmp_path: Path, hint: bytes | None) -> None:
     without_hint(folder)
     if hint is not None:
         (folder / "head.json").write_bytes(hint)
@@ -102,7 +102,7 @@ def test_the_hint_is_never_lowered(folder: Path, tmp_path: Path) -> None:
     assert (folder / "head.json").read_bytes() == before == b'{"version": 4}'
 
 
-def test_a_damaged_floor_is_told_of(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_floor_is_corrupt_state(folder: Path, tmp_path: Path) -> None:
     assert store_at(tmp_path).maintain(keep=2) >= 0
     (floor,) = (folder / "floors").iterdir()
     data = floor.read_bytes()
@@ -119,14 +119,14 @@ def test_a_damaged_floor_is_told_of(folder: Path, tmp_path: Path) -> None:
     assert store_at(tmp_path).get(VERSIONS).get("key-3") == 3
 
 
-def test_a_record_that_was_copied_over_another_is_told_of(folder: Path, tmp_path: Path) -> None:
+def test_a_record_copied_over_another_is_corrupt_state(folder: Path, tmp_path: Path) -> None:
     shutil.copy(record(folder, 1), record(folder, VERSIONS))
     with pytest.raises(CorruptState, match="found version 1"):
         store_at(tmp_path).get(VERSIONS)
 
 
 @pytest.mark.parametrize("crashed", [1, VERSIONS + 1])
-def test_a_segment_of_a_commit_that_never_was_is_no_damage(tmp_path: Path, crashed: int) -> None:
+def test_segments_of_a_crashed_commit_are_not_damage(tmp_path: Path, crashed: int) -> None:
     for version in range(crashed - 1):
         commit(tmp_path, version, version)
     segments = tmp_path / "stores/counts/00000/segments"

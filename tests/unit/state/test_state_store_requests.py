@@ -1,4 +1,4 @@
-"""What a `tm.StateStore` asks of its store: as much after many versions as after few."""
+"""The requests of a `tm.StateStore`: after many versions it makes as few as after a few versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.store import Entry, Store
 
 
 class Watched:
-    """A store that notes what is read and which names are listed."""
+    """A store that records the names that are read and listed."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -57,14 +57,14 @@ def test_the_newest_of_many_versions_is_found_from_the_hint_on() -> None:
     assert watched.read == ["head.json"]
 
 
-def test_a_hint_that_is_behind_is_followed() -> None:
+def test_an_old_hint_is_followed_to_the_newest_version() -> None:
     store, watched = filled(60)
     watched.put_hint("head.json", b'{"version": 57}')
     assert store.latest == 60
     assert watched.listed == [f"versions/{version:010d}.json" for version in range(57, 61)]
 
 
-def test_opening_and_committing_ask_for_the_record_and_few_segments_and_do_not_look_at_the_hint_twice() -> None:
+def test_opening_and_committing_read_one_record_few_segments_and_the_hint_once() -> None:
     store, watched = filled(60)
     assert commit(store, 60) == 61
     assert watched.read.count("head.json") == 1
@@ -78,7 +78,7 @@ def floors_of(store: Store) -> list[str]:
     return [entry.name for entry in store.list("floors/")]
 
 
-def test_floors_stay_few_however_often_versions_are_let_go() -> None:
+def test_floors_stay_few_after_many_calls_of_maintain() -> None:
     store, _ = filled(6)
     for keep in range(5, 0, -1):
         store.maintain(keep=keep)
@@ -90,7 +90,7 @@ def test_floors_stay_few_however_often_versions_are_let_go() -> None:
         store.get(5)
 
 
-def test_who_reads_the_floor_while_others_raise_it_has_one_of_theirs() -> None:
+def test_reading_the_floor_while_others_raise_it_returns_one_of_them() -> None:
     store, watched = filled(6)
     store.maintain(keep=5)
     other = tm.StateStore(store._store.uri.partition("/stores/")[0], "counts", 0, key="string", state="bigint")
@@ -109,7 +109,7 @@ def test_who_reads_the_floor_while_others_raise_it_has_one_of_theirs() -> None:
     ]  # fmt: skip
 
 
-def test_a_floor_that_is_listed_and_cannot_be_had_is_corrupt() -> None:
+def test_a_listed_floor_that_is_missing_is_corrupt_state() -> None:
     store, watched = filled(3)
     store.maintain(keep=2)
     watched.get = lambda name: watched._inner.get(f"gone/{name}")  # type: ignore[method-assign]

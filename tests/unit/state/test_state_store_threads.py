@@ -1,4 +1,4 @@
-"""A version of a `tm.StateStore` that several threads change: a put that was accepted before a commit is in it."""
+"""A version of a `tm.StateStore` shared by threads: a commit contains every put that returned before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidemill.store import Store
 
 
 class Held:
-    """A store whose first `create` of a record waits until it is told to go on, and then fails if it is told so."""
+    """A store whose first `create` of a record waits for a signal, and then succeeds or fails as the test chooses."""
 
     def __init__(self, inner: Store, fails: bool) -> None:
         self.inner, self.fails = inner, fails
@@ -38,9 +38,7 @@ def store_at(root: Path) -> tm.StateStore:
 
 @pytest.mark.parametrize("verb", ["put", "remove", "commit", "abort"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_change_during_a_commit_is_refused_as_after_it_or_made_if_it_failed(
-    tmp_path: Path, verb: str, fails: bool
-) -> None:
+def test_a_change_during_a_commit_fails_or_is_made_if_the_commit_fails(tmp_path: Path, verb: str, fails: bool) -> None:
     store = store_at(tmp_path)
     opened = store.get(0)
     opened.put(1, 1)
@@ -80,7 +78,7 @@ def test_a_change_during_a_commit_is_refused_as_after_it_or_made_if_it_failed(
         assert store.latest == 0
 
 
-def test_what_threads_put_without_an_error_is_in_the_version(tmp_path: Path) -> None:
+def test_every_put_that_returned_is_in_the_committed_version(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     for version in range(10):
         opened = store.get(version)
@@ -107,7 +105,7 @@ def test_what_threads_put_without_an_error_is_in_the_version(tmp_path: Path) -> 
         assert found == {number for mine in accepted for number in mine}
 
 
-def test_what_was_opened_and_aborted_has_written_nothing(tmp_path: Path) -> None:
+def test_opening_and_aborting_writes_nothing(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     first = store.get(0)
     first.put(1, 1)

@@ -1,4 +1,4 @@
-"""Ten thousand batches without maintenance: real rows in real segments, still few of them, and right against a dict."""
+"""Ten thousand batches without maintenance, with real rows: the segments stay few, and the state equals a dict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Model = dict[str, int]
 
 
 class Gets:
-    """Of a store, which objects were fetched."""
+    """A store that records which objects were fetched."""
 
     def __init__(self, inner: Store) -> None:
         self.names: list[str] = []
@@ -39,7 +39,7 @@ class Gets:
 
 
 def change(states: StateMap, model: Model, chance: random.Random, version: int) -> None:
-    """A batch: some keys are put, sometimes one is removed."""
+    """Play a batch, which puts some keys and sometimes removes one."""
     put = {KEYS[int(chance.random() ** 2 * len(KEYS))]: version for _ in range(chance.randrange(1, 5))}
     keys = pa.record_batch([pa.array(list(put))], names=["k"])
     states.put_many(keys, pa.record_batch([pa.array(list(put.values()))], names=["v"]), version)
@@ -56,7 +56,7 @@ def content(states: StateMap) -> Model:
 
 
 def check_opened_anew(store: Store, segments: list[Segment], model: Model) -> None:
-    """On a machine that has nothing: few objects are fetched, each once, and what they make is the state."""
+    """Open the state with an empty cache: few objects are fetched, each once, and the state is right."""
     gets = Gets(store)
     opened = open_map(gets, RunCache(1 << 26), SCHEMA, segments, 0, HASH_END)  # type: ignore[arg-type]
     assert len(gets.names) == len(set(gets.names)) == len(segments) <= MAX_RUNS
@@ -64,7 +64,7 @@ def check_opened_anew(store: Store, segments: list[Segment], model: Model) -> No
     assert content(opened.map) == model
 
 
-def test_segments_of_one_key_range() -> None:
+def test_one_key_range_keeps_few_segments() -> None:
     store, cache = open_store(f"memory://{uuid.uuid4().hex}"), RunCache(1 << 26)
     chance, model, segments, rows = random.Random(10_000), Model(), list[Segment](), 0
     for version in range(BATCHES):
@@ -80,8 +80,8 @@ def test_segments_of_one_key_range() -> None:
     assert rows < 20 * BATCHES * 2.8  # rows written for each that was changed
 
 
-def test_segments_of_a_key_range_that_is_cut_and_joined() -> None:
-    """Batches of one, two and three tasks: what is clipped and lies side by side is bounded as well."""
+def test_a_key_range_that_is_cut_and_joined_keeps_few_segments() -> None:
+    """With batches of one, two and three tasks, the number of clipped and adjacent segments stays bounded too."""
     store, cache = open_store(f"memory://{uuid.uuid4().hex}"), RunCache(1 << 26)
     chance, model, segments = random.Random(3), Model(), list[Segment]()
     for version in range(1500):
@@ -101,14 +101,14 @@ def test_segments_of_a_key_range_that_is_cut_and_joined() -> None:
 
 
 def put_within(states: StateMap, model: Model, chance: random.Random, version: int, lo: int, hi: int) -> None:
-    """Some of the keys that a range holds are put."""
+    """Put some of the keys in a hash range."""
     put = [key for key in chance.sample(KEYS, 6) if lo <= HASHES[key] <= hi]
     keys = pa.record_batch([pa.array(put, pa.string())], names=["k"])
     states.put_many(keys, pa.record_batch([pa.array([version] * len(put), pa.int64())], names=["v"]), version)
     model.update(dict.fromkeys(put, version))
 
 
-def test_versions_of_a_map_in_memory() -> None:
+def test_versions_of_a_map_in_memory_keep_few_runs() -> None:
     states, model, chance = tm.StateMap("string", "bigint"), Model(), random.Random(4)
     for version in range(BATCHES):
         key = KEYS[chance.randrange(len(KEYS))]
@@ -126,7 +126,7 @@ def test_versions_of_a_map_in_memory() -> None:
     assert states.delta_chain_length > BATCHES * 0.9
 
 
-def test_versions_of_a_store() -> None:
+def test_versions_of_a_store_keep_few_segments() -> None:
     root, model, chance = f"memory://{uuid.uuid4().hex}", Model(), random.Random(5)
     store = tm.StateStore(root, "counts", 0, key="string", state="bigint")
     for version in range(300):

@@ -1,4 +1,4 @@
-"""An initial state: written by `init` as version −1, read by the first batch, checked by name and type."""
+"""The initial state: `init` writes it as version -1, checked by name and type, and the first batch reads it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pipeline(spec=SPEC, state="long", name="count", key="word", rows="word strin
 
 
 def files(tmp_path, spec=SPEC, name="count", second=None, state="long"):
-    """The same over files, with a repository of its own."""
+    """Return the same pipeline over files, with its own repository."""
     (tmp_path / "in").mkdir(exist_ok=True)
     p = tm.Pipeline("words")
     words = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="word string, one int")).groupBy("word")
@@ -111,7 +111,7 @@ def at(seconds):
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_by_event_time_the_timeout_counts_from_where_the_watermark_stands_once_it_has_moved(tasks):
+def test_an_event_time_timeout_counts_from_the_first_watermark_that_moved(tasks):
     t = Tester(event_pipeline(), tasks=tasks)
     t.batch([("c", None)])  # the watermark does not move
     assert t.batch([("c", at(100))]).outputs == [("c", 2, False)]  # W = 90: from here it counts
@@ -121,7 +121,7 @@ def test_by_event_time_the_timeout_counts_from_where_the_watermark_stands_once_i
     assert due.state == {"c": 4}
 
 
-def test_an_operator_added_later_begins_with_its_initial_state_and_no_other_is_touched(tmp_path):
+def test_an_operator_added_later_begins_with_its_initial_state(tmp_path):
     first = SPEC.initialState([("z", 9)])
     r = files(tmp_path, first)
     r.init()
@@ -139,7 +139,7 @@ def test_an_operator_added_later_begins_with_its_initial_state_and_no_other_is_t
     assert not (tmp_path / "root/words/refs/0000000002.json").exists()
 
 
-def test_the_call_to_init_gives_a_state_in_place_of_the_code_and_may_be_done_again(tmp_path):
+def test_init_replaces_the_initial_state_of_the_code_and_can_run_again(tmp_path):
     pq.write_table(TABLE, tmp_path / "given.parquet")
     r = files(tmp_path, SPEC.initialState([("x", 1)]))
     for _ in range(2):
@@ -158,7 +158,7 @@ def test_the_call_to_init_gives_a_state_in_place_of_the_code_and_may_be_done_aga
     assert states(r) == {"y": 3}
 
 
-def test_a_void_commit_before_the_first_batch_loses_no_initial_state(tmp_path):
+def test_a_void_commit_before_the_first_batch_keeps_the_initial_state(tmp_path):
     r = files(tmp_path, SPEC.initialState(PAIRS))
     r.init()
     arrive(tmp_path, 0, "a,1,2,3\n")
@@ -171,7 +171,7 @@ def test_a_void_commit_before_the_first_batch_loses_no_initial_state(tmp_path):
     assert states(r) == {"a": 6, "b": 10, None: 1}
 
 
-def test_the_command_line_takes_a_file_and_a_folder_of_parquet(tmp_path, capsys):
+def test_the_command_line_accepts_a_parquet_file_and_a_folder(tmp_path, capsys):
     (tmp_path / "in").mkdir()
     (tmp_path / "given").mkdir()
     pq.write_table(TABLE.slice(0, 1), tmp_path / "given" / "part-0.parquet")
@@ -205,7 +205,7 @@ def test_an_operator_that_changes_before_its_first_batch_needs_its_initial_state
     assert states(changed) == {"a": 0.5}
 
 
-def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
+def test_keys_and_states_of_several_columns_have_an_initial_state(tmp_path):
     @dataclasses.dataclass
     class Seen:
         n: int
@@ -248,7 +248,7 @@ def test_a_key_of_several_columns_and_a_state_of_several(tmp_path):
         ("nowhere.parquet", "found no Parquet file at `nowhere.parquet`"),
     ],
 )
-def test_what_does_not_fit_is_told_and_nothing_is_written(tmp_path, data, said):
+def test_an_invalid_initial_state_is_an_error_and_nothing_is_written(tmp_path, data, said):
     r = files(tmp_path, SPEC.initialState(data))
     with pytest.raises(tm.InvalidInput) as caught:
         r.init()
@@ -257,7 +257,7 @@ def test_what_does_not_fit_is_told_and_nothing_is_written(tmp_path, data, said):
 
 
 @pytest.mark.parametrize("data", [5, None, {"a": 1}, b"x", iter([("a", 1)])])
-def test_what_can_be_no_initial_state_is_refused_where_it_is_written(data):
+def test_an_object_that_cannot_be_an_initial_state_is_an_error_in_the_code(data):
     found = (
         f"is a {type(data).__name__}, expected an Arrow table, a list of (key, state) pairs or the path of a Parquet"
     )
@@ -275,18 +275,18 @@ def test_what_can_be_no_initial_state_is_refused_where_it_is_written(data):
     ("kind", "keys", "shown"),
     [("double", [0.0, -0.0], "0.0"), ("double", [float("nan")] * 2, "nan"), ("long", [None, 1, None], "None")],
 )
-def test_keys_are_one_where_the_engine_takes_them_for_one(kind, keys, shown):
+def test_keys_that_the_engine_treats_as_equal_are_duplicates(kind, keys, shown):
     spec = SPEC.initialState([(key, 1) for key in keys])
     with pytest.raises(tm.InvalidInput, match=f"has the key {shown} in 2 rows"):
         Tester(pipeline(spec, rows=f"word {kind}, one int"))
 
 
-def test_workers_are_not_sent_the_initial_state():
+def test_workers_do_not_receive_the_initial_state():
     spec = tm.StateSpec.function(print).initialState(TABLE)
     assert pickle.loads(pickle.dumps(spec)) == tm.StateSpec.function(print)
 
 
-def test_an_operator_that_takes_none_and_one_that_is_not_there():
+def test_an_initial_state_for_an_unsuitable_or_unknown_operator_is_an_error():
     p = tm.Pipeline("counts")
     p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="count")
     r = tm.open(p, root="memory://takes-none")

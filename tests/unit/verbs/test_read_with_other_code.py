@@ -1,4 +1,4 @@
-"""What a repository gives back when the code is not the one that wrote it."""
+"""Reading a repository with other code than the code that wrote it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def opened(tmp_path: Path, sink: str) -> tm.Repository:
 
 @pytest.fixture
 def renamed(tmp_path: Path) -> tm.Repository:
-    """One batch under the sink `before`, one under `after`."""
+    """Return a repository with a batch under the sink `before` and one under the sink `after`."""
     (tmp_path / "in").mkdir()
     for number, sink in enumerate(("before", "after")):
         (tmp_path / "in" / f"{number}.csv").write_text(f"Bonn,{number}\n")
@@ -40,12 +40,12 @@ def test_outputs_of_a_sink_that_the_code_no_longer_has_are_read_by_its_name(rena
     assert renamed.outputs().to_pylist() == [{"shop": "Bonn", "n": 1, "_batch_id": 1}]
 
 
-def test_a_sink_that_never_was_is_an_error_that_names_those_that_were(renamed: tm.Repository) -> None:
+def test_an_unknown_sink_is_an_error_that_names_the_known_ones(renamed: tm.Repository) -> None:
     with pytest.raises(tm.InvalidInput, match="unknown sink `befor`; did you mean `before`"):
         renamed.outputs(sink="befor")
 
 
-def test_a_file_of_a_form_that_is_not_known_is_refused(renamed: tm.Repository) -> None:
+def test_a_file_of_unknown_form_is_corrupt_state(renamed: tm.Repository) -> None:
     commit = renamed.commit(0)
     (file,) = commit.outputs["before"]
     newer = dataclasses.replace(commit, outputs={"before": [dataclasses.replace(file, extension=".orc")]})
@@ -53,11 +53,11 @@ def test_a_file_of_a_form_that_is_not_known_is_refused(renamed: tm.Repository) -
         read._rows(renamed.context, newer, "before")
 
 
-def test_the_version_of_tidemill_is_the_wheels() -> None:
+def test_the_version_of_tidemill_is_that_of_the_wheel() -> None:
     assert tm.__version__ == importlib.metadata.version("tidemill")
 
 
-def test_a_condition_over_the_state_reads_times_in_utc_in_any_pipeline():
+def test_a_condition_over_the_state_uses_utc_in_any_time_zone():
     p = tm.Pipeline("zones", timeZone="America/New_York")
     p.read(tm.Rows("k string, ts timestamp")).groupBy("k").agg(last=tm.max("ts"))
     t = Tester(p)

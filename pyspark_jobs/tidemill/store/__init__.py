@@ -1,6 +1,6 @@
-"""Stores: objects by name in memory, in a folder, or on S3, behind one contract.
+"""Stores: objects by name, in memory, in a folder or on S3, with one contract.
 
-`open_store` picks one by its URI; nothing else outside this package names a backend.
+`open_store` chooses the backend by URI. No code outside of this package names a backend.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "folder_uri", "ope
 
 _S3 = ("s3", "s3a")
 _OF_OTHERS = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")
-"""Schemes that Spark's users write with one slash, too; what begins so is no path."""
+"""Schemes that Spark also accepts with one slash. Text that begins with one of them is not a path."""
 
 
 def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
-    """The store at `uri`: `s3://bucket/prefix`, `file:///dir`, a path, or `memory://name`. Touches nothing yet.
+    """Return the store at `uri`: `s3://bucket/prefix`, `file:///dir`, a path, or `memory://name`. Touches nothing yet.
 
-    `options` are for S3, named as boto3 names them (`endpoint_url`, `region_name`, `addressing_style`, …); what is
-    not given comes from AWS's usual chain. `InvalidInput` for a URI or an option that is not known.
+    `options` are for S3 and have boto3's names (`endpoint_url`, `region_name`, `addressing_style`, …). Missing options
+    come from AWS's usual chain. Raises `InvalidInput` for an unknown URI or option.
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidInput(f"open a store: found the root {repr_of(uri)}, expected a URI or a path")
@@ -43,7 +43,7 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
             raise _not_known(uri, word)
         return _without(options, uri, _local(uri, _plain_path(uri)))
     if scheme in _S3:
-        from .s3 import open_s3  # boto3 takes a fifth of a second to import
+        from .s3 import open_s3  # importing boto3 takes a fifth of a second
 
         return open_s3(rest, options or {})
     if scheme == "file":
@@ -60,18 +60,18 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
 
 
 def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Store:
-    """The store of a folder that a user names, of a source or a sink: what `open_store` takes; touches nothing yet.
+    """Return the store of a user's source or sink folder, in any form that `open_store` accepts. Touches nothing yet.
 
-    `s3_options` are for `s3://…` alone: one set is given for all sources (or sinks), some of which may lie elsewhere.
+    `s3_options` apply to `s3://…` only, because all sources (or all sinks) share one set of options.
     """
     scheme, separator, _ = str(path).partition("://")
     return open_store(path, s3_options if separator and scheme in _S3 else None)
 
 
 def folder_uri(path: str) -> str:
-    """One text for a folder, however a user names it: `folder_store(path).uri`, symbolic links of a local one followed.
+    """Return one URI for a folder, whatever form a user gives: `folder_store(path).uri` with symbolic links resolved.
 
-    Opens nothing and needs no credentials. `InvalidInput` where `open_store` refuses the form.
+    Opens nothing and needs no credentials. Raises `InvalidInput` for a form that `open_store` refuses.
     """
     scheme, separator, rest = str(path).partition("://")
     if separator and scheme in _S3:
@@ -84,7 +84,7 @@ def folder_uri(path: str) -> str:
 
 
 def relative_folder(path: str) -> str | None:
-    """Where a folder lies that a user names from the one that the process runs in; None where the place is absolute.
+    """Return the absolute path of a relative folder, or None if `path` is absolute or a URI.
 
     INVARIANT: it is the folder that `open_store` opens.
     """
@@ -93,7 +93,7 @@ def relative_folder(path: str) -> str | None:
 
 
 def _plain_path(uri: str) -> str:
-    """The path that is meant by what is given without `://`: `file:` is left out, and `~` is the user's home."""
+    """Return the path in text without `://`: without `file:`, and with `~` replaced by the user's home."""
     return os.path.expanduser(str(uri).removeprefix("file:"))
 
 

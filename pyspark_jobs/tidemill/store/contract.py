@@ -1,7 +1,7 @@
 """The contract of a store: what every backend guarantees, and what the protocol may rely on.
 
-No backend lives here. Names are relative to where the store was opened, parts joined by `/`; order is that of
-their UTF-8 bytes. INVARIANT: `create` has exactly one winner a name, and no reader ever sees a part of an object.
+No backend is here. Names are relative to the store's root, with parts joined by `/`, and are ordered by their UTF-8
+bytes. INVARIANT: exactly one `create` of a name succeeds, and no reader ever sees part of an object.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .. import names
 from ..errors import CorruptState, InvalidInput
 
 TEMPORARY = ".tmp"
-"""The folder in which a local store writes before it links or renames; in no store a part of a name."""
+"""The folder in which a local store writes files before it links or renames them. No name may contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An object as a listing shows it. `etag` changes whenever the content does; `modified_ms` is the store's clock."""
+    """An object in a listing. `etag` changes whenever the content does; `modified_ms` is by the store's clock."""
 
     name: str
     size: int
@@ -28,7 +28,7 @@ class Entry:
 
 
 class ObjectMissing(LookupError):
-    """There is no object `name` in the store `uri`. Internal: callers turn it into one of the five kinds."""
+    """The store `uri` has no object `name`. Internal: callers turn it into one of the five kinds of error."""
 
     def __init__(self, name: str, uri: str) -> None:
         super().__init__(name, uri)
@@ -40,62 +40,62 @@ class ObjectMissing(LookupError):
 
 
 class Store(Protocol):
-    """Objects by name. Safe for threads; can be pickled (the memory store only within its process).
+    """Objects by name. Safe for threads. Can be pickled, but the memory store only within its process.
 
-    Every method raises `StoreUnavailable` where the store did not answer, is full or refused the credentials, and
-    `InvalidInput` where it cannot hold what is asked of it (no such bucket, a name that is too long).
+    Every method raises `StoreUnavailable` if the store did not answer, is full or refused the credentials. It raises
+    `InvalidInput` if the store cannot do what is asked, for example if the bucket is missing or a name is too long.
     """
 
     @property
     def uri(self) -> str:
-        """Where it is: `s3://bucket/prefix`, `file:///dir`, `memory://name`. Holds no secrets."""
+        """The place of the store: `s3://bucket/prefix`, `file:///dir`, `memory://name`. Holds no secrets."""
 
     def get(self, name: str) -> bytes:
-        """The whole object, as one write left it; `ObjectMissing` if there is none."""
+        """Return the whole object, as one write left it. Raises `ObjectMissing` if there is none."""
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """Bytes `start` to `start + length`, fewer or none where the object ends before; `ObjectMissing`."""
+        """Return bytes `start` to `start + length`, or fewer if the object ends before. Raises `ObjectMissing`."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes or overwrites, whole or not at all; durable when it returns."""
+        """Write or overwrite an object, whole or not at all. It is durable on return."""
 
     def put_hint(self, name: str, data: bytes) -> None:
-        """Like `put`, but a crash may lose it or leave garbage under the name: for what is never believed."""
+        """Like `put`, but a crash may lose it or leave garbage under the name. Use it only for hints."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Writes only if the name is free, whole or not at all, and says whether this call did.
+        """Write the object, whole or not at all, only if the name is free. Return whether this call wrote it.
 
-        True: the object is ours, and durable. False: the name is taken, by somebody else or by an earlier try.
-        `StoreUnavailable`: unknown. The object may be there, or come later; read it back.
+        True: this call wrote the object, and it is durable. False: the name is taken, by another writer or an earlier
+        attempt. `StoreUnavailable`: the outcome is unknown, and the write may still complete; read the object back.
         """
 
     def copy(self, source: str, target: str) -> None:
-        """Makes `target` what `source` is, whole or not at all, overwriting; durable; `ObjectMissing`."""
+        """Copy `source` to `target`, whole or not at all, overwriting it; durable. Raises `ObjectMissing`."""
 
     def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """`copy` from another store. Server side where both are S3 with the same options."""
+        """Copy from another store: server-side if both are S3 with the same options."""
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        """Every object whose name begins with `prefix`, in the order of names, after the name `start_after`.
+        """Yield every object whose name begins with `prefix` and is after `start_after`, in the order of names.
 
-        Objects that come or go meanwhile may or may not be seen; all others are seen exactly once.
+        Objects that are written or deleted during the listing may be missing from it. All others appear exactly once.
         """
 
     def stat(self, name: str) -> Entry | None:
-        """The entry of one object; None if there is none."""
+        """Return the entry of one object, or None if there is none."""
 
     def delete(self, name: str) -> None:
-        """Removes the object; nothing happens if there is none."""
+        """Delete the object; do nothing if there is none."""
 
     def at(self, prefix: str) -> Store:
-        """The same store seen from the folder `prefix`."""
+        """Return the same store with the folder `prefix` as its root."""
 
     def local_path(self, name: str) -> str | None:
-        """The path of an object on this machine, whether or not it exists; None where objects are no files."""
+        """Return the local path of an object, whether or not it exists, or None if objects are not files."""
 
 
 def checked(name: str) -> str:
-    """`name` if a store may use it; `CorruptState` if it would leave the store, `InvalidInput` if it is reserved."""
+    """Return `name` if it is valid. Raises `CorruptState` if it would leave the store, `InvalidInput` if reserved."""
     names.inside(name)
     if TEMPORARY in name.split("/") or "\0" in name:
         raise InvalidInput(f"the object name {name!r} is not allowed: expected no part `{TEMPORARY}` and no NUL")
@@ -103,7 +103,7 @@ def checked(name: str) -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """`prefix` if names can begin so; else as `checked`."""
+    """Return `prefix` if names can begin with it. Raises as `checked` otherwise."""
     above = prefix.rpartition("/")[0]
     if above or prefix.startswith("/"):
         checked(above)
@@ -111,7 +111,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 def listed(name: str, uri: str) -> str:
-    """`name`, found by listing `uri`, if a store can address it; an object that cannot be read is not passed over."""
+    """Return a `name` from a listing of `uri`. Raises `InvalidInput` if no store can address it; it is not skipped."""
     try:
         name.encode()
         return names.inside(name)
@@ -123,6 +123,6 @@ def listed(name: str, uri: str) -> str:
 
 
 def check_range(start: int, length: int) -> None:
-    """Refuses a range that no object has."""
+    """Raise `InvalidInput` for a negative start or length."""
     if start < 0 or length < 0:
         raise InvalidInput(f"read a range of an object: start {start}, length {length}; expected both at least 0")

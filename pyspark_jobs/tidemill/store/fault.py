@@ -1,7 +1,7 @@
-"""A store that fails on purpose: it numbers every write and fails at those that a plan names.
+"""A store that fails on purpose: it numbers every write, and fails at the writes that a plan names.
 
-For crash tests. It wraps any store and changes none of its guarantees otherwise. INVARIANT: after a crash nothing
-more is read or written through it, because a dead process does neither; recover through another store.
+For crash tests. It wraps any store and otherwise keeps its guarantees. INVARIANT: after a crash it reads and writes
+nothing more, because a dead process does neither; recover through another store.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ Result = TypeVar("Result")
 
 
 class Crash(BaseException):
-    """The process died here, as far as the test is concerned. No `except Exception` stops it."""
+    """Simulates the death of the process. `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens at write number `at` (from 1).
+    """The effect on write number `at`, counted from 1.
 
-    `before`, `after`: the process dies before or after the write is done. `torn`: it dies in the middle, which only a
-    hint shows (half of it is there); an atomic write leaves nothing. `refused`: `StoreUnavailable`, not done. `lost`:
-    done, but the answer is lost. `late`: the answer is lost, and the write is done only when the next one begins.
+    - `before`, `after`: the process dies before or after the write.
+    - `torn`: the process dies during the write. Half of a hint is written; an atomic write leaves nothing.
+    - `refused`: the write fails with `StoreUnavailable` and is not done.
+    - `lost`: the write is done, but its answer is lost.
+    - `late`: the answer is lost, and the write is done when the next write begins.
     """
 
     at: int
@@ -40,7 +42,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write that was begun; `name` is counted from where the fault store was opened."""
+    """One write that began. `name` is relative to the root of the fault store."""
 
     number: int
     verb: Verb
@@ -49,7 +51,7 @@ class Write:
 
 @dataclass
 class _Record:
-    """What a fault store and its children share."""
+    """The state that a fault store shares with its children."""
 
     key: str
     faults: dict[int, Effect]
@@ -60,9 +62,9 @@ class _Record:
 
 
 class FaultStore:
-    """`inner`, with faults at numbered writes. `at` gives children that count on.
+    """Wraps `inner` and fails at numbered writes. Children made by `at` share the numbering.
 
-    Its URI (`fault://…`) opens it again by `open_store` in this process, for as long as it is referred to.
+    `open_store` opens it again by its URI (`fault://…`) in this process, as long as it is referenced.
     """
 
     def __init__(self, inner: Store, plan: Iterable[Fault] = ()) -> None:
@@ -79,31 +81,31 @@ class FaultStore:
 
     @property
     def writes(self) -> list[Write]:
-        """Every write begun so far, in order."""
+        """Every write that began so far, in order."""
         return list(self._record.writes)
 
     @property
     def crashed(self) -> bool:
-        """Whether a crash happened."""
+        """Whether the simulated process has crashed."""
         return self._record.crashed
 
     def __reduce__(self) -> tuple[object, ...]:
         return find_fault, (self.uri.removeprefix("fault://"),)
 
     def get(self, name: str) -> bytes:
-        """Passes through."""
+        """Call the inner store."""
         return self._living().get(name)
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """Passes through."""
+        """Call the inner store."""
         return self._living().get_range(name, start, length)
 
     def put(self, name: str, data: bytes) -> None:
-        """A numbered write."""
+        """Do a numbered write."""
         self._write("put", name, lambda: self._inner.put(name, data))
 
     def put_hint(self, name: str, data: bytes) -> None:
-        """A numbered write, which can be torn."""
+        """Do a numbered write, which can be torn."""
 
         def half() -> None:
             self._inner.put_hint(name, data[: len(data) // 2])
@@ -111,34 +113,34 @@ class FaultStore:
         self._write("put_hint", name, lambda: self._inner.put_hint(name, data), half)
 
     def create(self, name: str, data: bytes) -> bool:
-        """A numbered write."""
+        """Do a numbered write."""
         return self._write("create", name, lambda: self._inner.create(name, data))
 
     def copy(self, source: str, target: str) -> None:
-        """A numbered write."""
+        """Do a numbered write."""
         self._write("copy", target, lambda: self._inner.copy(source, target))
 
     def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """A numbered write."""
+        """Do a numbered write."""
         real = origin._living() if isinstance(origin, FaultStore) else origin
         self._write("copy", target, lambda: self._inner.copy_from(real, source, target))
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        """Passes through."""
+        """Call the inner store."""
         for entry in self._living().list(prefix, start_after):
             self._living()
             yield entry
 
     def stat(self, name: str) -> Entry | None:
-        """Passes through."""
+        """Call the inner store."""
         return self._living().stat(name)
 
     def delete(self, name: str) -> None:
-        """A numbered write."""
+        """Do a numbered write."""
         self._write("delete", name, lambda: self._inner.delete(name))
 
     def at(self, prefix: str) -> FaultStore:
-        """The inner store below `prefix`; its writes are numbered with ours."""
+        """Return the inner store below `prefix`; its writes share the numbering."""
         child = object.__new__(FaultStore)
         child._inner = self._inner.at(prefix)
         child._record = self._record
@@ -147,7 +149,7 @@ class FaultStore:
         return child
 
     def local_path(self, name: str) -> str | None:
-        """Passes through."""
+        """Call the inner store."""
         return self._living().local_path(name)
 
     def _living(self) -> Store:
@@ -158,7 +160,7 @@ class FaultStore:
     def _write(
         self, verb: Verb, name: str, act: Callable[[], Result], half: Callable[[], object] | None = None
     ) -> Result:
-        """Does `act` as the next write, or what the plan has for it. One at a time, so that numbers mean something."""
+        """Do `act` as the next write, or apply its planned fault. A lock keeps writes and their numbers in order."""
         with self._record.lock:
             self._living()
             for late in self._record.late:
@@ -189,7 +191,7 @@ _alive: weakref.WeakValueDictionary[str, FaultStore] = weakref.WeakValueDictiona
 
 
 def find_fault(rest: str) -> FaultStore:
-    """The fault store whose URI is `fault://` and `rest`."""
+    """Return the fault store with the URI `fault://` and `rest`."""
     key, _, prefix = rest.strip("/").partition("/")
     found = _alive.get(key)
     if found is None:

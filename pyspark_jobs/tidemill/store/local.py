@@ -1,8 +1,8 @@
-"""A store in a folder of this machine, or of one mounted here.
+"""A store in a folder of this machine, or of a mounted file system.
 
-What is written goes to a temporary file under the root's `.tmp` first; `create` links it to its name, all else
-renames it. CRASH: file, link and folders are fsynced before `put`, `create` and `copy` return; a temporary file
-that a dead process left behind is never listed and never read.
+Data is written to a temporary file under the root's `.tmp` first. `create` links the file to its name; other writes
+rename it. CRASH: file, link and folders are fsynced before `put`, `create` and `copy` return. A temporary file that a
+dead process left is never listed and never read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, check
 from .walk import entry, walk
 
 _DURABLE: set[str] = {os.sep, ""}
-"""Folders whose own entries this process knows to be on disk."""
+"""Folders whose own directory entries are known to be on disk."""
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _UNHOLDABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
@@ -37,7 +37,7 @@ _ADVICE = {
 
 
 class LocalStore:
-    """Files below a folder; made when first written to. The etag is `<size>-<mtime_ns>`."""
+    """Files below a folder, which the first write creates. The etag is `<size>-<mtime_ns>`."""
 
     def __init__(self, root: str, prefix: str = "") -> None:
         self._root = root
@@ -47,7 +47,7 @@ class LocalStore:
     @property
     def uri(self) -> str:
         """`file://` and the path."""
-        # Only what would make the path another one is quoted, so that people can read it.
+        # Quote only characters that would change the path, so that people can read it.
         path = "".join(quote(c) if c in "%?#" else c for c in self._base)
         return f"file://{path.rstrip('/') or '/'}"
 
@@ -58,29 +58,29 @@ class LocalStore:
         return LocalStore, (self._root, self._prefix)
 
     def get(self, name: str) -> bytes:
-        """Reads the file."""
+        """Read the file."""
         with self._open(name) as file, _errors("read", file.name):
             return file.read()
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """Seeks and reads."""
+        """Seek and read."""
         check_range(start, length)
         with self._open(name) as file, _errors("read", file.name):
             file.seek(start)
             return file.read(length)
 
     def put(self, name: str, data: bytes) -> None:
-        """A fsynced temporary file, renamed to its name."""
+        """Write and fsync a temporary file, then rename it."""
         self._replace(name, lambda file: file.write(data))
 
     def put_hint(self, name: str, data: bytes) -> None:
-        """A temporary file, renamed, nothing fsynced: the file system may lose it."""
+        """Write and rename a temporary file without fsync, so the file system may lose it."""
         path = self._path(name)
         with _errors("write", path), self._temporary(lambda file: file.write(data), sync=False) as temporary:
             _into_folder(path, lambda: os.replace(temporary, path), sync=False)
 
     def create(self, name: str, data: bytes) -> bool:
-        """A fsynced temporary file, linked to its name, which the system refuses if the name is taken."""
+        """Write and fsync a temporary file, then link it to its name; the system refuses that if the name is taken."""
         path = self._path(name)
         with _errors("create", path), self._temporary(lambda file: file.write(data), sync=True) as temporary:
             try:
@@ -89,17 +89,17 @@ class LocalStore:
             except FileExistsError:
                 if os.path.isdir(path):
                     raise
-                # A network file system may have linked and lost the answer: then our file has two names.
+                # A network file system may have made the link and lost the answer. Then our file has two names.
                 ours = os.stat(temporary).st_nlink > 1
-                sync_folder(os.path.dirname(path))  # the winner may not have come to this yet
+                sync_folder(os.path.dirname(path))  # the winner may not have fsynced yet
                 return ours
 
     def copy(self, source: str, target: str) -> None:
-        """As `put`, from the other file."""
+        """Copy by `put` from the other file."""
         self.copy_from(self, source, target)
 
     def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """As `put`, from the other file, or from what another kind of store gives."""
+        """Copy by `put` from a file, or from an object of another kind of store."""
         if isinstance(origin, LocalStore):
             with origin._open(source) as file:
                 self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
@@ -107,12 +107,12 @@ class LocalStore:
             self.put(target, origin.get(source))
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        """Walks the folders in the order of names; `.tmp` is passed over."""
+        """Walk the folders in the order of names, except `.tmp`."""
         with _errors("list", self._base):
             yield from walk(self._base, self.uri, prefix, start_after)
 
     def stat(self, name: str) -> Entry | None:
-        """Size and time of the file; None also for a folder."""
+        """Return size and time of the file; None also for a folder."""
         path = self._path(name)
         with _errors("stat", path):
             try:
@@ -122,18 +122,18 @@ class LocalStore:
         return entry(name, found) if stat.S_ISREG(found.st_mode) else None
 
     def delete(self, name: str) -> None:
-        """Unlinks the file; folders stay."""
+        """Unlink the file; its folders remain."""
         path = self._path(name)
         with _errors("delete", path), contextlib.suppress(*_MISSING):
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 os.unlink(path)
 
     def at(self, prefix: str) -> LocalStore:
-        """The folder below, with the same `.tmp`."""
+        """Return the folder below as a store, with the same `.tmp`."""
         return LocalStore(self._root, f"{self._prefix}{checked(prefix.rstrip('/'))}/")
 
     def local_path(self, name: str) -> str | None:
-        """The path of the file."""
+        """Return the path of the file."""
         return self._path(name)
 
     def _path(self, name: str) -> str:
@@ -154,7 +154,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _temporary(self, write: Callable[[BinaryIO], object], *, sync: bool) -> Iterator[str]:
-        """The path of a new file with the content that `write` gives it; gone afterwards unless it was renamed."""
+        """Yield the path of a new file that `write` filled. It is deleted afterwards unless it was renamed."""
         folder = os.path.join(self._root, TEMPORARY)
         path = os.path.join(folder, f"{os.getpid()}-{uuid.uuid4().hex}")
         try:
@@ -178,7 +178,7 @@ def _new_file(folder: str, path: str) -> BinaryIO:
 
 
 def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
-    """Does `act`, which puts a file at `path`, making the folders above it if they are missing."""
+    """Call `act`, which puts a file at `path`, and make missing parent folders."""
     folder = os.path.dirname(path)
     try:
         act()
@@ -191,16 +191,16 @@ def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
 
 
 def _sync_above(folder: str) -> None:
-    """CRASH: another process may have made these folders and not have fsynced those above yet; once is enough."""
+    """CRASH: another process may have made these folders without having fsynced their parents, so do that once."""
     while folder not in _DURABLE:
         _DURABLE.add(folder)
         folder = os.path.dirname(folder)
-        with contextlib.suppress(PermissionError):  # a folder of the system's, there before us
+        with contextlib.suppress(PermissionError):  # a system folder, which existed before
             sync_folder(folder)
 
 
 def _make_folder(folder: str) -> None:
-    """CRASH: a folder counts only once the one above it is fsynced, so each new one is."""
+    """CRASH: a new folder is durable only after its parent is fsynced, so fsync the parent of each new folder."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -215,12 +215,12 @@ def _make_folder(folder: str) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """What was renamed or linked in it is there after a loss of power, where its file system knows that."""
+    """Make renames and links in the folder survive a loss of power, if its file system supports that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems know no fsync of a folder
+        if error.errno != errno.EINVAL:  # some network file systems do not support fsync of a folder
             raise
     finally:
         os.close(descriptor)
@@ -241,7 +241,7 @@ def _link(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def _errors(verb: str, path: str) -> Iterator[None]:
-    """Turns what the system says into one of the five kinds: verb, path, found, what to do."""
+    """Turn errors of the system into one of the five kinds: verb, path, reason, advice."""
     try:
         yield
     except TidemillError:

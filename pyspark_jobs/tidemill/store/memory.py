@@ -1,7 +1,7 @@
-"""A store in this process's memory: for tests and for pipelines that need not last.
+"""A store in the memory of this process, for tests and for pipelines that need not last.
 
-One dict a name, shared by all who open `memory://name` in this process. INVARIANT: it never crosses a process
-border; a copy that arrives in another process is refused there, instead of being silently empty.
+Each name has one dict, shared by all who open `memory://name` in this process. INVARIANT: the store never crosses a
+process boundary. A copy that arrives in another process raises an error, instead of being silently empty.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _opening = threading.Lock()
 
 
 def open_memory(name: str, prefix: str = "") -> MemoryStore:
-    """The memory store of that name in this process, made if it is new."""
+    """Return the memory store of that name in this process; make it if it is new."""
     with _opening:
         return MemoryStore(name, _opened.setdefault(name, _Objects()), prefix)
 
 
 class MemoryStore:
-    """Objects in a dict behind a lock; keeps every guarantee of `Store` but outliving the process."""
+    """Objects in a dict with a lock. Keeps every guarantee of `Store`, except that it ends with the process."""
 
     def __init__(self, name: str, objects: _Objects, prefix: str = "") -> None:
         self._name = name
@@ -53,25 +53,25 @@ class MemoryStore:
         return _reopen, (os.getpid(), self._name, self._prefix)
 
     def get(self, name: str) -> bytes:
-        """The bytes that are kept."""
+        """Return the stored bytes."""
         return self._find(name)[0]
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """A slice of them."""
+        """Return a slice of the stored bytes."""
         check_range(start, length)
         return self._find(name)[0][start : start + length]
 
     def put(self, name: str, data: bytes) -> None:
-        """Replaces the entry."""
+        """Replace the object."""
         with self._objects.lock:
             self._store(self._full(name), data)
 
     def put_hint(self, name: str, data: bytes) -> None:
-        """As `put`: memory tears nothing."""
+        """Same as `put`, because memory is never torn."""
         self.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Looks and stores under one lock."""
+        """Check and store under one lock."""
         full = self._full(name)
         with self._objects.lock:
             if full in self._objects.content:
@@ -80,15 +80,15 @@ class MemoryStore:
             return True
 
     def copy(self, source: str, target: str) -> None:
-        """Stores the same bytes under another name."""
+        """Store the same bytes under another name."""
         self.copy_from(self, source, target)
 
     def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """Reads there, stores here."""
+        """Read from `origin`, store here."""
         self.put(target, origin.get(source))
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        """A sorted snapshot of the names."""
+        """Yield a sorted snapshot of the names."""
         base = len(self._prefix)
         wanted = self._prefix + checked_prefix(prefix)
         with self._objects.lock:
@@ -99,22 +99,22 @@ class MemoryStore:
                 yield Entry(name, entry.size, entry.etag, entry.modified_ms)
 
     def stat(self, name: str) -> Entry | None:
-        """The entry; its etag is a digest of the content."""
+        """Return the entry; its etag is a digest of the content."""
         with self._objects.lock:
             found = self._objects.content.get(self._full(name))
         return None if found is None else Entry(name, found[1].size, found[1].etag, found[1].modified_ms)
 
     def delete(self, name: str) -> None:
-        """Drops the entry."""
+        """Delete the object."""
         with self._objects.lock:
             self._objects.content.pop(self._full(name), None)
 
     def at(self, prefix: str) -> MemoryStore:
-        """The same objects, seen from below `prefix`."""
+        """Return the same objects with `prefix` as the root."""
         return MemoryStore(self._name, self._objects, self._full(prefix.rstrip("/")) + "/")
 
     def local_path(self, name: str) -> str | None:
-        """None: there are no files."""
+        """Return None, because objects are not files."""
         checked(name)
         return None
 

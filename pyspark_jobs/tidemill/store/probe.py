@@ -1,7 +1,7 @@
-"""The check that a store's conditional create holds, made before the first write to it.
+"""A check that a store's conditional create works, made before the first write to it.
 
-Some S3 look-alikes and proxies ignore `If-None-Match` and let every writer win, which would double data. INVARIANT:
-what the probe writes is under a name of its own and is gone when it returns.
+Some S3-compatible servers and proxies ignore `If-None-Match` and let every writer succeed, which would double data.
+INVARIANT: the probe writes under a name of its own, and has deleted that object when it returns.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _probed: set[tuple[int, str]] = set()
 
 
 def probe(store: Store) -> None:
-    """Creates one name twice with different content; `InvalidInput` if the second create succeeds.
+    """Create one name twice with different content. Raises `InvalidInput` if the second create succeeds.
 
-    Once a process and URI; a store that failed is probed again. A crash leaves one small object `_probe-…`.
+    It runs once for each process and URI, and again for a store that failed. CRASH: one small object `_probe-…` may
+    remain.
     """
     key = (os.getpid(), store.uri)
     with _lock:

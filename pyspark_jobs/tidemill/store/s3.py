@@ -1,7 +1,7 @@
-"""A store in an S3 bucket, by boto3; also in what speaks S3 elsewhere.
+"""A store in an S3 bucket, or on an S3-compatible server, by boto3.
 
-Clients and credentials come from `s3_client`, errors are turned into the five kinds by `s3_errors`. INVARIANT: the
-conditional create is sent once a call: a client's own retry would take its first try's success for somebody else's.
+`s3_client` makes clients with credentials, and `s3_errors` turns errors into the five kinds. INVARIANT: a conditional
+create is sent once a call. If a client retried it, a lost success of its first attempt would look like another writer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .s3_errors import Cause, cause_of, translate_errors
 from .s3_uri import parse, uri_of
 
 CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""How long to wait after each 409, which says that nothing was stored and that one may try again."""
+"""How long to wait after each 409, which means that nothing was stored and a retry is allowed."""
 
 BROKEN_OFF_TRIES = 3
 COPY_PART_BYTES = 512 * 1024**2
@@ -28,7 +28,7 @@ COPY_WHOLE_BYTES = 5 * 1024**3
 
 
 def open_s3(rest: str, options: Mapping[str, Any]) -> S3Store:
-    """The store at `s3://` and `rest` (`bucket/prefix`). Checks names only; no request is made."""
+    """Return the store at `s3://` and `rest` (`bucket/prefix`). Checks only names and options; sends no request."""
     bucket, prefix = parse(rest)
     store = S3Store(bucket, "", clients(options), dict(options))
     return store.at(prefix) if prefix else store
@@ -74,16 +74,16 @@ class S3Store:
         return self._read(name, {"Range": f"bytes={start}-{start + length - 1}"})
 
     def put(self, name: str, data: bytes) -> None:
-        """One PUT, repeated where that is safe."""
+        """One PUT, which boto3 retries."""
         with self._translating("write", name):
             self._clients.main.put_object(**self._where(name), Body=data)
 
     def put_hint(self, name: str, data: bytes) -> None:
-        """As `put`."""
+        """Same as `put`."""
         self.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """A PUT with `If-None-Match: *`; sent again only after a 409, which stored nothing."""
+        """One PUT with `If-None-Match: *`. It is retried only after a 409, which stored nothing."""
         for pause_s in (0, *CONFLICT_PAUSES_S):
             time.sleep(pause_s)
             cause = self._create_once(name, data)
@@ -96,18 +96,18 @@ class S3Store:
         )
 
     def copy(self, source: str, target: str) -> None:
-        """Server side, in parts above 5 GiB."""
+        """Copy server-side, in parts above 5 GiB."""
         self._copy(self._where(source), target, ObjectMissing(source, self.uri))
 
     def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """Server side from S3 opened with the same options, else read and written."""
+        """Copy server-side from S3 opened with the same options, else read and write."""
         if isinstance(origin, S3Store) and origin._options == self._options:
             self._copy(origin._where(source), target, ObjectMissing(source, origin.uri))
         else:
             self.put(target, origin.get(source))
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
-        """Pages of 1,000 names; empty objects that mark folders are passed over."""
+        """Yield entries from pages of 1,000 names, without the empty objects that mark folders."""
         request = {"Bucket": self._bucket, "Prefix": self._prefix + checked_prefix(prefix)}
         if start_after:
             request["StartAfter"] = self._prefix + start_after
@@ -135,12 +135,12 @@ class S3Store:
             self._clients.main.delete_object(**self._where(name))
 
     def at(self, prefix: str) -> S3Store:
-        """The same bucket below `prefix`, with the same clients."""
+        """Return the same bucket below `prefix`, with the same clients."""
         below = f"{self._prefix}{checked(prefix.rstrip('/'))}/"
         return S3Store(self._bucket, below, self._clients, self._options)
 
     def local_path(self, name: str) -> str | None:
-        """None: there are no files."""
+        """Return None, because objects are not files."""
         checked(name)
         return None
 
@@ -148,7 +148,7 @@ class S3Store:
         return {"Bucket": self._bucket, "Key": self._prefix + checked(name)}
 
     def _read(self, name: str, extra: dict[str, str]) -> bytes:
-        """boto3 repeats a request, but not one whose answer breaks off, so that is done here."""
+        """Read, and retry if the answer breaks off. boto3 retries failed requests, but not those."""
         with self._translating("read", name):
             for _ in range(BROKEN_OFF_TRIES - 1):
                 try:
@@ -170,7 +170,7 @@ class S3Store:
             raise
 
     def _create_once(self, name: str, data: bytes) -> Cause | None:
-        """None if the object is now ours, TAKEN or CONFLICT if the server says so."""
+        """Return None if this call created the object, or TAKEN or CONFLICT if the server answers that."""
         with self._translating("create", name):
             try:
                 self._clients.once.put_object(**self._where(name), Body=data, IfNoneMatch="*")
@@ -198,11 +198,11 @@ class S3Store:
 
 
 def _is_folder_mark(name: str) -> bool:
-    """The empty objects that consoles make to show a folder, and what a local store would keep under `.tmp`."""
+    """Return whether a name is an empty object with which consoles mark a folder, or is under `.tmp`."""
     return not name or name.endswith("/") or TEMPORARY in name.split("/")
 
 
 def _entry(name: str, size: int, found: Mapping[str, Any]) -> Entry:
-    # HEAD knows whole seconds only, and some servers list milliseconds: one object has one time.
+    # HEAD returns whole seconds, but some servers list milliseconds. An object must have one time.
     modified_ms = int(found["LastModified"].timestamp()) * 1000
     return Entry(name, size, found["ETag"].strip('"'), modified_ms)

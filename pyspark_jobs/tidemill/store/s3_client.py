@@ -1,7 +1,7 @@
 """boto3 clients for S3: options, endpoint, credentials, retries.
 
-Shared by all stores of a process that were opened alike. INVARIANT: `once` never sends a request twice; secrets are
-kept by boto3 and appear in no message.
+Stores of a process that were opened with the same options share their clients. INVARIANT: `once` never sends a request
+twice. boto3 keeps secrets, and no message contains them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SESSION = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "
 _CLIENT = ("endpoint_url", "verify")
 _CONFIG = ("addressing_style", "connect_timeout", "read_timeout", "max_attempts", "max_pool_connections")
 OPTIONS = _SESSION + _CLIENT + _CONFIG
-"""What `storage_options` may hold for S3. Timeouts are seconds."""
+"""The keys that `storage_options` may have for S3. Timeouts are in seconds."""
 
 _NUMBERS = _CONFIG[1:]
 _STYLES = ("auto", "path", "virtual")
@@ -30,7 +30,7 @@ _STYLES = ("auto", "path", "virtual")
 class Clients:
     """`main` retries what is safe to retry; `once` sends each request once. Both are safe for threads.
 
-    They hold connections, so they belong to the process that made them, and a fork makes its own.
+    They hold connections, so a forked process must make its own.
     """
 
     main: Any = field(repr=False)
@@ -44,9 +44,9 @@ _making = threading.Lock()
 
 
 def clients(options: Mapping[str, Any]) -> Clients:
-    """The clients for these options and AWS's environment as it is now, made once a process.
+    """Return the clients for these options and AWS's current environment, made once a process.
 
-    `InvalidInput` for an option that is not known or does not fit, `StoreUnavailable` for unreadable credentials.
+    Raises `InvalidInput` for an unknown or invalid option, and `StoreUnavailable` for unreadable credentials.
     """
     _check(options)
     environment = sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
@@ -96,7 +96,7 @@ def _make(options: Mapping[str, Any]) -> Clients:
 def _client(session: Any, options: Mapping[str, Any], attempts: int) -> Any:
     from botocore.config import Config
 
-    # A bucket as part of the host name works on AWS; an address of one's own seldom has such host names.
+    # On AWS a bucket may be part of the host name. Other endpoints seldom have such host names.
     own = any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")) or "endpoint_url" in options
     config = Config(
         s3={"addressing_style": options.get("addressing_style", "path" if own else "auto")},
@@ -104,7 +104,7 @@ def _client(session: Any, options: Mapping[str, Any], attempts: int) -> Any:
         connect_timeout=float(options.get("connect_timeout", 10)),
         read_timeout=float(options.get("read_timeout", 60)),
         max_pool_connections=int(float(options.get("max_pool_connections", 32))),
-        # Newer defaults send checksums in trailers that other S3 servers refuse; records carry checksums of ours.
+        # New defaults send checksums in trailers, which other S3 servers refuse. Records have checksums of their own.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )

@@ -1,6 +1,6 @@
-"""What an error of boto3 means: a cause that the store acts on, or one of the five kinds with a clear message.
+"""The meaning of boto3's errors: a cause on which the store acts, or one of the five kinds with a clear message.
 
-No I/O. INVARIANT: no message holds a secret, and of a refused login only the code is shown.
+No I/O. INVARIANT: no message contains a secret. Of a refused login only the code is shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .contract import ObjectMissing
 
 
 class Cause(Enum):
-    """Why a request failed, where the store does something about it."""
+    """Why a request failed, if the store acts on that."""
 
     MISSING = auto()
     TAKEN = auto()
@@ -48,7 +48,7 @@ _REFUSED = (401, 403)
 
 
 def cause_of(error: Exception) -> Cause:
-    """The cause that an error of boto3 carries."""
+    """Return the cause in an error of boto3."""
     status, code = _answer(error)
     if code == "NoSuchBucket":
         return Cause.OTHER
@@ -65,7 +65,7 @@ def cause_of(error: Exception) -> Cause:
 
 @contextlib.contextmanager
 def translate_errors(what: str, bucket: str, endpoint: str) -> Iterator[None]:
-    """Turns an error of boto3 met while doing `what` into one of the five kinds; any other stays as it is."""
+    """Turn errors of boto3 during `what` into one of the five kinds. Other errors pass unchanged."""
     try:
         yield
     except (TidemillError, ObjectMissing):
@@ -81,7 +81,7 @@ def _failure(what: str, bucket: str, endpoint: str, error: Exception) -> Tidemil
     status, code = _answer(error)
     if status is not None:
         return _answered(what, bucket, endpoint, error, status, code)
-    if isinstance(error, RecursionError):  # boto3 asks where the bucket is, is redirected, asks again, …
+    if isinstance(error, RecursionError):  # boto3 asks for the bucket's region, is redirected, asks again, …
         return InvalidInput(
             f"{what}: {endpoint} redirects without naming a region; expected the address of an S3 server"
         )
@@ -124,11 +124,11 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
 
 
 _PASSING = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
-"""Codes that come with a status of 400 to 499 and yet may go better the next time."""
+"""Codes with a status of 400 to 499 for which a retry may still succeed."""
 
 
 def _answer(error: Exception) -> tuple[int | None, str]:
-    """Status and code of the server's answer, if there was one."""
+    """Return status and code of the server's answer, if there was one."""
     response: Any = getattr(error, "response", None)
     if not isinstance(response, dict) or "ResponseMetadata" not in response:
         return None, ""

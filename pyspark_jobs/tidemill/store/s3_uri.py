@@ -1,4 +1,4 @@
-"""What stands behind `s3://`: bucket and prefix. Names only, so it does without boto3."""
+"""Bucket and prefix in `s3://` URIs. Only names, so that boto3 is not needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import InvalidInput
 
 
 def parse(rest: str) -> tuple[str, str]:
-    """Bucket and prefix of `bucket/prefix`, the prefix without slashes at its ends; `InvalidInput` for another form."""
+    """Return bucket and prefix of `bucket/prefix`, without slashes around the prefix. Raises `InvalidInput`."""
     bucket, _, prefix = rest.partition("/")
     if not bucket or "@" in rest or "?" in rest:
         raise InvalidInput("open an S3 store: expected `s3://bucket/prefix`, credentials in options or environment")
@@ -14,5 +14,5 @@ def parse(rest: str) -> tuple[str, str]:
 
 
 def uri_of(bucket: str, prefix: str) -> str:
-    """`s3://bucket/prefix`."""
+    """Return `s3://bucket/prefix`."""
     return f"s3://{bucket}/{prefix}".rstrip("/")

@@ -1,7 +1,7 @@
-"""Listing files below a folder in the order in which S3 lists objects.
+"""Lists the files below a folder in the order in which S3 lists objects.
 
-Only reads. INVARIANT: names come by the bytes of the full name (`a-b` before `a/b` before `a0`), and no more than
-one folder a level is held in memory.
+Only reads. INVARIANT: names are ordered by the bytes of the full name (`a-b` before `a/b` before `a0`), and memory
+holds at most one folder for each level.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _Folders = tuple[tuple[int, int], ...]
 
 
 def walk(base: str, uri: str, prefix: str, start_after: str | None) -> Iterator[Entry]:
-    """The files below the folder `base` whose name begins with `prefix` and comes after `start_after`."""
+    """Yield the files below the folder `base` whose name begins with `prefix` and is after `start_after`."""
     above, slash, _ = checked_prefix(prefix).rpartition("/")
     yield from _folder(_Walk(base, uri, prefix, _bytes(start_after or "")), above + slash, ())
 
 
 def entry(name: str, found: os.stat_result) -> Entry:
-    """The entry of a file."""
+    """Return the entry of a file."""
     return Entry(name, found.st_size, f"{found.st_size}-{found.st_mtime_ns}", found.st_mtime_ns // 1_000_000)
 
 
@@ -36,7 +36,7 @@ class _Walk:
     after: bytes
 
     def wants(self, name: str, key: bytes, is_folder: bool) -> bool:
-        """Whether the file is asked for, or the folder may hold one that is."""
+        """Return whether the file is wanted, or the folder may hold a wanted file."""
         if not is_folder:
             return name.startswith(self.prefix) and key > self.after
         inside = name.startswith(self.prefix) or self.prefix.startswith(name)
@@ -44,7 +44,7 @@ class _Walk:
 
 
 def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
-    """The files of the folder `name` (empty, or with a `/` at its end) and of those below it."""
+    """Yield the files of the folder `name`, which is empty or ends with `/`, and of the folders below it."""
     for key, item in _children(os.path.join(walk.base, name), name):
         full = os.fsdecode(key)
         is_folder = full.endswith("/")
@@ -59,7 +59,7 @@ def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
 
 
 def _children(path: str, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
-    """What a folder holds, by full name; a folder's ends in `/`, which is where its files sort."""
+    """Return the items of a folder, sorted by full name. Names of folders end with `/`, as their files sort there."""
     try:
         with os.scandir(path) as items:
             found = [(_bytes(name + i.name + ("/" if i.is_dir() else "")), i) for i in items if i.name != TEMPORARY]
@@ -71,12 +71,12 @@ def _children(path: str, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
 def _stat(item: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return item.stat()
-    except FileNotFoundError:  # gone meanwhile, or a link to nothing
+    except FileNotFoundError:  # deleted meanwhile, or a dangling link
         return None
 
 
 def _with(item: os.DirEntry[str], above: _Folders) -> _Folders:
-    """`above` and this folder; a symbolic link back to one of them would never end."""
+    """Return `above` and this folder. Raises `InvalidInput` for a link back to one of them, which would never end."""
     found = _stat(item)
     if found is None:
         return above

@@ -87,7 +87,7 @@ def counted(*items: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("tasks", "ranges"), [(1, 1), (1, 3), (2, 2), (5, 1), (5, 7)])
-def test_words_are_counted_whatever_the_numbers_of_tasks_and_ranges(engine: Engine, tasks: int, ranges: int) -> None:
+def test_words_are_counted_with_any_number_of_tasks_and_ranges(engine: Engine, tasks: int, ranges: int) -> None:
     assert sorted(engine.execute(WordCount(tasks, ranges))) == counted(*" ".join(TEXTS).split())
 
 
@@ -109,7 +109,7 @@ class ToEvenRanges(Shape):
         yield Item(0, b"%d/%d(%s)" % (level, range_index, b" ".join(sorted(items))))
 
 
-def test_every_range_is_applied_once_also_where_nothing_was_sent_to_it(engine: Engine) -> None:
+def test_every_range_is_applied_once_even_if_nothing_was_sent_to_it(engine: Engine) -> None:
     assert sorted(engine.execute(ToEvenRanges(2, 5))) == [
         b"0/0(s0 s1)", b"0/1()", b"0/2(s0 s1)", b"0/3()", b"0/4(s0 s1)",
     ]  # fmt: skip
@@ -208,7 +208,7 @@ class Unread(Shape):
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_a_scatter_task_ends_also_where_nobody_reads_what_it_sends(engine: Engine, tasks: int, tmp_path: Any) -> None:
+def test_a_scatter_task_ends_even_if_its_items_are_not_read(engine: Engine, tasks: int, tmp_path: Any) -> None:
     file = tmp_path / "ends"
     assert engine.execute(Unread(tasks, 1, file=str(file))) == []
     assert file.read_bytes() == b"." * tasks
@@ -231,7 +231,7 @@ class Raises(Shape):
 
 @pytest.mark.parametrize("where", ["scatter", "apply 0", "apply 1"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 2)])
-def test_what_a_task_raises_is_one_internal_error_with_its_traceback(
+def test_an_exception_of_a_task_is_one_internal_error_with_its_traceback(
     engine: Engine, where: str, shape: tuple[int, int]
 ) -> None:
     with pytest.raises(InternalError) as raised:
@@ -242,7 +242,7 @@ def test_what_a_task_raises_is_one_internal_error_with_its_traceback(
     assert "org.apache.spark" not in raised.value.message
 
 
-def test_an_engine_goes_on_after_a_failure(engine: Engine) -> None:
+def test_an_engine_stays_usable_after_a_failure(engine: Engine) -> None:
     with pytest.raises(InternalError):
         engine.execute(Raises(2, 2, where="scatter"))
     assert len(engine.execute(Raises(2, 2))) == 2
@@ -285,7 +285,7 @@ class Holds(Shape):
     held: Any = None
 
 
-def test_a_work_that_cannot_travel_is_refused_with_the_reason(engine: Engine) -> None:
+def test_a_work_that_cannot_be_pickled_is_refused_with_the_reason(engine: Engine) -> None:
     if engine.name == "local":
         assert engine.execute(Holds(0, 1, held=threading.Lock())) == [b"0/0 "]
         return
@@ -294,7 +294,7 @@ def test_a_work_that_cannot_travel_is_refused_with_the_reason(engine: Engine) ->
     assert "hint: open files, locks, connections and Spark sessions inside the function" in str(raised.value)
 
 
-def test_what_is_registered_to_go_by_value_is_taken_back(engine: Engine) -> None:
+def test_modules_registered_to_go_by_value_are_removed_again(engine: Engine) -> None:
     from pyspark import cloudpickle
 
     registered: Callable[[], set[str]] = cloudpickle.cloudpickle.list_registry_pickle_by_value
@@ -304,7 +304,7 @@ def test_what_is_registered_to_go_by_value_is_taken_back(engine: Engine) -> None
     assert __name__ not in before
 
 
-def test_a_connect_server_that_does_not_size_batches_gets_few_rows_in_each_and_its_setting_back(
+def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setting_back(
     connect_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -63,7 +63,7 @@ def test_a_wrong_argument_of_run_is_an_error_even_if_no_files_are_waiting(folder
     refused(lambda: r.state(version="0"), "version='0', expected a whole number")
 
 
-def test_aggregates_that_a_column_does_not_fit_are_told_when_they_are_declared():
+def test_aggregates_of_unsuitable_columns_are_refused_when_declared():
     def grouped():
         return tm.Pipeline("a").read(tm.Rows("k string, v int, m map<string,int>")).groupBy("k")
 
@@ -73,12 +73,12 @@ def test_aggregates_that_a_column_does_not_fit_are_told_when_they_are_declared()
     refused(lambda: grouped().agg(x=tm.min_by("v", "w")), "`w`")
 
 
-def test_windows_that_cannot_be_are_told_when_they_are_declared():
+def test_invalid_windows_are_refused_when_declared():
     def stream(name, late="drop"):
         rows = tm.Pipeline(name).read(tm.Rows("k string, ts timestamp, d date"))
         return rows.withWatermark("ts", "1 minute", late=late)
 
-    refused(lambda: tm.window("ts", "5 minutes", "10 minutes"), "tm.window", "not longer")
+    refused(lambda: tm.window("ts", "5 minutes", "10 minutes"), "tm.window", "no longer than the duration")
     refused(lambda: tm.window("ts", "1 day", "1 ms"), "tm.window", "86400000 windows", "at most 10000")
     refused(lambda: tm.window("ts", "0 seconds"), "tm.window")
     refused(lambda: tm.window("ts", "1 hour", startTime="-1 hour"), "startTime", "less than the slide")
@@ -97,7 +97,7 @@ def test_windows_that_cannot_be_are_told_when_they_are_declared():
     refused(lambda: stream("d").groupBy("k").agg(n=tm.count(), outputMode="append"), "'append'", "a window")
 
 
-def test_a_name_is_given_once_whoever_adds_the_operator(folder):
+def test_an_operator_name_can_be_used_once(folder):
     _, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="same")
     refused(lambda: grouped.dropDuplicates(name="same"), "already has an operator `same`")
@@ -154,7 +154,7 @@ def test_unreadable_rows_go_to_quarantine_where_the_source_says_so(folder, tmp_p
     assert rows[1]["text"] == "not json" and all(row["reason"] for row in rows)
 
 
-def test_a_sink_that_cannot_be_one_is_refused_before_anything_is_committed(folder, tmp_path):
+def test_an_unusable_sink_is_refused_before_anything_is_committed(folder, tmp_path):
     for path, word in (("s4://bucket/out", "s4"), ("s3://AKIA:SECRET@bucket/out", "credentials")):
         p, grouped = counting(folder)
         grouped.agg(n=tm.count(), name="n").write(tm.Json(path))
@@ -164,7 +164,7 @@ def test_a_sink_that_cannot_be_one_is_refused_before_anything_is_committed(folde
 
 
 @pytest.mark.parametrize("value", [10**20, -1, 1.5, True, 1_700_000_000_000_000])
-def test_a_batch_time_that_is_none_leaves_no_plan(folder, tmp_path, value):
+def test_an_invalid_batch_time_leaves_no_plan(folder, tmp_path, value):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
     p.batch_time(lambda plan: value)

@@ -82,7 +82,7 @@ def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folde
     assert {row["k"]: row for row in r.state("old").to_pylist()}.keys() == {"x", "y"}
 
 
-def test_an_operator_that_the_code_lacks_ends_only_where_it_is_named(folder, tmp_path):
+def test_the_state_of_a_removed_operator_is_discarded_only_by_name(folder, tmp_path):
     opened = functools.partial(counting_as, folder, tmp_path)
     opened("one", "two").init()
     opened("one", "two").run(engine="local")
@@ -127,7 +127,7 @@ def test_an_init_that_is_refused_changes_nothing(folder, tmp_path):
     assert {row["k"]: row["n"] for row in opened("v", "two").state("two").to_pylist()}["x"] == 3
 
 
-def test_a_plan_is_given_up_only_on_a_store_that_creates_conditionally(folder, tmp_path, monkeypatch):
+def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(folder, tmp_path, monkeypatch):
     from tidemill.store.local import LocalStore
 
     (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
@@ -143,7 +143,7 @@ def test_a_plan_is_given_up_only_on_a_store_that_creates_conditionally(folder, t
     assert not list((tmp_path / "root").rglob("commits/*.json"))
 
 
-def test_a_branch_that_nobody_made_does_not_start_empty(folder, tmp_path):
+def test_an_unknown_branch_does_not_start_empty(folder, tmp_path):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
     refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "unknown branch `mian`", "`main`")
@@ -210,7 +210,7 @@ def test_missing_or_damaged_state_is_an_error_never_an_empty_start(folder, tmp_p
     assert tm.open(p, root=str(root)).head.version == 0
 
 
-def test_two_repositories_of_one_pipeline_publish_beside_each_other(folder, tmp_path):
+def test_two_repositories_of_one_pipeline_publish_side_by_side(folder, tmp_path):
     for root in ("one", "two"):
         p, grouped = counting(folder)
         grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published")))
@@ -246,7 +246,7 @@ def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp
     assert repository("a", "b").state("b", version=0).num_rows == 2
 
 
-def test_a_plan_that_cannot_run_is_given_up_and_its_files_are_planned_anew(folder, tmp_path):
+def test_a_plan_that_cannot_run_is_abandoned_and_its_files_are_planned_again(folder, tmp_path):
     (folder / "b.json").write_text('{"k": "x", "v": "many"}\n')
     p, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="n")

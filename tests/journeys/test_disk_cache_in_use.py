@@ -56,7 +56,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_pipeline_gives_the_same_whatever_happens_to_its_cached_files(
+def test_results_do_not_depend_on_cached_files(
     tmp_path: Path, cache: DiskCache, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setenv("TIDEMILL_DISK_CACHE_FOLDER", str(cache.folder))

@@ -31,7 +31,7 @@ def opened(folder, fn, batches=3):
     return r
 
 
-def test_it_is_called_after_each_commit_in_order_with_its_rows(tmp_path):
+def test_the_function_is_called_after_each_commit_in_order_with_its_rows(tmp_path):
     calls = []
 
     def fn(table, batch_id):
@@ -64,7 +64,7 @@ def test_a_batch_without_rows_and_a_sweep_are_calls_too():
     assert calls == [(0, {"what": []}), (1, {"what": ["gone"]})]
 
 
-def test_what_it_raises_fails_the_run_with_its_traceback_and_the_next_run_calls_it_again(tmp_path):
+def test_an_error_of_the_function_fails_the_run_and_the_next_run_calls_it_again(tmp_path):
     calls, wrong = [], [True]
 
     def fn(table, batch_id):
@@ -98,7 +98,7 @@ def test_what_it_raises_fails_the_run_with_its_traceback_and_the_next_run_calls_
         (json.JSONDecodeError("no", "", 0), tm.InvalidInput),
     ],
 )
-def test_an_outage_is_to_be_tried_again_and_an_error_in_its_code_to_be_mended(tmp_path, raised, kind):
+def test_an_outage_is_retried_and_an_error_in_the_code_is_invalid_input(tmp_path, raised, kind):
     def fn(table, batch_id):
         raise raised
 
@@ -127,7 +127,7 @@ opened(folder, fn).run(engine="local")
 
 
 @pytest.mark.parametrize(("when", "calls"), [("before", [0, 1, 2, 3]), ("after", [0, 1, 1, 2, 3])])
-def test_a_run_that_is_killed_at_the_call_is_gone_on_with_by_the_next_with_the_same_rows(tmp_path, when, calls):
+def test_after_a_kill_during_the_call_the_next_run_calls_again_with_the_same_rows(tmp_path, when, calls):
     """Also where more has arrived since then."""
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), when]
     assert subprocess.run([*command, "1"], check=False).returncode == -9
@@ -143,7 +143,7 @@ def test_the_function_stays_with_the_driver(tmp_path):
     assert sent.function is None and sent.encode(sink.schema.empty_table())
 
 
-def test_two_functions_need_names_and_a_sink_beside_one_does_not(tmp_path):
+def test_only_a_second_function_needs_a_name(tmp_path):
     p = tm.Pipeline("two")
     rows = p.read(tm.Rows("k string"))
     rows.write(tm.Parquet(str(tmp_path / "out"))).foreachBatch(print)
@@ -156,7 +156,7 @@ def test_two_functions_need_names_and_a_sink_beside_one_does_not(tmp_path):
         rows.foreachBatch(7)
 
 
-def test_code_that_has_it_no_longer_calls_nothing(tmp_path):
+def test_code_without_the_function_calls_nothing(tmp_path):
     def fails(table, batch_id):
         raise ValueError
 

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_one_is_done_while_the_other_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored, encode = apply.persist, Parquet.encode
     storing, encoding, seen = threading.Event(), threading.Event(), []
 
@@ -76,7 +76,7 @@ def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -
 
 
 @pytest.mark.parametrize(("fails", "told"), [("storing", "storing"), ("encoding", "encoding"), ("both", "storing")])
-def test_an_error_of_either_is_told_and_no_thread_is_left(
+def test_an_error_of_either_is_raised_and_no_thread_is_left(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fails: str, told: str
 ) -> None:
     def broken(what: str) -> Any:

@@ -45,7 +45,7 @@ class Ticking(tm.StatefulProcessor):
 
 
 @pytest.mark.parametrize("idle", [None, "10 minutes"])
-def test_rows_of_the_due_pass_reach_the_next_operator_whatever_its_watermark_does(idle: str | None) -> None:
+def test_rows_of_the_due_pass_reach_the_next_operator_with_any_watermark(idle: str | None) -> None:
     p = tm.Pipeline("ticks")
     source = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "0 s")
     ticks = source.groupBy("k").transformWithState(
@@ -110,7 +110,7 @@ def test_an_initial_state_whose_key_gets_a_row_without_time_does_not_time_out_at
     ]
 
 
-def test_a_cell_that_python_has_no_object_for_is_put_aside_like_any_other() -> None:
+def test_a_cell_without_a_python_object_can_be_quarantined() -> None:
     p = tm.Pipeline("far")
     far = p.read(tm.Rows("k string, ts timestamp"))
     spec = tm.StateSpec.function(lambda value, state: state.update(1))
@@ -120,7 +120,7 @@ def test_a_cell_that_python_has_no_object_for_is_put_aside_like_any_other() -> N
     assert done.state == {"a": 1}
 
 
-def test_late_rows_before_the_first_year_are_put_aside() -> None:
+def test_late_rows_before_the_year_1_are_quarantined() -> None:
     p = tm.Pipeline("early")
     source = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "0 s", late="quarantine")
     source.groupBy("k", tm.window("ts", "1 hour")).agg(n=tm.count())
@@ -185,7 +185,7 @@ def grouped(key: Any, rows: Any, state: Any) -> Iterator[Any]:
     return iter([])
 
 
-def test_a_timeout_whose_call_fails_is_counted_and_floats_are_taken_as_times() -> None:
+def test_a_timeout_whose_call_fails_is_counted_and_floats_are_accepted_as_times() -> None:
     p = tm.Pipeline("failing")
     source = p.read(tm.Rows("k string"))
     source.groupBy("k").flatMapGroupsWithState(
@@ -241,7 +241,7 @@ class Refusing(Closing):
         handle.getValueState(f"state{len(self.calls) > 1}", "n bigint")
 
 
-def test_a_processor_is_closed_where_something_else_fails() -> None:
+def test_a_processor_is_closed_if_something_else_fails() -> None:
     p = tm.Pipeline("closing")
     p.read(tm.Rows("k string")).groupBy("k").transformWithState(Refusing(), "k string", "update", "None")
     Closing.closed.clear()
@@ -255,7 +255,7 @@ class Passing(Closing):
         yield (key[0],)
 
 
-def test_a_processor_is_closed_once_where_a_step_behind_it_fails(tmp_path: Path) -> None:
+def test_a_processor_is_closed_once_if_a_downstream_step_fails(tmp_path: Path) -> None:
     p = tm.Pipeline("closing")
     passed = p.read(tm.Rows("k string")).groupBy("k").transformWithState(Passing(), "k string", "update", "None")
     passed.sql("SELECT CAST(k AS INTEGER) AS n FROM rows").write(tm.Json(str(tmp_path / "out")))
@@ -303,7 +303,7 @@ def test_a_function_that_ends_the_process_has_failed() -> None:
         Tester(p).batch([("a",)])
 
 
-def test_a_watermark_is_not_defined_again() -> None:
+def test_a_watermark_cannot_be_defined_twice() -> None:
     p = tm.Pipeline("twice")
     once = p.read(tm.Rows("ts timestamp, t2 timestamp")).withWatermark("ts", "10 seconds")
     with pytest.raises(InvalidInput, match="the stream already has a watermark on `ts`"):

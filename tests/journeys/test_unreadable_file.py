@@ -11,7 +11,7 @@ import tidemill as tm
 from tidemill.sources import file_bytes
 
 
-def test_it_is_named_and_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_named_and_not_reported_as_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.csv").write_text("k\na\n")
     p = tm.Pipeline("closed")

@@ -51,18 +51,18 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         return ran("died,interrupted", folder, server.url)
 
 
-def test_a_worker_that_is_killed_is_an_error_and_the_engine_goes_on(found: dict[str, Any]) -> None:
+def test_a_killed_worker_is_an_error_and_the_engine_stays_usable(found: dict[str, Any]) -> None:
     assert found["died"]["kind"] == "InternalError"
     assert "a worker process ended during a task; it was killed, ran out of memory" in found["died"]["line"]
     assert found["died"]["hint"].startswith("look for out of memory in the logs of the machine and of Spark; ")
     assert found["died"]["after"] == RECEIPTS
 
 
-def test_an_interrupt_ends_the_tasks_and_the_engine_goes_on(found: dict[str, Any]) -> None:
+def test_an_interrupt_ends_the_tasks_and_the_engine_stays_usable(found: dict[str, Any]) -> None:
     assert found["interrupted"] == {"raised": "KeyboardInterrupt", "running": [], "after": RECEIPTS}
 
 
-def test_tasks_that_spark_runs_again_count_once(tmp_path: Path) -> None:
+def test_tasks_that_spark_retries_count_once(tmp_path: Path) -> None:
     """A master that allows four failures, as clusters do."""
     assert ran("retried", tmp_path) == {"retried": {"receipts": RECEIPTS}}
     assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["apply", "scatter"]

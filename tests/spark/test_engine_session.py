@@ -43,12 +43,12 @@ def test_a_local_session_is_tuned_for_short_runs() -> None:
     assert "-Dlog4j2.configurationFile=file:///x/log4j2.properties" in options
 
 
-def test_what_the_user_set_is_not_added() -> None:
+def test_settings_of_the_user_are_not_changed() -> None:
     user = {"spark.ui.enabled": "true", "spark.sql.session.timeZone": "Europe/Paris", JVM: "-Xss4m"}
     assert not added_settings(user, {}, Machine(17)).keys() & user.keys()
 
 
-def test_a_cluster_keeps_its_own_ways() -> None:
+def test_a_cluster_keeps_its_own_settings() -> None:
     added = added_settings({"spark.master": "yarn"}, {}, Machine(17))
     assert added.keys().isdisjoint({"spark.ui.enabled", "spark.driver.host", JVM, "spark.master"})
     assert added_environment({"spark.master": "yarn"}, {}, "/usr/bin/python3") == {}
@@ -65,14 +65,14 @@ def test_a_cluster_keeps_its_own_ways() -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["spark.driver.extraJavaOptions", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
-def test_a_flag_of_the_users_leaves_out_ours_for_the_same(theirs: str, left_out: str, place: str) -> None:
+def test_a_users_flag_replaces_ours(theirs: str, left_out: str, place: str) -> None:
     machine = Machine(17, log_file=Path("/l"), class_archive=Path("/a"))
     assert left_out in added_settings({}, {}, machine)[JVM].split()
     settings, environment = ({place: theirs}, {}) if place.startswith("spark") else ({}, {place: theirs})
     assert left_out not in added_settings(settings, environment, machine)[JVM].split()
 
 
-def test_java_8_is_given_no_flag_that_it_does_not_know() -> None:
+def test_java_8_gets_no_unknown_flag() -> None:
     assert "-Xlog" not in added_settings({}, {}, Machine(8))[JVM]
 
 
@@ -82,7 +82,7 @@ def test_workers_use_this_python_unless_another_was_set() -> None:
     assert "PYSPARK_PYTHON" not in added_environment({"spark.pyspark.python": "other"}, {}, "/this/python")
 
 
-def test_settings_are_found_wherever_spark_reads_them() -> None:
+def test_settings_are_found_everywhere_that_spark_reads_them() -> None:
     defaults = "# comment\nspark.a one\nspark.b = two words\n\nspark.c:three\\\nfour\n  spark.d\tfive\nspark.e a=b\n"
     assert parsed_properties(defaults) == {
         "spark.a": "one", "spark.b": "two words", "spark.c": "threefour", "spark.d": "five", "spark.e": "a=b",
@@ -124,7 +124,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     )
 
 
-def test_a_runtime_that_does_not_describe_itself_is_asked(tmp_path: Path) -> None:
+def test_a_runtime_without_a_release_file_is_run_to_find_its_version(tmp_path: Path) -> None:
     home = tmp_path / "runtime"
     for program, text in (
         (home / "bin" / "java", 'openjdk version "17.0.9" 2023-10-17'),
@@ -139,7 +139,7 @@ def test_a_runtime_that_does_not_describe_itself_is_asked(tmp_path: Path) -> Non
     assert not found.lacks_vector
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     old, new = runtime(tmp_path / "old", "1.8.0_402"), runtime(tmp_path / "new", "17.0.1")
     environment = {"JAVA_HOME": str(old), "PATH": str(new / "bin")}
     assert java.find_java(environment, "4.0.0").home == new
@@ -256,7 +256,7 @@ def probed(conf: dict[str, str], names: list[str], **environment: str) -> tuple[
     return settings, same_python
 
 
-def test_a_session_takes_the_users_settings_before_ours_and_keeps_stdout_clean(tmp_path: Path) -> None:
+def test_a_session_prefers_the_users_settings_and_keeps_stdout_clean(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text("spark.ui.enabled true\nspark.ui.port 0\nspark.app.name theirs\n")
     settings, same_python = probed(
         {"spark.app.name": "mine"},
@@ -312,7 +312,7 @@ def test_under_spark_submit_its_settings_stay(tmp_path: Path) -> None:
     }
 
 
-def test_a_session_that_is_there_is_used_as_it_is(spark_session: Any) -> None:
+def test_an_existing_session_is_used_as_it_is(spark_session: Any) -> None:
     from tidemill.engines.session import start, start_context
 
     spark_session.conf.set("spark.sql.session.timeZone", "Europe/Paris")

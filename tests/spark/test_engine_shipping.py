@@ -46,19 +46,19 @@ def test_functions_of_a_script_reach_the_workers(answers: dict[str, dict[str, An
     assert answers[engine]["closure"] == ["tide0?", "tide1?"]
 
 
-def test_a_notebook_cell_that_is_run_again_reaches_the_workers_anew(
+def test_a_notebook_cell_that_runs_again_reaches_the_workers_again(
     answers: dict[str, dict[str, Any]], engine: str
 ) -> None:
     assert answers[engine]["notebook"] == [["tide0 v1", "tide1 v1"], ["tide0 v2", "tide1 v2"]]
 
 
-def test_functions_of_a_namespace_that_is_no_module_reach_the_workers(
+def test_functions_of_a_namespace_that_is_not_a_module_reach_the_workers(
     answers: dict[str, dict[str, Any]], engine: str
 ) -> None:
     assert answers[engine]["namespaces"] == [["0edit", "1edit"]] * 2
 
 
-def test_a_module_loaded_from_a_path_reaches_the_workers_with_what_lies_beside_it(
+def test_a_module_loaded_from_a_path_reaches_the_workers_with_its_neighbours(
     answers: dict[str, dict[str, Any]], engine: str
 ) -> None:
     assert answers[engine]["path_loaded"] == ["Tide0", "Tide1"]

@@ -23,7 +23,7 @@ print("started", flush=True)
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc: run it on Linux")
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.2])
-def test_no_jvm_stays_where_the_start_is_interrupted(tmp_path: Path, delay: float) -> None:
+def test_no_jvm_stays_after_an_interrupted_start(tmp_path: Path, delay: float) -> None:
     with (tmp_path / "said").open("w+b") as said:
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=said, start_new_session=True

@@ -32,7 +32,7 @@ ONE_OF_EACH = [
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH)
-def test_operators_give_on_spark_what_they_should(spark_session: Any, name: str) -> None:
+def test_operators_give_the_expected_results_on_spark(spark_session: Any, name: str) -> None:
     expected = recorded(name)
     found = ours(CASES[name], tasks=2, engine="spark", spark=spark_session)
     assert found.columns == expected.columns

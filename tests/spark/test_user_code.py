@@ -72,7 +72,7 @@ def test_a_pipeline_of_a_notebook_or_a_module_reaches_the_workers(session: Any, 
     assert {row["k"]: row["state"] for row in repository.state("track").to_pylist()} == {"a": 20, "b": 10}
 
 
-def test_what_a_function_raises_comes_back_with_traceback_operator_key_and_file(session: Any, folder: Path) -> None:
+def test_an_error_of_a_function_has_traceback_operator_key_and_file(session: Any, folder: Path) -> None:
     (folder / "in" / "0.csv").write_text("a,2\nnought,0\n")
     repository = tm.open(notebook(folder), root=str(folder / "root"))
     repository.init()

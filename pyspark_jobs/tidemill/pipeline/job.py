@@ -235,16 +235,16 @@ def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, 
 
     Watermarks that the input of one operator combines are peers.
     """
-    heeded = [placed.watermarks for placed in operators.values()]
+    used = [placed.watermarks for placed in operators.values()]
 
     def peers(name: str) -> tuple[str, ...]:
-        together = (other for names in heeded if name in names for other in names if other != name)
+        together = (other for names in used if name in names for other in names if other != name)
         return tuple(dict.fromkeys(together))
 
     return {
         name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, peers(name))
         for name, node in pipeline.watermarks.items()
-        if node in numbers and (nearest_operator(node) is None or any(name in names for names in heeded))
+        if node in numbers and (nearest_operator(node) is None or any(name in names for names in used))
     }
 
 

@@ -39,7 +39,7 @@ def opened(folder: Path) -> tm.Repository:
     return tm.open(p, root=str(folder / "root"))
 
 
-def test_a_run_that_was_overtaken_goes_on_from_the_head_and_makes_no_batch_again(tmp_path: Path) -> None:
+def test_an_overtaken_run_continues_from_the_head_and_repeats_no_batch(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(6):
         (tmp_path / "in" / f"{number}.csv").write_text("a\n")
@@ -52,7 +52,7 @@ def test_a_run_that_was_overtaken_goes_on_from_the_head_and_makes_no_batch_again
     assert len(list((tmp_path / "out").glob("*.json"))) == 6
 
 
-def test_a_batch_that_another_run_committed_while_the_engine_started_is_not_made_again(tmp_path: Path) -> None:
+def test_a_batch_that_another_run_commits_while_the_engine_starts_is_not_repeated(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("a\n")
     repository = opened(tmp_path)
@@ -70,7 +70,7 @@ def test_a_batch_that_another_run_committed_while_the_engine_started_is_not_made
     assert repository.head.version == 0
 
 
-def test_a_plan_that_was_given_up_while_the_engine_started_is_not_called_committed(tmp_path: Path) -> None:
+def test_a_plan_abandoned_while_the_engine_starts_is_not_reported_as_committed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("a\n")
     repository = opened(tmp_path)
@@ -121,7 +121,7 @@ def by_timeouts(grouped: Any) -> tm.Stream:
     )
 
 
-def test_a_clock_that_went_back_is_told_and_files_in_another_order_are_not(
+def test_a_clock_that_moved_backwards_is_a_warning_and_files_in_another_order_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def told() -> list[str]:
@@ -162,7 +162,7 @@ def with_one_file(declared: Any, folder: Path) -> tm.Repository:
 
 
 @pytest.mark.parametrize("declared", [by_timers, by_timeouts])
-def test_a_run_ends_where_every_timeout_arms_the_next(
+def test_a_run_ends_even_if_every_timeout_arms_the_next(
     declared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
@@ -179,7 +179,7 @@ def test_a_run_ends_where_every_timeout_arms_the_next(
     assert sorted(repository.outputs(version=5).column("k").to_pylist()) == ["a", "b"]
 
 
-def test_a_sweep_that_an_earlier_run_left_planned_does_not_stand_for_that_of_a_run(
+def test_a_sweep_planned_by_an_earlier_run_does_not_replace_the_sweep_of_this_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
@@ -192,7 +192,7 @@ def test_a_sweep_that_an_earlier_run_left_planned_does_not_stand_for_that_of_a_r
     assert [one.kind for one in repository.run(engine="local", max_batches=9)] == ["sweep", "sweep"]
 
 
-def test_input_that_comes_while_a_run_sweeps_is_taken_and_swept_after(
+def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)

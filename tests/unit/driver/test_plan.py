@@ -10,7 +10,7 @@ from tidemill.driver.plan import arrived_since_init, waiting
 from tidemill.sources.contract import SourceFile
 
 
-def test_latest_takes_files_of_the_second_of_init_and_later() -> None:
+def test_latest_reads_files_of_the_second_of_init_and_later() -> None:
     times = (41_999, 42_000, 42_700, 42_701, 43_000)
     files = [SourceFile("source", str(time), "etag", 1, time) for time in times]
     assert [file.modified_ms for file in arrived_since_init(files, 42_700)] == [42_000, 42_700, 42_701, 43_000]

@@ -69,7 +69,7 @@ def test_files_appear_once_and_a_second_time_copies_nothing(tmp_path: Path, sink
     assert publish_files(store, sink, FILES, WHOSE) == 0
 
 
-def test_what_was_left_is_copied_and_what_is_there_stays(tmp_path: Path) -> None:
+def test_unpublished_files_are_copied_and_published_ones_stay(tmp_path: Path) -> None:
     store = committed(open_store(str(tmp_path / "root")))
     sink = open_store(str(tmp_path / "out"))
     publish_files(store, sink, FILES[:1], WHOSE)
@@ -79,7 +79,7 @@ def test_what_was_left_is_copied_and_what_is_there_stays(tmp_path: Path) -> None
     assert sink.stat(NAMES[1]) == before
 
 
-def test_a_committed_file_that_is_gone_is_corrupt_state(tmp_path: Path) -> None:
+def test_a_missing_committed_file_is_corrupt_state(tmp_path: Path) -> None:
     with pytest.raises(CorruptState) as caught:
         publish_files(open_store(str(tmp_path / "root")), open_store(str(tmp_path / "out")), FILES, WHOSE)
     assert "publish `output/s/main/0-a.parquet` as " in caught.value.first_line
@@ -87,7 +87,7 @@ def test_a_committed_file_that_is_gone_is_corrupt_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sink_kind", ["file", "memory"])
 @pytest.mark.parametrize("content", [b"output/s/main/0-b.jsoo", b"output/s/main/0-b.js", b""])
-def test_a_committed_file_that_is_another_is_not_published(tmp_path: Path, sink_kind: str, content: bytes) -> None:
+def test_a_committed_file_with_other_content_is_not_published(tmp_path: Path, sink_kind: str, content: bytes) -> None:
     store = committed(open_store(str(tmp_path / "root")))
     store.put(FILES[1].name, content)
     sink = open_store(str(tmp_path / "out") if sink_kind == "file" else f"memory://publish-{tmp_path.name}")
@@ -100,14 +100,14 @@ def test_a_committed_file_that_is_another_is_not_published(tmp_path: Path, sink_
     assert names(sink) == NAMES[1:]
 
 
-def test_a_size_that_is_not_the_files_is_corrupt_state(tmp_path: Path) -> None:
+def test_a_committed_file_of_another_size_is_corrupt_state(tmp_path: Path) -> None:
     store, sink = committed(open_store(str(tmp_path / "root"))), open_store(str(tmp_path / "out"))
     with pytest.raises(CorruptState, match="found size 25, but the commit records 27"):
         publish_files(store, sink, [dataclasses.replace(FILES[0], size=27)], WHOSE)
     assert names(sink) == []
 
 
-def test_objects_that_are_no_files_are_copied_by_their_store(tmp_path: Path) -> None:
+def test_objects_outside_the_file_system_are_copied_by_their_store(tmp_path: Path) -> None:
     """Such a store checks what it holds, and the bytes need not come here."""
     store, sink = committed(open_store(f"memory://root-{tmp_path.name}")), open_store(f"memory://out-{tmp_path.name}")
     store.put(FILES[1].name, b"another")
@@ -123,7 +123,7 @@ def orders(root: Path, source: str = "in", sink: str = "out") -> tm.Repository:
     return tm.open(p, root=str(root))
 
 
-def test_a_relative_folder_that_is_not_here_is_told_of(
+def test_a_missing_relative_folder_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Sources and sinks of a run in another folder than the one before: refused, and warned of."""
@@ -158,7 +158,7 @@ def test_a_relative_folder_that_is_not_here_is_told_of(
 
 
 @pytest.mark.parametrize("form", ["~", "file:"])
-def test_a_folder_by_home_or_scheme_is_no_relative_one(
+def test_a_folder_by_home_or_scheme_is_not_relative(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str
 ) -> None:
     """Neither a warning for a sink nor a hint for a source, though the text begins with no slash."""
@@ -179,7 +179,7 @@ def test_a_folder_by_home_or_scheme_is_no_relative_one(
     assert raised.value.hint is None
 
 
-def test_what_is_published_is_asked_of_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_versions_are_found_by_asking_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     r = orders(tmp_path / "root")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
@@ -195,7 +195,7 @@ def test_what_is_published_is_asked_of_the_sinks(tmp_path: Path, monkeypatch: py
     assert "through version 0; the next run publishes the rest" in str(render._status_rows(status_of(r)))
 
 
-def test_status_tells_of_commits_where_a_sink_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_reports_commits_even_if_a_sink_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sink on S3 without credentials: what is committed is told, and why no more is known."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
@@ -213,9 +213,9 @@ def test_status_tells_of_commits_where_a_sink_cannot_be_asked(tmp_path: Path, mo
     assert found.problem.startswith("cannot tell which versions are published: ")
     assert "credentials" in found.problem
     assert found.waiting_files == {"source": 0}
-    assert "not known; see the problem" in str(render._status_rows(found))
+    assert "unknown; see `problem`" in str(render._status_rows(found))
     later = dataclasses.replace(found, published_through=0, head=1)
-    assert "at least through version 0; see the problem" in str(render._status_rows(later))
+    assert "at least through version 0; see `problem`" in str(render._status_rows(later))
     unlisted = status_of(orders(tmp_path / "root", "s3://bucket/in", "s3://bucket/out"))
     assert (unlisted.head, unlisted.published_known) == (0, False)
     assert unlisted.problem is not None

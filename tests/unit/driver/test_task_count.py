@@ -30,11 +30,11 @@ def plan(*sizes: int):
         ((1,), 3, 3),
     ],
 )
-def test_a_small_batch_is_one_task_unless_a_number_is_given(sizes, tasks, count) -> None:
+def test_a_small_batch_is_one_task_unless_tasks_is_a_number(sizes, tasks, count) -> None:
     assert cutting.task_count(plan(*sizes), LocalEngine(6), tasks, 8 * MIB) == count
 
 
-def test_the_key_ranges_that_operators_ask_for_count_where_no_number_is_given() -> None:
+def test_auto_uses_the_key_ranges_that_operators_ask_for() -> None:
     p = tm.Pipeline("ranges")
     grouped = p.read(tm.Rows("k string")).groupBy("k")
     spec = tm.StateSpec.function(lambda value, state: None)
@@ -67,7 +67,7 @@ class Counter(tm.StatefulProcessor):
         ("transformWithStateInPandas", 16),
     ],
 )
-def test_a_task_takes_as_much_as_its_rows_cost(tmp_path, operator: str, kib: int) -> None:
+def test_the_input_of_one_task_depends_on_the_cost_of_its_rows(tmp_path, operator: str, kib: int) -> None:
     p = tm.Pipeline("size")
     grouped = p.read(tm.Rows("k string")).groupBy("k")
     if operator == "agg":

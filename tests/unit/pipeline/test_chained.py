@@ -42,7 +42,7 @@ def shifted(stream: tm.Stream) -> tm.Stream:
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_each_operator_goes_by_the_watermark_of_its_own_input(tasks: int) -> None:
+def test_each_operator_uses_the_watermark_of_its_own_input(tasks: int) -> None:
     p = tm.Pipeline("p")
     source = p.read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds")
     source.groupBy(tm.window("ts", "10 seconds")).agg(n=tm.count(), outputMode="append", name="near")
@@ -69,7 +69,7 @@ def test_each_operator_goes_by_the_watermark_of_its_own_input(tasks: int) -> Non
     assert far[0]["numRowsDroppedByWatermark"] == 1
 
 
-def test_a_watermark_that_no_operator_heeds_changes_nothing(tmp_path: Path) -> None:
+def test_a_watermark_that_no_operator_uses_changes_nothing(tmp_path: Path) -> None:
     p = tm.Pipeline("p")
     shifted(p.read(tm.Rows(SCHEMA))).withWatermark("then", "1 second").write(tm.Json(str(tmp_path)), name="out")
     tester = Tester(p)
@@ -77,7 +77,7 @@ def test_a_watermark_that_no_operator_heeds_changes_nothing(tmp_path: Path) -> N
     assert tester.repository.head is not None and tester.repository.head.watermarks == {}
 
 
-def test_a_second_watermark_is_refused_where_the_stream_has_one() -> None:
+def test_a_second_watermark_on_a_stream_is_refused() -> None:
     stream = tm.Pipeline("p").read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds")
     hourly = stream.groupBy(tm.window("ts", "1 hour")).agg(n=tm.count(), last=tm.max("ts"), outputMode="append")
     refused(lambda: hourly.withWatermark("last", "1 hour"), "operator `agg`", "`window`", "cannot have a second one")
@@ -95,7 +95,7 @@ def test_a_second_watermark_is_refused_where_the_stream_has_one() -> None:
     )
 
 
-def test_windows_are_keys_of_aggregates_alone() -> None:
+def test_only_aggregates_can_be_grouped_by_windows() -> None:
     stream = tm.Pipeline("p").read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds")
     hourly = stream.groupBy(tm.window("ts", "1 hour"), "k").agg(n=tm.count(), outputMode="append")
     refused(lambda: hourly.dropDuplicates(["window"]), "cannot be grouped by windows", ".agg")
@@ -116,7 +116,7 @@ def test_windows_of_windows_in_update_mode_follow_every_change() -> None:
     assert [(w["end"], n) for w, n in tester.batch([("a", at(3), 0)]).outputs] == [(at(10), 3)]
 
 
-def test_late_rows_do_not_pass_deduplication_whatever_follows() -> None:
+def test_late_rows_do_not_pass_deduplication() -> None:
     """Spark lets them pass where nothing behind reads the event time: `deduplicate-late-time-not-read-behind`."""
     p = tm.Pipeline("p")
     first = p.read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds").dropDuplicates(["k"])

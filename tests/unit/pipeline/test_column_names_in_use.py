@@ -289,7 +289,7 @@ def test_keys_beside_windows_may_be_called_as_columns_of_their_state(first: bool
     assert tester.batch([("2020-01-01T01:00:00", None, 8)]).rows[0]["n"] == 4
 
 
-def test_what_would_make_two_output_columns_of_one_name_is_refused_in_the_users_words() -> None:
+def test_two_output_columns_of_one_name_are_refused() -> None:
     rows = tm.Pipeline("p").read(tm.Rows("window int, session_window int, k int, ts timestamp"))
     with pytest.raises(
         tm.InvalidInput, match="groupBy: tm.window makes the column `window`, which is also a key column"

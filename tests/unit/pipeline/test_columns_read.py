@@ -90,7 +90,7 @@ def mapped(stream: tm.Stream) -> Made:
         (mapped, None),
     ],
 )
-def test_what_nothing_looks_at_is_known(tmp_path: Path, build: Made, expected: set[str] | None) -> None:
+def test_columns_that_nothing_reads_are_known(tmp_path: Path, build: Made, expected: set[str] | None) -> None:
     pipeline = tm.Pipeline("columns")
     build(pipeline.read(source(tmp_path)))
     job = compile_job(pipeline)
@@ -118,7 +118,7 @@ def test_columns_of_folders_are_asked_for_by_name_too(tmp_path: Path) -> None:
     assert without.rows.schema.names == ["v", "_row"]
 
 
-def test_a_file_without_a_column_that_is_not_read_is_refused_all_the_same(tmp_path: Path) -> None:
+def test_a_file_that_lacks_an_unread_column_is_refused(tmp_path: Path) -> None:
     write(tmp_path, drop=("note",))
     with pytest.raises(InvalidInput, match="column `note` is missing"):
         blocks(source(tmp_path), context=ReadContext(columns=frozenset({"v"})))
@@ -132,7 +132,9 @@ def test_text_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("build", [by_key, by_window, quarantined, watched, two, stepped])
-def test_outputs_are_those_of_all_columns(tmp_path: Path, build: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_equal_those_of_reading_all_columns(
+    tmp_path: Path, build: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "events"
     folder.mkdir()
 

@@ -53,7 +53,7 @@ def stream(delay: str = "1 hour") -> tm.Stream:
         ("SELECT k FROM rows", None),
     ],
 )
-def test_the_event_time_goes_with_its_column_and_no_further(text: str, name: str | None) -> None:
+def test_the_event_time_follows_its_column_and_ends_with_it(text: str, name: str | None) -> None:
     made = stream().sql(text)._node.event_time
     assert (None if made is None else made.column) == name
 
@@ -89,7 +89,7 @@ def test_rows_under_a_computed_time_are_never_late() -> None:
     assert seen == [(1, 0), (2, 0), (1, 0), (2, 0)]
 
 
-def test_what_needs_an_event_time_says_that_it_ended_and_a_new_one_may_be_set() -> None:
+def test_operators_report_that_the_event_time_ended_and_a_new_one_can_be_set() -> None:
     days = stream().sql("SELECT k, date_trunc('day', ts) AS day FROM rows")
     with pytest.raises(InvalidInput, match="outputMode 'append' is not allowed without a window"):
         days.groupBy("day").agg(n=tm.count(), outputMode="append")
@@ -98,7 +98,7 @@ def test_what_needs_an_event_time_says_that_it_ended_and_a_new_one_may_be_set() 
     days.withWatermark("day", "1 day").groupBy("day").agg(n=tm.count(), outputMode="append")
 
 
-def test_the_event_time_keeps_its_names_behind_duplicates_and_in_unions() -> None:
+def test_the_event_time_keeps_its_names_after_deduplication_and_in_unions() -> None:
     p = tm.Pipeline("names")
     twice = "SELECT k, ts, ts AS also FROM rows"
     one, other = (
@@ -125,7 +125,7 @@ def test_a_function_over_batches_keeps_the_first_name_alone_and_its_type() -> No
         assert stream().map_batches(lambda rows: rows, f"ts {kind}")._node.event_time.column == "ts"
 
 
-def test_rows_by_a_column_that_a_function_has_made_are_not_late() -> None:
+def test_rows_grouped_by_a_computed_column_are_not_late() -> None:
     hour = 3_600_000_000
 
     def earlier(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -173,7 +173,7 @@ def test_duplicates_by_either_name_are_those_by_both() -> None:
     assert [kept for *_, kept in found[0]] == [[2], [1], [1]]
 
 
-def test_behind_keys_by_both_names_either_is_the_event_time() -> None:
+def test_downstream_of_keys_by_both_names_either_is_the_event_time() -> None:
     def chained(rows: tm.Stream, column: str) -> None:
         counted = rows.groupBy("k", "ts", "also").agg(n=tm.count(), outputMode="append")
         counted.groupBy(tm.window(column, "10 minutes")).agg(keys=tm.count(), outputMode="append", name="behind")
@@ -183,7 +183,7 @@ def test_behind_keys_by_both_names_either_is_the_event_time() -> None:
     assert any(outputs for outputs, *_ in one)
 
 
-def test_a_key_column_is_no_event_time_behind_windows_that_leave_long_after_it() -> None:
+def test_a_key_column_is_not_the_event_time_downstream_of_windows() -> None:
     rows = stream().sql("SELECT k, ts, ts AS also FROM rows")
     counted = rows.groupBy(tm.window("ts", "1 hour"), "also").agg(n=tm.count(), outputMode="append")
     assert counted._node.event_time.names == ("window",)
@@ -195,7 +195,7 @@ def test_an_aggregate_of_another_name_is_not_the_event_time() -> None:
     assert counted._node.event_time.names == ("ts",)
 
 
-def test_of_two_names_among_the_key_columns_the_first_name_counts_in_whatever_order() -> None:
+def test_of_two_names_among_the_key_columns_the_first_name_counts_in_any_order() -> None:
     rows = stream().sql("SELECT k, ts, ts AS also FROM rows")
     for order, keys in enumerate((["k", "ts", "also"], ["also", "k", "ts"])):
         rows.groupBy(keys).agg(n=tm.count(), outputMode="append", name=f"by-{order}")

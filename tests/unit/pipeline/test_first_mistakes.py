@@ -35,13 +35,13 @@ def stream(time_zone: str = "UTC") -> Any:
         (lambda s: s.groupBy("k").count(), "a grouped stream has no `count`: use .agg(n=tm.count()"),
     ],
 )
-def test_a_name_of_pysparks_is_answered(call: Callable[[Any], Any], answer: str) -> None:
+def test_a_pyspark_name_is_answered_with_tidemills(call: Callable[[Any], Any], answer: str) -> None:
     with pytest.raises(AttributeError) as caught:
         call(stream())
     assert answer in str(caught.value)
 
 
-def test_a_column_of_pysparks_is_no_name() -> None:
+def test_a_pyspark_column_is_not_a_column_name() -> None:
     class Given:
         """As a Column: compared with anything it gives a Column, which is neither true nor false."""
 
@@ -96,7 +96,7 @@ def test_the_code_of_an_answer_runs(of: str, name: str) -> None:
         Tester(made._pipeline).batch([(1, "a", 1, 2, 3.0), (2, "a", 2, 2, 4.0)])
 
 
-def test_a_sample_is_a_tenth_that_no_version_of_a_library_changes() -> None:
+def test_a_sample_is_a_tenth_and_the_same_in_every_version_of_a_library() -> None:
     (code,) = calls_in(pyspark_names.OF_STREAMS["sample"])
     p = tm.Pipeline("sampled")
     eval(f"rows{code}", {"rows": p.read(tm.Rows("id int"))}).groupBy("id").agg(n=tm.count())  # noqa: S307
@@ -106,14 +106,14 @@ def test_a_sample_is_a_tenth_that_no_version_of_a_library_changes() -> None:
     assert 5 < len(taken) < 15
 
 
-def test_a_pivot_is_what_its_answer_makes() -> None:
+def test_the_answer_for_pivot_makes_a_pivot() -> None:
     (code,) = calls_in(pyspark_names.OF_GROUPS["pivot"])
     p = tm.Pipeline("pivoted")
     eval(f"rows{code}", {"tm": tm, "rows": p.read(tm.Rows("k string, a int, x double"))})  # noqa: S307
     assert Tester(p).batch([("u", 1, 2.0), ("u", 2, 5.0), ("u", 1, 3.0)]).outputs == [("u", 5.0)]
 
 
-def test_any_other_name_is_not_there_as_on_any_object() -> None:
+def test_any_other_name_is_an_ordinary_attribute_error() -> None:
     for one in (stream(), stream().groupBy("k")):
         assert not hasattr(one, "nonsense")
         assert getattr(one, "__array__", None) is None
@@ -124,7 +124,7 @@ def test_any_other_name_is_not_there_as_on_any_object() -> None:
 @pytest.mark.parametrize(
     ("kind", "answers"), [(tm.Stream, pyspark_names.OF_STREAMS), (type(stream().groupBy("k")), pyspark_names.OF_GROUPS)]
 )
-def test_no_answer_is_given_for_what_is_there(kind: type, answers: dict[str, str]) -> None:
+def test_names_that_exist_have_no_answer(kind: type, answers: dict[str, str]) -> None:
     from pyspark.sql import DataFrame, GroupedData
 
     sparks = DataFrame if kind is tm.Stream else GroupedData
@@ -147,12 +147,12 @@ def test_functions_of_pyspark_that_have_another_name_are_answered_with_it() -> N
 
 
 @pytest.mark.parametrize("given", [{"n": "sum"}, "n", tm.count()])
-def test_aggregates_without_names_are_refused_with_the_form(given: Any) -> None:
+def test_aggregates_without_names_are_refused_with_an_example(given: Any) -> None:
     with pytest.raises(InvalidInput, match=r"(?s)agg: found .*hint: name each column: \.agg\(n=tm\.count\(\)"):
         stream().groupBy("k").agg(given)
 
 
-def test_select_of_a_star_is_refused_with_the_form() -> None:
+def test_select_of_a_star_is_refused_with_an_example() -> None:
     with pytest.raises(InvalidInput, match=r"(?s)found `\*`.*SELECT \*"):
         stream().select("*")
 
@@ -163,20 +163,20 @@ def test_a_column_called_star_is_selected() -> None:
 
 
 @pytest.mark.parametrize("uri", ["s3:/lake/tidemill", "s3a:/lake", "memory:/x"])
-def test_a_root_with_one_slash_is_no_folder(uri: str) -> None:
+def test_a_root_with_one_slash_is_not_a_folder(uri: str) -> None:
     with pytest.raises(InvalidInput, match="has one slash") as caught:
         open_store(uri)
     assert caught.value.hint == f"use `{uri.replace(':/', '://')}`"
 
 
 @pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "abfss", "hdfs", "dbfs"])
-def test_a_store_that_is_not_known_is_not_known_with_one_slash_either(scheme: str) -> None:
+def test_an_unknown_store_with_one_slash_is_unknown_too(scheme: str) -> None:
     for slashes in ("/", "//", "///"):
         with pytest.raises(InvalidInput, match=f"unknown scheme `{scheme}`; expected `s3://bucket/prefix`"):
             open_store(f"{scheme}:{slashes}lake")
 
 
-def test_a_session_that_was_stopped_is_said_to_be() -> None:
+def test_a_stopped_session_is_refused() -> None:
     stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
     with pytest.raises(InvalidInput, match="has been stopped"):
         engine_for(stopped)

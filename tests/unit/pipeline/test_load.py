@@ -43,19 +43,19 @@ def test_what_the_users_code_raises_is_invalid_input_with_its_traceback(place: s
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("code", ["import no_such_module_at_all\n", "p = (\n"])
-def test_a_module_that_is_missing_inside_and_bad_syntax_are_told_alike(place: str, code: str, reference) -> None:
+def test_a_missing_import_and_bad_syntax_are_reported_alike(place: str, code: str, reference) -> None:
     with pytest.raises(InvalidInput, match=r"running .* raised `(ModuleNotFoundError: No module named|SyntaxError: )"):
         load(reference(place, code))
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_one_of_the_five_kinds_stays_what_it_is(place: str, reference) -> None:
+def test_an_error_of_the_five_kinds_keeps_its_kind(place: str, reference) -> None:
     with pytest.raises(Fenced, match="^somebody else$"):
         load(reference(place, "from tidemill.errors import Fenced\nraise Fenced('somebody else')\n"))
 
 
 @pytest.mark.parametrize("place", ["nowhere_at_all", "nowhere_at_all.pipeline", "tests.nowhere_at_all"])
-def test_a_module_that_is_not_there_is_named(place: str) -> None:
+def test_a_missing_module_is_named(place: str) -> None:
     with pytest.raises(InvalidInput, match="no module named `(tests.)?nowhere_at_all`") as caught:
         load(f"{place}:p")
     assert caught.value.hint == "give a file instead (path.py:name), or install the module"

@@ -49,7 +49,7 @@ def refusal(p: tm.Pipeline, **storage_options: Any) -> str | None:
         "../link",
     ],
 )
-def test_a_sink_in_the_folder_that_is_read_is_refused(
+def test_a_sink_in_a_folder_that_a_source_reads_is_refused(
     tmp_path: Path, same: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -67,12 +67,12 @@ def test_a_sink_in_the_folder_that_is_read_is_refused(
     ("source", "sink"),
     [("s3://lake/in", "s3a://lake/in/"), ("s3://lake", "s3://lake/"), ("memory://lake/in", "memory://lake/in")],
 )
-def test_a_folder_of_a_store_is_one_however_it_is_written(source: str, sink: str) -> None:
+def test_a_folder_is_the_same_in_every_spelling(source: str, sink: str) -> None:
     assert "the folder that source `source` reads" in str(refusal(looped(source, tm.Json(sink))))
 
 
 @pytest.mark.parametrize("source", ["s3://", "s3://key:secret@lake/in", "s3://lake/in?versionId=1"])
-def test_what_no_store_opens_is_told_as_that(source: str) -> None:
+def test_a_path_that_no_store_opens_is_reported(source: str) -> None:
     read = tm.Files(source, format="json", schema=SCHEMA, recursiveFileLookup=True)
     assert "expected `s3://bucket/prefix`" in str(refusal(looped(read, tm.Json("s3://lake/out"))))
 
@@ -91,7 +91,7 @@ def test_an_endpoint_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
     assert refusal(p, source={"endpoint_url": "http://a"}) is None
 
 
-def test_an_endpoint_tells_nothing_of_local_folders(tmp_path: Path) -> None:
+def test_an_endpoint_does_not_apply_to_local_folders(tmp_path: Path) -> None:
     p = looped(str(tmp_path), tm.Json(tmp_path))
     assert refusal(p, source={"endpoint_url": "http://a"}, sink={"endpoint_url": "http://b"}) is not None
 
@@ -118,7 +118,7 @@ def test_folders_on_s3_are_compared_without_credentials(monkeypatch: pytest.Monk
         ("other", ["k"], False),
     ],
 )
-def test_a_sink_above_the_folder_is_refused_where_that_is_one_of_its_partitions(
+def test_a_sink_above_the_folder_is_refused_if_the_folder_is_one_of_its_partitions(
     tmp_path: Path, source: str, by: list[str], is_read: bool
 ) -> None:
     p = tm.Pipeline("loop")
@@ -129,7 +129,7 @@ def test_a_sink_above_the_folder_is_refused_where_that_is_one_of_its_partitions(
     assert not is_read or "above the folder that source `source` reads" in str(found)
 
 
-def test_every_sink_is_held_against_every_source(tmp_path: Path) -> None:
+def test_every_sink_is_compared_with_every_source(tmp_path: Path) -> None:
     p = tm.Pipeline("many")
     sources = [
         p.read(tm.Files(tmp_path / name, format="json", schema="n int"), name=name) for name in ("one", "two", "three")
@@ -150,7 +150,7 @@ def test_every_sink_is_held_against_every_source(tmp_path: Path) -> None:
         (".", True, False),
     ],
 )
-def test_a_sink_below_the_folder_is_refused_where_its_files_are_read(
+def test_a_sink_below_the_folder_is_refused_if_its_files_are_read(
     tmp_path: Path, sink: str, recursive: bool, is_read: bool
 ) -> None:
     source = tm.Files(tmp_path / "in", format="json", schema=SCHEMA, recursiveFileLookup=recursive)
@@ -163,7 +163,7 @@ def test_a_sink_below_the_folder_is_refused_where_its_files_are_read(
     ("pattern", "is_read"),
     [("*.json", True), ("loop.output-*", True), ("*.jsonl", False), ("*.{csv,parquet}", False), ("[0-9]*", False)],
 )
-def test_a_sink_whose_names_the_source_leaves_out_is_taken(tmp_path: Path, pattern: str, is_read: bool) -> None:
+def test_a_sink_whose_names_the_source_skips_is_accepted(tmp_path: Path, pattern: str, is_read: bool) -> None:
     source = tm.Files(tmp_path, format="json", schema=SCHEMA, pathGlobFilter=pattern)
     assert (refusal(looped(source, tm.Json(tmp_path))) is not None) == is_read
 
@@ -181,14 +181,14 @@ class Table:
 
 
 @pytest.mark.parametrize("path", ["customers", b"customers", None, "jdbc://db/table", ["a"]])
-def test_a_sink_of_another_kind_is_not_judged(path: Any) -> None:
+def test_a_sink_of_another_kind_is_not_checked(path: Any) -> None:
     assert refusal(looped("customers", Table(path)), source={"endpoint_url": "http://a"}) is None
     p = tm.Pipeline("days", timeZone="America/New_York")
     p.read(tm.Rows(SCHEMA)).write(Table(path))
     assert refusal(p) is None
 
 
-def test_a_function_a_batch_has_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreach_batch_has_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     p = tm.Pipeline("called")
     p.read(tm.Files(".", format="json", schema=SCHEMA)).foreachBatch(lambda table, batch_id: None)
@@ -205,7 +205,7 @@ def by_instants(time_zone: str, folder: Path) -> tm.Pipeline:
 @pytest.mark.parametrize(
     "zone", ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "UCT", "Universal", "Greenwich", "Etc/GMT+0"]
 )
-def test_folders_by_instants_are_taken_in_utc_whatever_it_is_called(tmp_path: Path, zone: str) -> None:
+def test_folders_by_instants_are_accepted_in_utc_under_any_name(tmp_path: Path, zone: str) -> None:
     assert refusal(by_instants(zone, tmp_path)) is None
 
 
@@ -215,7 +215,7 @@ def test_folders_by_instants_are_refused_outside_utc(tmp_path: Path, zone: str) 
     assert str(refusal(by_instants(zone, tmp_path))).startswith(told)
 
 
-def test_what_the_hint_about_instants_says_runs(tmp_path: Path) -> None:
+def test_the_hint_about_instants_runs(tmp_path: Path) -> None:
     p = by_instants("America/New_York", tmp_path)
     with pytest.raises(InvalidInput) as refused:
         Tester(p)
@@ -240,7 +240,7 @@ def test_what_the_hint_about_instants_says_runs(tmp_path: Path) -> None:
         lambda r: r.replan("it cannot run"),
     ],
 )
-def test_a_repository_that_may_not_be_written_any_more_can_be_read(tmp_path: Path, write: Any) -> None:
+def test_a_repository_that_fails_a_check_can_still_be_read(tmp_path: Path, write: Any) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"k":"a"}\n')
     before = tm.open(looped(str(tmp_path / "in"), tm.Json(tmp_path / "out")), root=str(tmp_path / "root"))

@@ -97,13 +97,13 @@ def test_sums_of_times_booleans_and_spans_by_way_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("method", ["dropDuplicates", "dropDuplicatesWithinWatermark"])
-def test_no_column_at_all_is_not_all_columns(method: str) -> None:
+def test_an_empty_list_of_columns_does_not_mean_all_columns(method: str) -> None:
     stream = tm.Pipeline("none").read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 hour")
     with pytest.raises(tm.InvalidInput, match=rf"^{method}: found an empty list, expected the names of columns"):
         getattr(stream, method)([])
 
 
-def test_a_name_comes_once_where_spark_takes_it_twice() -> None:
+def test_a_repeated_column_counts_once_if_spark_accepts_it() -> None:
     rows = tm.Pipeline("twice").read(tm.Rows("k string, n int"))
     with pytest.raises(tm.InvalidInput, match="groupBy: a column occurs twice: k, k"):
         rows.groupBy("k", "k")
@@ -115,7 +115,7 @@ def test_a_name_comes_once_where_spark_takes_it_twice() -> None:
         rows.drop("x")
 
 
-def test_names_that_differ_by_case_alone_are_refused_where_they_are_written() -> None:
+def test_names_that_differ_only_by_case_are_refused_at_once() -> None:
     p = tm.Pipeline("cases")
     rows = p.read(tm.Rows("k string, n int, ts timestamp")).withWatermark("ts", "1 hour")
     said = r"^the output of operator `agg` has column `{}` twice \(also as `{}`; column names are case-insensitive\)$"
@@ -138,7 +138,7 @@ def test_a_watermark_by_the_names_of_pysparks_arguments() -> None:
 
 
 @pytest.mark.parametrize("taken", ["name", "outputMode"])
-def test_no_aggregate_is_called_like_an_argument(taken: str) -> None:
+def test_an_aggregate_cannot_have_the_name_of_an_argument(taken: str) -> None:
     rows = tm.Pipeline("taken").read(tm.Rows("k string, n int"))
     with pytest.raises(
         tm.InvalidInput, match=rf"`{taken}` is an argument of agg and cannot name an aggregate; found {taken}=last\(n\)"
@@ -146,7 +146,7 @@ def test_no_aggregate_is_called_like_an_argument(taken: str) -> None:
         rows.groupBy("k").agg(**{taken: tm.last("n")}, n=tm.count())
 
 
-def test_a_window_that_ends_after_the_last_year_is_told_by_the_tester() -> None:
+def test_the_tester_reports_a_window_that_ends_after_the_year_9999() -> None:
     p = tm.Pipeline("late")
     p.read(tm.Rows("ts timestamp")).groupBy(tm.window("ts", "1 day")).agg(n=tm.count())
     t = Tester(p)
@@ -156,7 +156,7 @@ def test_a_window_that_ends_after_the_last_year_is_told_by_the_tester() -> None:
 
 
 @pytest.mark.parametrize("given", ["ab", b"ab", {"n": "a"}])
-def test_one_value_is_no_rows(given: Any) -> None:
+def test_a_single_value_is_not_a_list_of_rows(given: Any) -> None:
     def func(key: Any, rows: Any, state: Any) -> Any:
         return given
 

@@ -135,7 +135,7 @@ def test_a_watermark_on_the_union_is_one():
         ),
     ],
 )
-def test_what_cannot_be_united_is_told_when_it_is_written(make, said):
+def test_streams_that_cannot_be_united_are_refused_at_once(make, said):
     _, left, right = two()
     with pytest.raises(tm.InvalidInput) as caught:
         make(left, right)

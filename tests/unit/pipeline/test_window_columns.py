@@ -18,7 +18,7 @@ def at(second: float) -> datetime:
     return datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
 
 
-def test_a_struct_of_start_and_end_in_the_rows_of_a_source_is_no_window() -> None:
+def test_a_struct_of_start_and_end_from_a_source_is_not_a_window() -> None:
     """As in Spark, where only windows that an operator made are windows: no row is late, null is a key."""
     p = tm.Pipeline("p")
     spans = p.read(tm.Rows("span struct<start: timestamp, end: timestamp>, ts timestamp")).withWatermark("ts", "0 s")
@@ -36,7 +36,7 @@ def in_windows() -> tm.Stream:
     return by_window.agg(n=tm.count(), kept=tm.first("day"), outputMode="append", name="ten")
 
 
-def test_a_struct_that_a_function_makes_is_no_window() -> None:
+def test_a_struct_that_a_function_returns_is_not_a_window() -> None:
     """As in Spark, where windows are told by the metadata of their column: nothing is late, a null is a key."""
     span = {"start": at(0), "end": at(5)}
 
@@ -67,7 +67,7 @@ def test_a_struct_that_a_function_makes_is_no_window() -> None:
         ('SELECT * REPLACE ({\'start\': "window".start, \'end\': "window".end} AS "window") FROM rows', [], ["window"]),
     ],
 )
-def test_windows_are_windows_under_any_name_and_not_when_made_anew(
+def test_windows_stay_windows_under_any_name_and_not_when_computed_again(
     text: str, windows: list[str], others: list[str]
 ) -> None:
     stream = in_windows().sql(text)
@@ -80,7 +80,7 @@ def test_windows_are_windows_under_any_name_and_not_when_made_anew(
             stream.groupBy(tm.window(name, "1 hour"))
 
 
-def test_windows_pass_what_drops_duplicates_and_the_first_of_them_is_a_struct() -> None:
+def test_windows_pass_deduplication_and_the_first_of_them_is_a_struct() -> None:
     once = in_windows().select("window", "k").dropDuplicates(["k"])
     hours = once.groupBy(tm.window("window", "1 hour")).agg(first=tm.first("window"), n=tm.count(), name="hours")
     assert hours.schema.names == ["window", "first", "n"]

@@ -96,12 +96,12 @@ def on_config(config: Any) -> Any:
 
     def expanded(entry: Any) -> Any:
         if isinstance(entry, list):
-            return [below for one in entry if (below := expanded(one)) not in ({}, None)]
+            return [expanded(one) for one in entry]
         if isinstance(entry, dict):
-            return {title: below for title, one in entry.items() if (below := expanded(one))}
+            return {title: expanded(below) for title, below in entry.items()}
         if entry.endswith("/"):
             return sorted(path.relative_to(docs).as_posix() for path in (docs / entry).glob("*.md"))
-        return entry if entry.startswith("source/") or (docs / entry).is_file() else None
+        return entry
 
     config.nav = expanded(config.nav)
     return config

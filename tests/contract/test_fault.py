@@ -100,7 +100,7 @@ def test_a_dead_process_neither_reads_nor_writes(inner: Store) -> None:
     assert len(store.writes) == 1
 
 
-def test_no_except_exception_stops_a_crash() -> None:
+def test_except_exception_does_not_catch_a_crash() -> None:
     assert not issubclass(Crash, Exception)
 
 

@@ -1,4 +1,4 @@
-"""What only the local store promises: durability, processes that race, what a dead one leaves, disks that fail."""
+"""Guarantees of the local store alone: durability, racing processes, leftovers of dead ones, failing disks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_hint_is_not_fsynced(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     assert store.get("a/b") == b"new"
 
 
-def test_temporary_files_lie_under_the_root_and_are_gone_afterwards(root: Path, store: Store) -> None:
+def test_temporary_files_are_under_the_root_and_deleted_afterwards(root: Path, store: Store) -> None:
     below = store.at("a").at("b")
     for write in (below.put, below.create, below.put_hint):
         write("c", b"content")
@@ -92,7 +92,7 @@ def test_temporary_files_lie_under_the_root_and_are_gone_afterwards(root: Path, 
     assert list((root / ".tmp").iterdir()) == []
 
 
-def test_what_a_dead_process_left_is_never_listed(root: Path, store: Store) -> None:
+def test_files_left_by_a_dead_process_are_never_listed(root: Path, store: Store) -> None:
     store.at("p").put("a", b"")
     for folder in (root / ".tmp", root / "p" / ".tmp"):
         folder.mkdir(exist_ok=True)
@@ -147,7 +147,7 @@ def test_a_link_whose_answer_was_lost_is_ours(store: Store, monkeypatch: pytest.
         (errno.ESTALE, "Stale file handle", "check the file system, then run again"),
     ],
 )
-def test_a_failing_disk_is_named_with_what_to_do(
+def test_errors_of_a_failing_disk_have_a_hint(
     root: Path, store: Store, number: int, reason: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("old", b"content")
@@ -224,7 +224,7 @@ def test_the_etag_is_size_and_time(root: Path, store: Store) -> None:
     assert entry.modified_ms == found.st_mtime_ns // 1_000_000
 
 
-def test_links_are_followed_and_what_is_no_file_is_passed_over(root: Path, store: Store, tmp_path: Path) -> None:
+def test_links_are_followed_and_other_items_skipped(root: Path, store: Store, tmp_path: Path) -> None:
     store.put("a/b", b"content")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "c").write_bytes(b"")
@@ -244,7 +244,7 @@ def test_a_folder_linked_into_itself_is_refused(root: Path, store: Store) -> Non
 
 
 @pytest.mark.parametrize("name", [b"caf\xe9.csv", b"back\\slash.csv"])
-def test_a_file_that_no_name_can_address_is_not_passed_over(root: Path, store: Store, name: bytes) -> None:
+def test_a_file_with_an_invalid_name_is_an_error_not_skipped(root: Path, store: Store, name: bytes) -> None:
     store.put("a", b"")
     (root / os.fsdecode(name)).write_bytes(b"")
     with pytest.raises(InvalidInput, match="cannot be addressed: expected UTF-8, no backslash") as refused:
@@ -252,9 +252,7 @@ def test_a_file_that_no_name_can_address_is_not_passed_over(root: Path, store: S
     assert repr(os.fsdecode(name)) in str(refused.value)
 
 
-def test_only_the_folders_that_are_asked_for_are_read(
-    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_wanted_folders_are_read(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a/1", "b/a/1", "b/b/1", "b/c/1", "c/1"):
         store.put(name, b"")
     scandir, read = os.scandir, []

@@ -1,4 +1,4 @@
-"""Which URIs open which store, and which are refused."""
+"""Which store each URI opens, and which URIs are refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "path", ["a/b", ".", "file:a/b", "file:./~", "a~", "~nobody-is-called-so/a", "localhost/a", "file:localhost/a"]
 )
-def test_a_relative_folder_is_the_one_that_is_opened(
+def test_a_relative_folder_is_the_folder_that_is_opened(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -65,7 +65,7 @@ def test_a_relative_folder_is_the_one_that_is_opened(
 @pytest.mark.parametrize(
     "path", ["/a", "~", "~/a", "file:/a", "file:~/a", "file:///a", "file://localhost/a", "memory://a", "s3://a/b", ""]
 )
-def test_other_places_are_no_relative_folders(path: str) -> None:
+def test_absolute_paths_and_uris_are_not_relative_folders(path: str) -> None:
     assert relative_folder(path) is None
 
 
@@ -88,7 +88,7 @@ def test_a_quoted_path_is_the_same_folder(tmp_path: Path) -> None:
         ("fault://none", "the fault store is not in this process"),
     ],
 )
-def test_a_uri_that_is_not_known_is_refused(uri: str, message: str) -> None:
+def test_an_unknown_uri_is_refused(uri: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         open_store(uri)
 

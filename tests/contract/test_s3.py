@@ -1,4 +1,4 @@
-"""What only the S3 store promises: how answers of a server, scripted here, become one of the five kinds."""
+"""Guarantees of the S3 store alone: answers of a scripted server become one of the five kinds of error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "wJalrXUtnFEMI-K7MDENG"
 
 @dataclass
 class Scripted:
-    """A server that gives the answers it is told to, the last one for ever, and notes what was asked."""
+    """A server that gives scripted answers, repeats the last one, and records the requests."""
 
     endpoint_url: str = ""
     answers: list[tuple[int, str]] = field(default_factory=list)
@@ -60,7 +60,7 @@ def scripted(scripted_server: Scripted) -> Scripted:
 
 @pytest.fixture(scope="module")
 def scripted_server() -> Iterator[Scripted]:
-    """One for all tests, because boto3 takes its time to make a client for an address."""
+    """One server for all tests, because boto3 is slow to make a client for an endpoint."""
     script = Scripted()
 
     class Handler(BaseHTTPRequestHandler):
@@ -70,7 +70,7 @@ def scripted_server() -> Iterator[Scripted]:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             script.asked.append((self.command, self.path, dict(self.headers.items())))
             status, code = script.answer()
-            if status == 0:  # the request was taken, and the answer is lost
+            if status == 0:  # the request is processed, but the answer is lost
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
@@ -129,27 +129,27 @@ def test_create_asks_for_a_free_name(scripted: Scripted) -> None:
     assert (verb, path, headers["If-None-Match"]) == ("PUT", "/bucket/root/a%20b", "*")
 
 
-def test_a_taken_name_is_no_error(scripted: Scripted) -> None:
+def test_a_taken_name_is_not_an_error(scripted: Scripted) -> None:
     scripted.answers = [(412, "PreconditionFailed")]
     assert scripted.store().create("a", b"") is False
     assert len(scripted.asked) == 1
 
 
 @pytest.mark.parametrize("answer", [(500, "InternalError"), (503, "SlowDown"), (429, "TooManyRequests"), (0, "")])
-def test_a_create_that_failed_is_not_sent_again(scripted: Scripted, answer: tuple[int, str]) -> None:
+def test_a_failed_create_is_not_retried(scripted: Scripted, answer: tuple[int, str]) -> None:
     scripted.answers = [answer, (412, "PreconditionFailed")]
     with pytest.raises(StoreUnavailable, match="^create `s3://bucket/root/a`: "):
         scripted.store().create("a", b"")
     assert len(scripted.asked) == 1
 
 
-def test_a_put_that_failed_is_sent_again(scripted: Scripted) -> None:
+def test_a_failed_put_is_retried(scripted: Scripted) -> None:
     scripted.answers = [(500, "InternalError"), (200, "")]
     scripted.store().put("a", b"")
     assert len(scripted.asked) == 2
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Scripted) -> None:
+def test_a_broken_off_answer_is_read_again(scripted: Scripted) -> None:
     scripted.answers = [(-1, ""), (-1, ""), (200, "")]
     assert scripted.store().get("a") == b""
     assert len(scripted.asked) == 3
@@ -159,13 +159,13 @@ def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Scripted) -> Non
     assert len(scripted.asked) == 6
 
 
-def test_a_conflict_stored_nothing_and_is_tried_again(scripted: Scripted) -> None:
+def test_a_conflict_is_retried(scripted: Scripted) -> None:
     scripted.answers = [(409, "ConditionalRequestConflict"), (409, "ConditionalRequestConflict"), (200, "")]
     assert scripted.store().create("a", b"") is True
     assert len(scripted.asked) == 3
 
 
-def test_a_conflict_that_does_not_end_is_given_up(scripted: Scripted) -> None:
+def test_a_lasting_conflict_is_an_error(scripted: Scripted) -> None:
     scripted.answers = [(409, "ConditionalRequestConflict")]
     message = "create `s3://bucket/root/a`: 4 attempts were answered 409, because another writer is busy"
     with pytest.raises(StoreUnavailable, match=message):
@@ -242,7 +242,7 @@ def test_an_answer_is_one_of_the_kinds(
         ((0, ""), StoreUnavailable, "no answer from"),
     ],
 )
-def test_a_copy_that_fails_says_so(
+def test_a_failed_copy_raises_an_error(
     scripted: Scripted, answer: tuple[int, str], kind: type[TidemillError], message: str
 ) -> None:
     scripted.answers = [answer]
@@ -250,20 +250,20 @@ def test_a_copy_that_fails_says_so(
         scripted.store(max_attempts=1).copy("a", "b")
 
 
-def test_an_address_that_only_redirects_is_no_s3_server(scripted: Scripted) -> None:
+def test_an_endpoint_that_only_redirects_is_refused(scripted: Scripted) -> None:
     scripted.answers = [(301, "")]
     with pytest.raises(InvalidInput, match="redirects without naming a region; expected the address of an S3 server"):
         scripted.store(max_attempts=1).get("a")
 
 
-def test_a_missing_object_is_no_missing_bucket(scripted: Scripted) -> None:
+def test_a_missing_object_is_not_a_missing_bucket(scripted: Scripted) -> None:
     scripted.answers = [(404, "NoSuchKey")]
     with pytest.raises(ObjectMissing):
         scripted.store().get("a")
     assert scripted.store().stat("a") is None
 
 
-def test_a_server_that_is_not_there_is_named() -> None:
+def test_an_unreachable_server_is_named() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{bound.getsockname()[1]}"
@@ -275,7 +275,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
             store.get("a")
 
 
-def test_a_server_that_does_not_answer_is_given_up(scripted: Scripted) -> None:
+def test_a_silent_server_times_out(scripted: Scripted) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         store = open_store("s3://bucket", scripted.options(endpoint_url=endpoint, read_timeout=0.1, max_attempts=1))
@@ -303,7 +303,7 @@ def test_half_of_the_credentials_are_refused(monkeypatch: pytest.MonkeyPatch) ->
         open_store("s3://bucket", {"region_name": "x"}).get("a")
 
 
-def test_a_profile_that_is_not_there_is_named() -> None:
+def test_a_missing_profile_is_named() -> None:
     with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(ProfileNotFound\)"):
         open_store("s3://bucket", {"profile_name": "nobody"})
 
@@ -326,7 +326,7 @@ def test_an_option_that_does_not_fit_is_refused(options: dict[str, object], mess
     assert SECRET not in str(refused.value)
 
 
-def test_a_bucket_name_that_cannot_be_is_refused(scripted: Scripted) -> None:
+def test_an_invalid_bucket_name_is_refused(scripted: Scripted) -> None:
     with pytest.raises(InvalidInput, match="Invalid bucket name"):
         open_store("s3://no bucket/a", scripted.options()).get("a")
 
@@ -390,7 +390,7 @@ def test_a_very_large_object_is_copied_in_parts(s3_server: S3Server, monkeypatch
     assert copied.etag.endswith("-3")  # of three parts
 
 
-def test_marks_of_folders_are_passed_over(s3_server: S3Server) -> None:
+def test_folder_markers_are_skipped(s3_server: S3Server) -> None:
     store = open_store(s3_server.new_root(), s3_server.options)
     store.put("a/b", b"")
     client = clients_of(store).main

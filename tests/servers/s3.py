@@ -1,7 +1,7 @@
-"""A real S3 server for tests: ministack, in an environment of its own, on 127.0.0.1.
+"""A real S3 server for tests: ministack, in its own virtual environment, on 127.0.0.1.
 
-`python tests/servers/s3.py setup` makes the environment (`make setup` does that); `S3Server` starts and stops the
-server. INVARIANT: the server dies with the process that started it, and is stopped by its own pid.
+`make setup` makes the environment by `python tests/servers/s3.py setup`. `S3Server` starts and stops the server.
+INVARIANT: the server dies with the process that started it, and is stopped by its own pid.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class S3Server:
 
     @property
     def bucket(self) -> str:
-        """A bucket that exists."""
+        """The name of an existing bucket."""
         return self._bucket
 
     @property
     def options(self) -> dict[str, str]:
-        """Storage options that reach the server."""
+        """Storage options for the server."""
         return {
             "endpoint_url": self.endpoint_url,
             "region_name": "us-east-1",
@@ -61,7 +61,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The same as AWS's environment variables."""
+        """The same options as environment variables of AWS."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_REGION": "us-east-1",
@@ -75,7 +75,7 @@ class S3Server:
         return self._process.pid
 
     def new_root(self) -> str:
-        """A URI below which there is nothing yet."""
+        """Return a new URI with nothing below it."""
         return f"s3://{self._bucket}/{uuid.uuid4().hex[:12]}"
 
     def stop(self) -> None:
@@ -139,7 +139,7 @@ def _server_environment(port: int, folder: Path) -> dict[str, str]:
         "LOG_LEVEL": "WARNING",
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",
-        "DOCKER_HOST": f"unix://{folder}/none",  # it would look for containers of its own
+        "DOCKER_HOST": f"unix://{folder}/none",  # or the server would look for its containers
     }
 
 
@@ -163,7 +163,7 @@ def _is_ready(process: subprocess.Popen[bytes], port: int) -> bool:
 
 
 def serve(parent: int) -> None:
-    """In the server's own environment: becomes the server, which the kernel kills when `parent` dies."""
+    """Become the server, in its own environment. The kernel kills it when `parent` dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -175,7 +175,7 @@ def serve(parent: int) -> None:
 
 
 def setup() -> None:
-    """Makes the environment, or brings it up to date, from the pinned requirements."""
+    """Make or update the environment from the pinned requirements."""
     uv = shutil.which("uv")
     if uv is None:
         raise SystemExit("uv is missing: the S3 server for tests is installed with it")

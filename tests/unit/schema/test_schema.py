@@ -1,4 +1,4 @@
-"""Schemas from DDL, Arrow, Spark and dataclasses; their differences; data brought to them."""
+"""Schemas from DDL, Arrow, Spark and dataclasses, their differences, and data cast to them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_other_spellings_are_read(written: str, canonical: str) -> None:
         ("a interval", "unknown type `interval`"),
     ],
 )
-def test_text_that_is_no_schema_says_where(text: str, message: str) -> None:
+def test_an_invalid_schema_text_names_the_position(text: str, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         to_arrow(text)
     assert message in str(caught.value)
@@ -208,7 +208,7 @@ def test_differences_are_named(expected: str, found: str, text: str | None) -> N
     assert difference(to_arrow(expected), to_arrow(found)) == text
 
 
-def test_data_is_brought_to_a_schema_without_loss() -> None:
+def test_data_is_cast_to_a_schema_without_loss() -> None:
     rows = pa.table({"b": pa.array(["x"]).dictionary_encode(), "a": pa.array([5], pa.int64()), "z": [1]})
     made = conform(rows, to_arrow("a int, b string"), "here")
     assert made.schema == to_arrow("a int, b string")
@@ -278,7 +278,7 @@ def test_ddl_spark_and_duckdb_forms_mean_the_same(columns: list[tuple[str, str]]
     assert [field.type for field in normalise(found)] == [field.type for field in schema]
 
 
-def test_rows_become_one_batch_and_what_arrow_cuts_is_refused_not_cut_off() -> None:
+def test_rows_become_one_batch_or_an_error_never_a_part() -> None:
     part = pa.record_batch({"a": [1, 2]})
     table = pa.Table.from_batches([part, part])
     assert one_batch(table, "here").to_pydict() == {"a": [1, 2, 1, 2]}

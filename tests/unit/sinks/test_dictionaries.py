@@ -1,4 +1,4 @@
-"""Which columns of Parquet files have a dictionary: those that repeat themselves, nested ones always."""
+"""Which columns of Parquet files have a dictionary: those whose values repeat, and nested ones."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ def with_dictionary(file: pq.ParquetFile) -> set[str]:
     return {column.path_in_schema for column in columns if column.has_dictionary_page}
 
 
-def test_a_column_whose_values_are_all_others_has_none() -> None:
+def test_a_column_of_distinct_values_has_no_dictionary() -> None:
     numbers = np.random.default_rng(7).permutation(ROWS)
     file = encoded(key=[f"k{number}" for number in numbers], total=numbers * 0.5, kind=numbers % 9, batch=[3] * ROWS)
     assert with_dictionary(file) == {"kind", "batch"}
     assert file.read().column("key").to_pylist() == [f"k{number}" for number in numbers]
 
 
-def test_the_file_is_smaller_and_small_ones_are_as_ever() -> None:
+def test_files_are_smaller_without_needless_dictionaries() -> None:
     text = [f"key-{number:08d}" for number in np.random.default_rng(1).permutation(100_000)]
     rows = pa.table({"key": text, "total": np.random.default_rng(2).random(100_000)})
     (file,) = tm.Parquet("out").encode(rows)
+    # Every value is distinct, so the dictionaries would add about a third to the file.
     with_all = pa.BufferOutputStream()
     pq.write_table(rows, with_all, compression="zstd")
     assert len(file.data) < 0.9 * with_all.getvalue().size
@@ -58,13 +59,13 @@ def test_the_file_is_smaller_and_small_ones_are_as_ever() -> None:
         (np.where(np.arange(ROWS) < SAMPLE_ROWS, 0, np.arange(ROWS)), True),
     ],
 )
-def test_values_that_come_again_have_one_wherever_they_do(numbers: Any, repeats: bool) -> None:
+def test_repeated_values_have_a_dictionary_wherever_they_are(numbers: Any, repeats: bool) -> None:
     assert with_dictionary(encoded(one=numbers, other=np.zeros(len(numbers), int))) == {
         *({"one"} if repeats else ()), "other",
     }  # fmt: skip
 
 
-def test_nested_columns_keep_theirs_beside_one_without() -> None:
+def test_nested_columns_keep_their_dictionaries() -> None:
     kinds = {
         "s": pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))]),
         "l": pa.list_(pa.int64()),
@@ -81,7 +82,7 @@ def test_nested_columns_keep_theirs_beside_one_without() -> None:
     assert with_dictionary(encoded(**columns, one=np.arange(ROWS))) == alone
 
 
-def test_columns_of_nulls_are_no_matter() -> None:
+def test_columns_of_nulls_are_written() -> None:
     file = encoded(nothing=pa.nulls(ROWS), empty=pa.nulls(ROWS, pa.string()), one=np.arange(ROWS))
     assert file.read().column("empty").null_count == ROWS
     assert "one" not in with_dictionary(file)

@@ -1,4 +1,4 @@
-"""Sinks: the same rows give the same bytes, files hold what Spark would write, and decoding gives exact values back."""
+"""Sinks: the same rows give the same bytes, files are as Spark writes them, and decoding returns exact values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_json_is_what_spark_writes() -> None:
 
 
 @pytest.mark.parametrize("sink", [Parquet("out"), Json("out")])
-def test_decoding_gives_exact_values_back(sink: Parquet) -> None:
+def test_decoding_returns_exact_values(sink: Parquet) -> None:
     rows = table(
         FULL,
         {"_batch_id": 1},
@@ -178,7 +178,7 @@ def test_other_readers_read_the_files(tmp_path: Path) -> None:
         (lambda: Json("out").check(to_arrow("m map<struct<a: int>, int>")), "JSON cannot hold such keys"),
     ],
 )
-def test_what_cannot_be_written_is_refused(make: Any, message: str) -> None:
+def test_sinks_refuse_schemas_that_they_cannot_write(make: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         make()
     assert message in str(caught.value)
@@ -250,11 +250,11 @@ def folders(values: list[float], kind: pa.DataType) -> list[str]:
         (-0.0, "-0.0"),
     ],
 )
-def test_folders_by_floats_of_32_bits_have_the_digits_of_java(value: float, text: str) -> None:
+def test_folders_by_32_bit_floats_have_the_digits_of_java(value: float, text: str) -> None:
     assert folders([value], pa.float32()) == [f"x={text}/"]
 
 
-def test_folders_by_floats_have_all_digits_whatever_decimal_context_the_thread_has() -> None:
+def test_folders_by_floats_ignore_the_threads_decimal_context() -> None:
     with decimal.localcontext(prec=4):
         assert folders([12345678.5, 0.123456789, 1e300, 1200.0, 0.0], pa.float64()) == [
             *("x=1.23456785E7/", "x=0.123456789/", "x=1.0E300/", "x=1200.0/", "x=0.0/")
@@ -269,7 +269,7 @@ def test_every_nan_is_in_one_folder(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
-def test_floats_that_are_no_numbers_come_back_beside_long_decimals(special: float) -> None:
+def test_nan_and_infinities_are_read_back_beside_long_decimals(special: float) -> None:
     schema = to_arrow("d decimal(38,18), x double, f float")
     rows = pa.table({"d": [Decimal("12345678901234.5")], "x": [special], "f": [special]}, schema=schema)
     (encoded,) = Json("out").encode(rows)

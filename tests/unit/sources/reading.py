@@ -1,4 +1,4 @@
-"""Reading for the tests of sources: a folder with files in, rows and rejects out."""
+"""Reads sources for tests: writes files into a folder, and returns rows and rejects."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from tidemill.sources.files import Files
 
 
 def blocks(source: Files, block_rows: int = 1000, context: ReadContext | None = None) -> list[Block]:
-    """Every block of every file of a source."""
+    """Return every block of every file of a source."""
     splits = source.splits(source.discover("source"))
     return [block for split in splits for block in source.read(split, block_rows, context or ReadContext())]
 
 
 def rows(found: Sequence[Block]) -> list[dict[str, Any]]:
-    """The rows of blocks, hidden columns too."""
+    """Return the rows of blocks, including hidden columns."""
     return [row for block in found for row in block.rows.to_pylist()]
 
 
 def values(found: Sequence[Block]) -> list[tuple[Any, ...]]:
-    """The rows of blocks as tuples, without hidden columns."""
+    """Return the rows of blocks as tuples, without hidden columns."""
     return [tuple(v for k, v in row.items() if k not in ("_row", "_metadata")) for row in rows(found)]
 
 
 def rejects(found: Sequence[Block]) -> list[dict[str, Any]]:
-    """The rejects of blocks."""
+    """Return the rejects of blocks."""
     tables = [block.rejects for block in found if block.rejects is not None]
     return pa.concat_tables(tables).to_pylist() if tables else []
 
 
 def file(folder: Path, name: str, content: str | bytes) -> Path:
-    """Writes a file."""
+    """Write a file and return its path."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)

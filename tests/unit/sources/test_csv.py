@@ -1,4 +1,4 @@
-"""CSV: every record comes out as a row or as a reject, with its number, its line and a reason."""
+"""CSV: every record becomes a row or a reject, with its number, its line and a reason."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
         ("timestamp_ntz", "x"),
     ],
 )
-def test_a_value_that_does_not_fit_is_rejected_not_bent(tmp_path: Path, kind: str, text: str) -> None:
+def test_a_value_that_does_not_fit_is_rejected_not_converted(tmp_path: Path, kind: str, text: str) -> None:
     file(tmp_path, "a.csv", f"{text},x\n")
     found = blocks(csv_source(tmp_path, f"v {kind}, s string", mode="PERMISSIVE"))
     assert rows(found) == []
@@ -183,7 +183,7 @@ def test_times_without_offset_are_in_the_pipelines_zone(tmp_path: Path) -> None:
         ("2013-03-10 02:30:00", None, datetime(2013, 3, 10, 7, 30, tzinfo=UTC)),
     ],
 )
-def test_of_an_hour_that_a_zone_has_twice_the_first_is_meant(
+def test_a_repeated_local_time_means_the_earlier_instant(
     tmp_path: Path, text: str, pattern: str | None, instant: datetime
 ) -> None:
     file(tmp_path, "a.csv", text + "\n")
@@ -191,7 +191,7 @@ def test_of_an_hour_that_a_zone_has_twice_the_first_is_meant(
     assert values(blocks(source, context=ReadContext(time_zone="America/New_York"))) == [(instant,)]
 
 
-def test_formats_are_sparks_patterns(tmp_path: Path) -> None:
+def test_date_formats_are_spark_patterns(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "02/01/2013;02.01.2013T03:04 Z\n")
     source = csv_source(
         tmp_path, "d date, t timestamp", sep=";", dateFormat="dd/MM/yyyy", timestampFormat="dd.MM.yyyy'T'HH:mm XXX"
@@ -199,7 +199,7 @@ def test_formats_are_sparks_patterns(tmp_path: Path) -> None:
     assert values(blocks(source)) == [(date(2013, 1, 2), datetime(2013, 1, 2, 3, 4, tzinfo=UTC))]
 
 
-def test_empty_is_null_and_the_null_value_too(tmp_path: Path) -> None:
+def test_empty_cells_and_the_null_value_are_null(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", '1,,x\n2,"",x\n3,NA,x\n4,"NA",x\n')
     assert [row[1] for row in values(blocks(csv_source(tmp_path, "a int, b string, c string")))] == [
         None,
@@ -222,7 +222,7 @@ def test_an_escape_may_be_a_backslash(tmp_path: Path) -> None:
     assert values(blocks(csv_source(tmp_path, "a int, b string", escape="\\"))) == [(1, 'say "a,\nb"'), (2, "y")]
 
 
-def test_one_column_files_and_empty_lines(tmp_path: Path) -> None:
+def test_files_of_one_column_skip_empty_lines(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "1\n\n3\nx\n\n\n7\n")
     found = blocks(csv_source(tmp_path, "a int", mode="PERMISSIVE"))
     assert [(row["a"], row["_row"]) for row in rows(found)] == [(1, 0), (3, 2), (7, 6)]
@@ -230,7 +230,7 @@ def test_one_column_files_and_empty_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_line_ends_of_both_kinds(tmp_path: Path, ends: str) -> None:
+def test_both_kinds_of_line_ends_are_read(tmp_path: Path, ends: str) -> None:
     file(tmp_path, "a.csv", ends.join(["a,b", "1,x", "", "2,", "y", "3,z"]))
     found = blocks(csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE"))
     assert [(row["a"], row["b"], row["_row"]) for row in rows(found)] == [(1, "x", 0), (2, None, 2), (3, "z", 4)]
@@ -242,7 +242,7 @@ def test_mixed_line_ends_are_read(tmp_path: Path) -> None:
     assert values(blocks(csv_source(tmp_path, "a int, b string"))) == [(1, "x"), (2, "y\r\nz"), (3, "w")]
 
 
-def test_a_quote_that_never_closes_takes_the_rest_into_quarantine(tmp_path: Path) -> None:
+def test_an_unclosed_quote_rejects_the_rest_of_the_file(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", '1,x\n2,"y\n3,z\n')
     found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
     assert values(found) == [(1, "x")]
@@ -278,14 +278,14 @@ def test_a_header_must_name_the_schemas_columns(tmp_path: Path) -> None:
         ("a,b,b", "correct the file and abandon the plan: r.replan"),
     ],
 )
-def test_a_header_with_other_names_is_told_by_what_differs(tmp_path: Path, header: str, hint: str) -> None:
+def test_a_header_with_other_names_names_the_differences(tmp_path: Path, header: str, hint: str) -> None:
     file(tmp_path, "a.csv", f"{header}\n")
     with pytest.raises(InvalidInput, match=r"line 1: the header names .*, expected `a`, `b`") as caught:
         blocks(csv_source(tmp_path, "a int, b string", header=True))
     assert caught.value.hint is not None and caught.value.hint.startswith(hint)
 
 
-def test_a_file_with_another_header_is_one_reject_where_the_mode_is_permissive(tmp_path: Path) -> None:
+def test_a_file_with_another_header_is_one_reject_in_permissive_mode(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "x,b\n1,x\n")
     found = blocks(csv_source(tmp_path, "a int, b string", header=True, mode="PERMISSIVE"))
     assert rows(found) == []
@@ -335,7 +335,7 @@ def test_blocks_have_exactly_the_rows_asked_for(tmp_path: Path, monkeypatch: pyt
     assert [r["line"] for r in rejects(found)] == [i + 1 for i in range(1000) if i % 7 == 0]
 
 
-def test_a_bare_carriage_return_costs_only_its_own_record(tmp_path: Path) -> None:
+def test_a_bare_carriage_return_rejects_only_its_record(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", '1,x\n2,y\rz\n3,"w\rw"\n4,v\n')
     found = blocks(csv_source(tmp_path, "a int, b string", mode="PERMISSIVE"))
     assert [(row["a"], row["b"], row["_row"]) for row in rows(found)] == [(1, "x", 0), (3, "w\rw", 2), (4, "v", 3)]
@@ -354,7 +354,7 @@ STYLES = [("\n", csv.QUOTE_NONNUMERIC), ("\r\n", csv.QUOTE_MINIMAL), ("\r\n", cs
     st.sampled_from(STYLES),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_pythons_csv_writes_comes_back(
+def test_csv_written_by_python_is_read_back(
     monkeypatch: pytest.MonkeyPatch, table: list[tuple[int, str, str]], piece: int, style: tuple[str, int]
 ) -> None:
     monkeypatch.setattr(file_bytes, "PIECE_BYTES", piece)

@@ -1,4 +1,4 @@
-"""`Files`: which files are data, partition folders, options, files that change or vanish; on disk, in memory, on S3."""
+"""`Files`: which files are data, partition folders, options, changed and missing files; local, in memory and on S3."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:
         ("{a", "{a", True),
     ],
 )
-def test_globs_are_hadoops(pattern: str, name: str, fits: bool) -> None:
+def test_globs_match_as_in_hadoop(pattern: str, name: str, fits: bool) -> None:
     assert matches(name, pattern) is fits
 
 
-def test_files_come_by_name_or_by_arrival(tmp_path: Path) -> None:
+def test_files_are_ordered_by_name_or_modification_time(tmp_path: Path) -> None:
     for name, seconds in (("c", 1), ("a", 3), ("b", 2), ("é", 1)):
         os.utime(file(tmp_path, name, "x\n"), (seconds, seconds))
     assert paths(one_column(tmp_path)) == ["a", "b", "c", "é"]
@@ -78,7 +78,7 @@ def test_files_come_by_name_or_by_arrival(tmp_path: Path) -> None:
     assert paths(one_column(tmp_path, modifiedAfter="1970-01-01T00:00:02")) == ["a"]
 
 
-def test_a_file_says_its_etag_size_and_time(tmp_path: Path) -> None:
+def test_a_discovered_file_has_etag_size_and_time(tmp_path: Path) -> None:
     os.utime(file(tmp_path, "a", "x\n"), (5, 5))
     [found] = one_column(tmp_path).discover("days")
     assert (found.source, found.path, found.size, found.modified_ms) == ("days", "a", 2, 5000)
@@ -101,9 +101,7 @@ def test_a_file_uri_is_unquoted(tmp_path: Path) -> None:
     assert values(blocks(one_column(tmp_path / "a b" / "x%20y.csv"))) == [("x",)]
 
 
-def test_a_local_folder_may_begin_with_s3_and_takes_no_options_of_s3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_folder_named_s3_ignores_options_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file(tmp_path, "s3-exports/in/a.csv", "x\n")
     pipeline = tm.Pipeline("p")
@@ -120,16 +118,14 @@ def test_a_local_folder_may_begin_with_s3_and_takes_no_options_of_s3(
     ("path", "uri"), [("s3-x/y", "file://{here}/s3-x/y"), ("file:///a%20b", "file:///a b"), ("/a b", "file:///a b"),
                       ("memory://x", "memory://x"), ("s3://bucket/x", "s3://bucket/x")]
 )  # fmt: skip
-def test_the_options_of_folders_are_for_s3_alone(
-    path: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folder_options_apply_to_s3_only(path: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert folder_store(path, {"region_name": "nowhere"}).uri == uri.format(here=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
 @pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
-def test_a_store_that_does_not_answer_is_no_reject(kind: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_is_an_error_not_a_reject(kind: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store("memory://does-not-answer")
     store.put(f"a.{kind}", b"x" * 100)
     source = Files(
@@ -204,7 +200,7 @@ def test_files_may_have_odd_names(tmp_path: Path, name: str) -> None:
     assert values(blocks(one_column(tmp_path))) == [("x",)]
 
 
-def test_a_file_that_vanished_or_changed_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_or_changed_file_is_an_error(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "x\n")
     source = one_column(tmp_path)
     [split] = source.splits(source.discover("days"))
@@ -230,7 +226,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> Non
         list(reading)
 
 
-def test_a_source_travels_by_pickle(tmp_path: Path) -> None:
+def test_a_source_can_be_pickled(tmp_path: Path) -> None:
     file(tmp_path, "a.csv", "x;1\n")
     source = Files(tmp_path, format="csv", schema="a string, b int", sep=";")
     assert values(blocks(pickle.loads(pickle.dumps(source)))) == [("x", 1)]
@@ -266,7 +262,7 @@ def test_a_source_travels_by_pickle(tmp_path: Path) -> None:
         ({"schema": "a itn"}, "did you mean `int`?"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_when_the_source_is_made(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused_by_the_constructor(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         Files("x", **{"format": "csv", "schema": "a int", **arguments})
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""JSON lines: every line is a row or a reject; numbers keep their digits; nested values are strict all the way down."""
+"""JSON lines: every line is a row or a reject, numbers keep their digits, nested values are checked at any depth."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
     )
 
 
-def test_long_numbers_stay_what_they_are_beside_exact_decimals(tmp_path: Path) -> None:
+def test_long_numbers_keep_their_value_beside_exact_decimals(tmp_path: Path) -> None:
     file(tmp_path, "a.json", '{"e":1234567890.12345678901,"d":0.12345678901234567891,"s":"9.12345678901234567891"}\n')
     found = blocks(json_source(tmp_path, "e decimal(30,11), d double, s string"))
     assert values(found) == [(Decimal("1234567890.12345678901"), 0.12345678901234568, "9.12345678901234567891")]
@@ -165,7 +165,7 @@ def test_times_without_offset_are_in_the_pipelines_zone(tmp_path: Path) -> None:
     assert values(found) == [(datetime(2013, 1, 1, 5, tzinfo=UTC),)]
 
 
-def test_formats_are_sparks_patterns(tmp_path: Path) -> None:
+def test_date_formats_are_spark_patterns(tmp_path: Path) -> None:
     file(tmp_path, "a.json", '{"d":"02.01.2013"}\n')
     assert values(blocks(json_source(tmp_path, "d date", dateFormat="dd.MM.yyyy"))) == [(date(2013, 1, 2),)]
 
@@ -200,7 +200,7 @@ VALUES = {
 
 @given(st.lists(st.fixed_dictionaries({}, optional=VALUES), max_size=20), st.booleans(), st.integers(10, 500))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_pythons_json_writes_comes_back(
+def test_json_written_by_python_is_read_back(
     monkeypatch: pytest.MonkeyPatch, objects: list[dict[str, Any]], ascii_only: bool, piece: int
 ) -> None:
     monkeypatch.setattr(file_bytes, "PIECE_BYTES", piece)

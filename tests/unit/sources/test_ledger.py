@@ -1,4 +1,4 @@
-"""The ledger: a file is taken once; one that was overwritten is an error, or new, as the source says."""
+"""The ledger: a file is read once. An overwritten file is an error or new, as the source says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_same_path_of_another_source_is_another_file() -> None:
     assert unseen([A, other], ledger, "error") == [other]
 
 
-def test_an_overwritten_file_is_an_error_unless_the_source_takes_it_as_new() -> None:
+def test_an_overwritten_file_is_an_error_unless_it_counts_as_new() -> None:
     ledger = empty()
     record(ledger, plan(0, A))
     changed = dataclasses.replace(A, etag="e9", size=1234)
@@ -67,7 +67,7 @@ def test_an_overwritten_file_is_an_error_unless_the_source_takes_it_as_new() -> 
     assert unseen([changed], ledger, "error") == []
 
 
-def test_a_fork_of_the_ledger_takes_files_of_its_own() -> None:
+def test_a_fork_of_the_ledger_records_its_own_files() -> None:
     ledger = empty()
     record(ledger, plan(0, A))
     fork = ledger.copy()
@@ -80,7 +80,7 @@ def named(name: str, *files: SourceFile) -> list[SourceFile]:
     return [dataclasses.replace(file, source=name) for file in files]
 
 
-def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
+def test_a_renamed_source_is_refused_and_a_new_one_is_not() -> None:
     ledger = empty()
     record(ledger, plan(3, A, B))
     changed = dataclasses.replace(A, etag="e9")
@@ -88,7 +88,7 @@ def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
     check_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
     check_names({"days": [B], "nights": named("nights", A)}, ["nights"], ledger)  # moved, from one to the other
     check_names({"days": [], "nights": named("nights", A)}, ["nights"], ledger)  # the same, the last one
-    check_names({"nights": named("nights", A)}, [], ledger)  # it has taken others
+    check_names({"nights": named("nights", A)}, [], ledger)  # it has read other files
     check_names({"nights": named("nights", A)}, ["nights"], empty())
     check_names({}, [], ledger)
     with pytest.raises(InvalidInput) as caught:
@@ -101,7 +101,7 @@ def test_a_source_that_was_renamed_is_told_from_one_that_is_new() -> None:
     assert "p.read(…, name='days')" in caught.value.hint
 
 
-def test_names_that_were_swapped_are_told() -> None:
+def test_swapped_source_names_are_refused() -> None:
     ledger = empty()
     record(ledger, plan(0, A))
     record(ledger, plan(1, *named("nights", B)))
@@ -137,5 +137,7 @@ def test_a_renamed_source_stops_a_run_and_changes_nothing(tmp_path) -> None:
     (tmp_path / "in" / "0.json").unlink()
     (tmp_path / "in" / "1.json").unlink()
     put(2)
-    (progress,) = repository("others").run(engine="local")  # nothing of what was taken is there: it cannot be told
+    (progress,) = repository("others").run(
+        engine="local"
+    )  # none of the files that were read remains, so the rename cannot be seen
     assert progress.numInputRows == 1

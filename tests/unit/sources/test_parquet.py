@@ -1,12 +1,11 @@
-"""Parquet: columns by name, types widened where nothing is lost; what does not fit or is damaged is one reject."""
+"""Parquet: columns match by name, types are widened without loss, and a misfit or damaged file is one reject."""
 
 from __future__ import annotations
 
-import itertools
+import io
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ import pytest
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
+from tidemill.schema import to_arrow
 from tidemill.sources import parquet
 from tidemill.sources.contract import Block, ReadContext
 from tidemill.sources.files import Files
@@ -48,7 +48,7 @@ def test_columns_are_read_by_name(tmp_path: Path) -> None:
         ("struct<a: double>", pa.array([{"a": 1.5}], pa.struct([("a", pa.float32())])), {"a": 1.5}),
     ],
 )
-def test_types_are_widened_where_nothing_is_lost(tmp_path: Path, kind: str, array: pa.Array, value: object) -> None:
+def test_types_are_widened_if_no_value_changes(tmp_path: Path, kind: str, array: pa.Array, value: object) -> None:
     pq.write_table(pa.table({"v": array}), tmp_path / "a.parquet")
     assert values(blocks(Files(tmp_path, schema=f"v {kind}"))) == [(value,)]
 
@@ -78,7 +78,7 @@ def test_a_file_with_another_type_is_one_reject(tmp_path: Path, kind: str, array
     assert caught.value.first_line.startswith("read file `a.parquet` of source `source`: ")
 
 
-def test_a_missing_column_names_what_there_is(tmp_path: Path) -> None:
+def test_a_missing_column_error_names_the_found_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [1], "w": [2]}), tmp_path / "a.parquet")
     with pytest.raises(InvalidInput, match="column `x` is missing; found `v`, `w`"):
         blocks(Files(tmp_path, schema="x int"))
@@ -101,28 +101,33 @@ LARGE_ROWS = 400_000
 
 @pytest.fixture(params=["kept", "decoded twice"])
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows fit into the memory for them, or do not."""
+    """Run a test with rows that are kept in memory, and with rows that are decoded twice."""
     if request.param == "decoded twice":
         monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
 
 
 def large(folder: Path) -> Path:
-    """A file of more than one read batch, of four row groups of as many rows each."""
+    """Write a file that is larger than one read batch, in four row groups of equal size."""
     path = folder / "a.parquet"
     pq.write_table(pa.table({"v": pa.array(range(LARGE_ROWS), pa.int64())}), path, row_group_size=LARGE_ROWS // 4)
     return path
 
 
 def damage(path: Path, row_group: int) -> None:
-    """Overwrites where a row group begins, in place."""
-    column = pq.ParquetFile(path).metadata.row_group(row_group).column(0)
+    """Overwrite the start of a row group in place."""
     with open(path, "r+b") as opened:
-        opened.seek(column.dictionary_page_offset or column.data_page_offset)
+        opened.seek(start_of(path, row_group))
         opened.write(b"\xff" * 64)
 
 
+def start_of(path: Path, row_group: int) -> int:
+    """Return the position of the first byte of a row group."""
+    column = pq.ParquetFile(path).metadata.row_group(row_group).column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
+
+
 def read_in_four(source: Files, block_rows: int = 50_000) -> list[list[Block]]:
-    """The blocks of each of the four splits of the one file."""
+    """Return the blocks of each of the four splits of the file."""
     splits = source.splits(source.discover("source"), split_bytes=1)
     assert [split.first_row for split in splits] == [i * LARGE_ROWS // 4 for i in range(4)]
     return [list(source.read(split, block_rows, ReadContext())) for split in splits]
@@ -133,7 +138,7 @@ def values_of(found: list[Block]) -> list[int]:
 
 
 @pytest.mark.usefixtures("passes")
-def test_a_file_that_is_damaged_late_gives_one_reject_that_counts_its_rows_and_no_row(tmp_path: Path) -> None:
+def test_damage_late_in_a_file_gives_one_reject_and_no_rows(tmp_path: Path) -> None:
     damage(large(tmp_path), row_group=3)
     found = blocks(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
     [reject] = rejects(found)
@@ -145,7 +150,7 @@ def test_a_file_that_is_damaged_late_gives_one_reject_that_counts_its_rows_and_n
 
 
 @pytest.mark.usefixtures("passes")
-def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_path: Path) -> None:
+def test_a_value_outside_its_type_late_in_a_file_rejects_the_file(tmp_path: Path) -> None:
     times = pa.array([1000] * (LARGE_ROWS - 1) + [1001], pa.timestamp("ns"))
     pq.write_table(pa.table({"v": times}), tmp_path / "a.parquet")
     found = blocks(Files(tmp_path, schema="v timestamp_ntz", mode="PERMISSIVE"))
@@ -156,7 +161,7 @@ def test_a_value_late_in_a_file_that_its_type_cannot_hold_rejects_the_file(tmp_p
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_decimal_with_more_digits_than_the_file_says_rejects_the_file(tmp_path: Path, nested: bool) -> None:
+def test_a_decimal_with_more_digits_than_declared_rejects_the_file(tmp_path: Path, nested: bool) -> None:
     value = Decimal(10) ** 20  # with two digits behind the point 23
     cells = pa.array(
         [[value]] if nested else [value], pa.list_(pa.decimal128(23, 2)) if nested else pa.decimal128(23, 2)
@@ -177,7 +182,7 @@ def test_a_decimal_with_more_digits_than_the_file_says_rejects_the_file(tmp_path
 
 
 @pytest.mark.usefixtures("passes")
-def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> None:
+def test_only_the_damaged_split_of_a_file_is_rejected(tmp_path: Path) -> None:
     damage(large(tmp_path), row_group=2)
     found = read_in_four(Files(tmp_path, schema="v bigint", mode="PERMISSIVE"))
     assert [values_of(split) for split in found] == [
@@ -188,7 +193,7 @@ def test_of_a_file_in_splits_only_the_damaged_one_is_lost(tmp_path: Path) -> Non
     assert reason.endswith("; none of the 100,000 rows of row groups 2 to 2 could be read")
 
 
-def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+def test_a_misfit_file_in_splits_is_one_reject(tmp_path: Path) -> None:
     large(tmp_path)
     found = read_in_four(Files(tmp_path, schema="v string", mode="PERMISSIVE"))
     assert [len(rejects(split)) for split in found] == [1, 0, 0, 0]
@@ -201,7 +206,7 @@ def test_a_file_in_splits_that_does_not_fit_is_one_reject(tmp_path: Path) -> Non
             list(source.read(split, 1000, ReadContext()))
 
 
-def test_a_file_in_splits_whose_folder_does_not_fit_is_one_reject(tmp_path: Path) -> None:
+def test_a_file_in_splits_with_a_misfit_folder_is_one_reject(tmp_path: Path) -> None:
     (tmp_path / "dt=yesterday").mkdir()
     large(tmp_path / "dt=yesterday")
     found = read_in_four(Files(tmp_path, schema="v bigint, dt date", mode="PERMISSIVE"))
@@ -219,27 +224,35 @@ def test_blocks_are_the_same_in_both_modes(tmp_path: Path) -> None:
     assert [(block.number, block.rows) for block in strict] == [(block.number, block.rows) for block in permissive]
 
 
-def test_damage_that_was_not_there_when_a_split_was_checked_fails_the_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class DamagedLater(io.FileIO):
+    """A file whose byte `position` and those after it are damaged from the second read of them on."""
+
+    def __init__(self, path: Path, position: int) -> None:
+        super().__init__(path)
+        self.position, self.reads = position, 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        start = self.tell()
+        data = super().read(-1 if size is None else size)
+        place = self.position - start
+        if not 0 <= place < len(data):
+            return data
+        self.reads += 1
+        return data if self.reads == 1 else data[:place] + b"\xff" * 64 + data[place + 64 :]
+
+
+def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
-    large(tmp_path)
-    source = Files(tmp_path, schema="v bigint", mode="PERMISSIVE")
-    [split] = source.splits(source.discover("source"))
-    conform, batches = parquet.conform, itertools.count()
-
-    def failing_in_the_second_pass(*arguments: Any) -> pa.Table:
-        if next(batches) == 6:
-            raise OSError("Couldn't deserialize thrift")
-        return conform(*arguments)
-
-    monkeypatch.setattr(parquet, "conform", failing_in_the_second_pass)
-    reading = source.read(split, 1000, ReadContext())
-    assert next(reading).rows.num_rows == 1000
-    with pytest.raises(
-        InvalidInput, match="the file was valid when it was checked, but is damaged now: not a valid Parquet"
-    ):
-        list(reading)
+    path = large(tmp_path)
+    [split] = Files(tmp_path, schema="v bigint").splits(Files(tmp_path, schema="v bigint").discover("source"))
+    with DamagedLater(path, start_of(path, row_group=3)) as opened:
+        reading = parquet.read_parquet(opened, to_arrow("v bigint"), split, "PERMISSIVE")
+        first = next(reading).rows
+        assert first is not None
+        assert first.num_rows > 0
+        message = "the file was valid when it was checked, but is damaged now: not a valid Parquet"
+        with pytest.raises(InvalidInput, match=message):
+            list(reading)
 
 
 def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path: Path) -> None:
@@ -255,13 +268,13 @@ def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path
     assert [block.rows.num_rows for block in found] == [700, 700, 700, 700, 200] * 3 + [700, 300]
 
 
-def test_a_large_file_that_is_no_parquet_is_one_split(tmp_path: Path) -> None:
+def test_a_large_invalid_parquet_file_is_one_split(tmp_path: Path) -> None:
     file(tmp_path, "a.parquet", b"x" * 1000)
     source = Files(tmp_path, schema="v bigint")
     assert len(source.splits(source.discover("source"), split_bytes=10)) == 1
 
 
-def test_a_schema_is_asked_for() -> None:
+def test_a_schema_is_required() -> None:
     with pytest.raises(InvalidInput) as caught:
         Files("somewhere")
     assert caught.value.first_line == "tm.Files('somewhere', format='parquet') has no schema"

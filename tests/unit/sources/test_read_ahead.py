@@ -1,4 +1,4 @@
-"""Reading ahead: the same items and errors as without it, one item early, and no thread left."""
+"""Reading ahead: the same items and errors as without it, one item early, and no thread remains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tidemill.sources.read_ahead import read_ahead
 
 
-def test_items_come_in_their_order_and_one_is_made_while_the_one_before_is_used() -> None:
+def test_items_keep_their_order_and_the_next_is_made_ahead() -> None:
     made, second = [], threading.Event()
 
     def numbers() -> Iterator[int]:
@@ -27,7 +27,7 @@ def test_items_come_in_their_order_and_one_is_made_while_the_one_before_is_used(
     assert threading.current_thread().name not in made
 
 
-def test_an_error_comes_where_its_item_would() -> None:
+def test_an_error_is_raised_in_place_of_its_item() -> None:
     def numbers() -> Iterator[int]:
         yield 1
         raise OSError("gone")
@@ -38,7 +38,7 @@ def test_an_error_comes_where_its_item_would() -> None:
         next(found)
 
 
-def test_no_thread_is_left_where_the_caller_stops_early() -> None:
+def test_no_thread_remains_if_the_caller_stops_early() -> None:
     before = threading.active_count()
     found = read_ahead(iter(range(100)))
     assert next(found) == 0

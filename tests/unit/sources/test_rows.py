@@ -1,4 +1,4 @@
-"""`Rows`: what a test gives comes back as any source's rows, exactly; what does not fit is refused."""
+"""`Rows`: rows from a test are read back exactly, like those of any source; misfits are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(source: Rows) -> list[dict[str, Any]]:
     return rows_of([block for split in splits for block in source.read(split, 2, ReadContext())])
 
 
-def test_dicts_tuples_and_tables_come_back_in_the_order_given(tmp_path: Path) -> None:
+def test_dicts_and_tuples_are_read_back_in_order(tmp_path: Path) -> None:
     source = Rows("word string, n bigint, at timestamp, e decimal(10,2)")
     source.bind(str(tmp_path))
     source.put(0, [("a", 1, datetime(2013, 1, 1), Decimal("1.5")), {"word": "b"}], "America/New_York")
@@ -42,7 +42,7 @@ def test_scalars_are_rows_of_one_column() -> None:
     assert [row["n"] for row in read(source)] == [3, 1, 2]
 
 
-def test_arrow_tables_are_given_as_they_are() -> None:
+def test_arrow_tables_are_accepted_as_rows() -> None:
     given = pa.table({"n": pa.array([1, 2], pa.int8()), "s": ["x", None]})
     assert Rows("s string, n int").table(given).to_pylist() == [{"s": "x", "n": 1}, {"s": None, "n": 2}]
 
@@ -63,12 +63,12 @@ def test_rows_that_do_not_fit_are_refused(rows: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_text_that_is_no_time_is_refused() -> None:
+def test_text_that_is_not_a_time_is_refused() -> None:
     with pytest.raises(InvalidInput, match="column `at` is timestamp"):
         Rows("at timestamp").table([("yesterday",)])
 
 
-def test_rows_that_no_test_has_given_are_an_error() -> None:
+def test_rows_outside_of_a_test_are_an_error() -> None:
     with pytest.raises(InvalidInput) as caught:
         Rows("n int").discover("source")
     assert caught.value.first_line == "source tm.Rows has no rows: only a test can give it rows"

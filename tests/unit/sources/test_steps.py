@@ -1,4 +1,4 @@
-"""Stateless steps: what they make, what they refuse when they are built, and that hidden columns travel along."""
+"""Stateless steps: their results, their checks when they are built, and hidden columns, which they keep."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_drop_keeps_the_others() -> None:
         (lambda: MapBatches(lambda rows: rows, "x itn"), "did you mean `int`?"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_built(make: Any, message: str) -> None:
+def test_invalid_steps_are_refused_when_they_are_built(make: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         make()
     assert message in str(caught.value)
@@ -196,14 +196,14 @@ def test_sql_that_is_not_row_wise_is_refused_when_it_is_built(text: str, message
     assert message in str(caught.value)
 
 
-def test_sql_is_in_the_pipelines_time_zone_from_the_first_block_of_a_process_on() -> None:
+def test_sql_uses_the_time_zone_from_the_first_block_of_a_process() -> None:
     step = Sql("SELECT hour(t) AS h, t::varchar AS text FROM rows")
     sql.with_hidden.cache_clear()
     assert visible(step.apply(ROWS, "America/New_York"))[0] == {"h": 22, "text": "2012-12-31 22:00:00-05"}
     assert visible(step.apply(ROWS, "UTC"))[0] == {"h": 3, "text": "2013-01-01 03:00:00+00"}
 
 
-def test_who_holds_a_connection_keeps_its_time_zone() -> None:
+def test_a_connection_keeps_its_time_zone() -> None:
     held = connections.for_user_sql("America/New_York")
     connections.for_user_sql("Asia/Kolkata")
     connections.for_user_sql()
@@ -232,14 +232,14 @@ def test_who_holds_a_connection_keeps_its_time_zone() -> None:
         ),
     ],
 )
-def test_what_reads_like_sparks_sql_and_is_not_is_as_the_manual_says(expression: str, kind: str, found: Any) -> None:
+def test_sql_differs_from_spark_as_the_manual_says(expression: str, kind: str, found: Any) -> None:
     """docs/compatibility.md lists these; a newer DuckDB may think otherwise."""
     made = applied(Sql(f"SELECT {expression} AS made FROM rows"), time_zone="America/New_York")
     assert to_ddl(pa.schema([made.schema.field("made")])) == f"made {kind}"
     assert made.column("made").to_pylist()[0] == found
 
 
-def test_sql_that_fails_on_a_row_says_so() -> None:
+def test_sql_that_fails_on_a_row_raises_an_error() -> None:
     step = Sql("SELECT CAST(s AS INT) AS i FROM rows")
     step.output(SCHEMA)
     with pytest.raises(InvalidInput, match=r"sql `SELECT CAST\(s AS INT\) AS i FROM rows`: Conversion Error"):
@@ -251,7 +251,7 @@ def test_sql_reaches_no_file() -> None:
         Sql("SELECT x FROM rows WHERE x IN (SELECT content FROM read_text('/etc/passwd'))").output(SCHEMA)
 
 
-def test_map_batches_gives_hidden_columns_back_where_rows_stay() -> None:
+def test_map_batches_keeps_hidden_columns_if_the_rows_stay() -> None:
     def doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
         assert rows.schema.names == SCHEMA.names
         return pa.RecordBatch.from_pydict({"y": [2 * x for x in rows.column("x").to_pylist()]})
@@ -262,7 +262,7 @@ def test_map_batches_gives_hidden_columns_back_where_rows_stay() -> None:
     assert fewer.schema.names == ["x"]
 
 
-def test_map_batches_brings_types_to_the_declared_ones() -> None:
+def test_map_batches_casts_to_the_declared_types() -> None:
     made = MapBatches(lambda rows: rows.select(["s", "x"]), "x bigint, s string").apply(ROWS, "UTC")
     assert made.schema.field("x").type == pa.int64()
     assert made.schema.names[:2] == ["x", "s"]
@@ -277,7 +277,7 @@ def test_map_batches_brings_types_to_the_declared_ones() -> None:
         (lambda rows: pa.RecordBatch.from_pydict({"x": ["a"]}), "column `x` is string, expected int"),
     ],
 )
-def test_map_batches_that_gives_something_else_names_the_difference(fn: Any, message: str) -> None:
+def test_map_batches_errors_name_the_difference(fn: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         MapBatches(fn, "x int").apply(ROWS, "UTC")
     assert message in str(caught.value)

@@ -130,21 +130,21 @@ COMMITS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("damage", COMMITS)
-def test_a_commit_that_is_damaged_is_refused(golden: Golden, damage: str, verb: str) -> None:
+def test_a_damaged_commit_is_corrupt_state(golden: Golden, damage: str, verb: str) -> None:
     do, message = COMMITS[damage]
     do(golden)
     refused(golden, verb, message)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_commit_of_a_format_to_come_is_refused(golden: Golden, verb: str) -> None:
+def test_a_commit_of_a_future_format_is_corrupt_state(golden: Golden, verb: str) -> None:
     shutil.copy(CORRUPT / "commit-of-format-2.json", golden.commit(4))
     refused(golden, verb, f"read commit `{HEAD}`: found format 2, this Tidemill reads format 1", "upgrade tidemill")
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("hint", [4, 9])
-def test_a_hint_to_a_commit_that_is_not_there_tells_of_a_loss(golden: Golden, verb: str, hint: int) -> None:
+def test_a_hint_to_a_missing_commit_shows_a_loss(golden: Golden, verb: str, hint: int) -> None:
     golden.commit(4).unlink()
     (golden.repository / "branches/main/head.json").write_text(json.dumps({"version": hint}))
     message = f"the hint names version {hint}, but its commit is missing; commits are never deleted"
@@ -153,12 +153,12 @@ def test_a_hint_to_a_commit_that_is_not_there_tells_of_a_loss(golden: Golden, ve
 
 @pytest.mark.parametrize("verb", ["commits", "outputs", "quarantine"])
 @pytest.mark.parametrize("version", [0, 1, 3])
-def test_a_commit_lost_below_the_head_is_refused(golden: Golden, verb: str, version: int) -> None:
+def test_a_missing_commit_below_the_head_is_corrupt_state(golden: Golden, verb: str, version: int) -> None:
     golden.commit(version).unlink()
     refused(golden, verb, f"read `ROOT/branches/main/commits/{version:010d}.json`: ")
 
 
-def test_a_version_whose_commit_is_lost_is_refused(golden: Golden) -> None:
+def test_a_version_without_its_commit_is_corrupt_state(golden: Golden) -> None:
     golden.commit(1).unlink()
     with pytest.raises(tm.CorruptState, match="0000000001.json"):
         golden.open().state("visits", version=1)
@@ -172,7 +172,7 @@ def test_a_version_whose_commit_is_lost_is_refused(golden: Golden) -> None:
         (lambda raw: raw["state"]["visits"].pop("state"), "map `state` of operator `visits`"),
     ],
 )
-def test_a_commit_that_lacks_the_state_of_an_operator_is_refused(
+def test_a_commit_without_the_state_of_an_operator_is_corrupt_state(
     golden: Golden, verb: str, change: Callable[[dict[str, Any]], Any], lost: str
 ) -> None:
     rewritten(change)(golden)
@@ -190,7 +190,7 @@ def test_a_commit_that_lacks_the_state_of_an_operator_is_refused(
         ),
     ],
 )
-def test_a_commit_whose_schemas_are_none_is_refused(
+def test_a_commit_with_invalid_schemas_is_corrupt_state(
     golden: Golden, verb: str, described: dict[str, Any], fault: str
 ) -> None:
     rewritten(lambda raw: raw["schemas"].update(visits=described))(golden)
@@ -198,7 +198,7 @@ def test_a_commit_whose_schemas_are_none_is_refused(
 
 
 @pytest.mark.parametrize("verb", ["outputs", "run"])
-def test_a_commit_whose_sinks_are_none_is_refused(golden: Golden, verb: str) -> None:
+def test_a_commit_with_invalid_sinks_is_corrupt_state(golden: Golden, verb: str) -> None:
     rewritten(lambda raw: raw["sinks"]["visits"].pop("schema"))(golden)
     refused(golden, verb, f"read commit `{HEAD}`: field `sinks.visits.schema` is missing", RESTORE)
 
@@ -225,7 +225,7 @@ ALTERED = [
 @pytest.mark.parametrize(
     ("name", "kind", "old", "new", "verb"), [(*altered, verb) for *altered, verbs in ALTERED for verb in verbs]
 )
-def test_an_altered_byte_of_a_record_is_refused(
+def test_an_altered_byte_of_a_record_is_corrupt_state(
     golden: Golden, name: str, kind: str, old: bytes, new: bytes, verb: str
 ) -> None:
     """One that leaves a record whole in form, and that nothing but its checksum would tell."""
@@ -242,7 +242,7 @@ def test_an_altered_byte_of_a_record_is_refused(
             f"{RESTORE}; nothing is repaired silently")  # fmt: skip
 
 
-def test_records_without_checksum_are_read(golden: Golden) -> None:
+def test_records_without_a_checksum_are_read(golden: Golden) -> None:
     for path in [*golden.commit(0).parent.iterdir(), *golden.plan(0).parent.iterdir(),
                  *(golden.repository / "refs").iterdir()]:  # fmt: skip
         path.write_text(json.dumps(without_checksum(path), indent=2))
@@ -280,7 +280,7 @@ def flipped(data: bytes, offset: int) -> bytes:
     ids=["a byte of a row group flipped", "a byte of the footer flipped", "a byte short", "cut", "empty", "zeros",
          "a byte long"],
 )  # fmt: skip
-def test_a_segment_that_is_damaged_is_refused(golden: Golden, verb: str, change: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_segment_is_corrupt_state(golden: Golden, verb: str, change: Callable[[bytes], bytes]) -> None:
     known = segment(golden)
     found = damaged(golden, known["name"], change)
     message = f"read `{known['name']}`: found checksum {found}, but the commit records {known['checksum']}"
@@ -288,13 +288,13 @@ def test_a_segment_that_is_damaged_is_refused(golden: Golden, verb: str, change:
 
 
 @pytest.mark.parametrize("verb", ["state", "run", "sweep"])
-def test_a_segment_that_is_lost_is_refused(golden: Golden, verb: str) -> None:
+def test_a_missing_segment_is_corrupt_state(golden: Golden, verb: str) -> None:
     name = segment(golden)["name"]
     damaged(golden, name, lambda data: None)
     refused(golden, verb, f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
 
 
-def test_a_segment_of_another_operator_does_not_hinder_reading(golden: Golden) -> None:
+def test_a_damaged_segment_of_another_operator_does_not_prevent_reading(golden: Golden) -> None:
     damaged(golden, segment(golden)["name"], lambda data: None)
     assert cells(golden.open().state("by-country")) == EXPECTED["4"]["state"]["by-country"]
 
@@ -311,7 +311,7 @@ def test_a_segment_of_another_operator_does_not_hinder_reading(golden: Golden) -
     ],
 )
 @pytest.mark.parametrize("verb", ["state", "run"])
-def test_a_segment_is_not_believed_where_a_commit_has_its_checksum(
+def test_a_segment_with_an_invalid_footer_is_corrupt_state_despite_its_checksum(
     golden: Golden, verb: str, change: Callable[[bytes], bytes], message: str
 ) -> None:
     known = segment(golden)
@@ -325,7 +325,7 @@ def test_a_segment_is_not_believed_where_a_commit_has_its_checksum(
 
 
 @pytest.mark.parametrize("verb", ["run", "sweep"])
-def test_a_lost_ledger_is_refused_before_any_file_is_taken_again(golden: Golden, verb: str) -> None:
+def test_a_lost_ledger_is_corrupt_state_before_any_file_is_read_again(golden: Golden, verb: str) -> None:
     name = golden.record(4)["ledger"][0]["name"]
     damaged(golden, name, lambda data: None)
     refused(golden, verb, f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
@@ -352,7 +352,7 @@ def test_a_lost_ledger_is_refused_before_any_file_is_taken_again(golden: Golden,
     ],
 )
 @pytest.mark.parametrize("verb", ["run", "sweep"])
-def test_a_plan_that_is_damaged_is_refused(
+def test_a_damaged_plan_is_corrupt_state(
     golden: Golden, verb: str, change: Callable[[dict[str, Any]], str], message: str
 ) -> None:
     raw = without_checksum(golden.plan(3)) | {"number": 5}
@@ -361,14 +361,14 @@ def test_a_plan_that_is_damaged_is_refused(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_first_record_that_is_damaged_is_refused(golden: Golden, verb: str) -> None:
+def test_a_damaged_init_record_is_corrupt_state(golden: Golden, verb: str) -> None:
     name = "refs/0000000000.json"
     (golden.repository / name).write_bytes(b'{"pipeline":"ord')
     refused(golden, verb, f"read init `{name}`: not JSON (", RESTORE)
 
 
 @pytest.mark.parametrize("verb", ["run", "sweep"])
-def test_a_later_entry_of_refs_that_is_damaged_is_refused(golden: Golden, verb: str) -> None:
+def test_a_damaged_entry_of_refs_is_corrupt_state(golden: Golden, verb: str) -> None:
     name = "refs/0000000001.json"
     (golden.repository / name).write_bytes(b'{"schemas":{"seen"')
     refused(golden, verb, "read ", RESTORE)
@@ -380,7 +380,7 @@ def test_a_later_entry_of_refs_that_is_damaged_is_refused(golden: Golden, verb: 
 
 
 @pytest.mark.parametrize(("sink", "version"), [("visits", 3), ("by-country", 1), ("seen", 4)])
-def test_an_output_file_that_is_damaged_is_refused(golden: Golden, sink: str, version: int) -> None:
+def test_a_damaged_output_file_is_corrupt_state(golden: Golden, sink: str, version: int) -> None:
     known = golden.record(version)["outputs"][sink][0]
     found = damaged(golden, known["name"], lambda data: flipped(data, 20))
     r = golden.open()
@@ -392,13 +392,13 @@ def test_an_output_file_that_is_damaged_is_refused(golden: Golden, sink: str, ve
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_quarantine_file_that_is_lost_is_refused(golden: Golden, version: int) -> None:
+def test_a_missing_quarantine_file_is_corrupt_state(golden: Golden, version: int) -> None:
     name = golden.record(version)["quarantine"][0]["name"]
     damaged(golden, name, lambda data: None)
     refused(golden, "quarantine", f"read `{name}` in `ROOT`: a commit names this object, but it is missing", RESTORE)
 
 
-def test_an_output_that_cannot_be_published_any_more_is_refused(golden: Golden) -> None:
+def test_a_missing_output_that_must_be_published_is_corrupt_state(golden: Golden) -> None:
     rewritten(lambda raw: raw.update(published_through=2))(golden)
     shutil.rmtree(golden.folder / "published")
     name = golden.record(3)["outputs"]["visits"][0]["name"]
@@ -406,7 +406,7 @@ def test_an_output_that_cannot_be_published_any_more_is_refused(golden: Golden) 
     refused(golden, "run", f"publish `{name}` as ", RESTORE)
 
 
-def test_an_output_that_is_damaged_is_not_published(golden: Golden) -> None:
+def test_a_damaged_output_is_not_published(golden: Golden) -> None:
     rewritten(lambda raw: raw.update(published_through=2))(golden)
     shutil.rmtree(golden.folder / "published")
     known = golden.record(3)["outputs"]["visits"][0]
@@ -417,7 +417,7 @@ def test_an_output_that_is_damaged_is_not_published(golden: Golden) -> None:
     assert message in refused(golden, "run", f"publish `{known['name']}` as {folder}", RESTORE)
 
 
-def test_a_folder_that_leaves_the_sink_is_not_published(golden: Golden) -> None:
+def test_an_output_outside_the_sink_is_not_published(golden: Golden) -> None:
     raw = golden.record(3)
     raw["outputs"]["visits"][0]["suffix"] = "../../"
     golden.commit(3).write_text(json.dumps(raw))

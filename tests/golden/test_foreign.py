@@ -93,7 +93,7 @@ def test_a_segment_of_another_writer_is_read(key: list[str], sub_key: list[str])
     assert len(states) == ROWS - 1 and len(states.get_due(2**62)) == 3
 
 
-def test_a_state_map_reads_a_base_of_another_writer_and_goes_on_from_it(tmp_path: Path) -> None:
+def test_a_state_map_reads_and_continues_a_base_of_another_writer(tmp_path: Path) -> None:
     key = [name for name in COLUMNS if name != "map"]
     rows, *parts = made(key, [])
     base, delta = tmp_path / "base.parquet", tmp_path / "delta.parquet"
@@ -132,7 +132,7 @@ def test_columns_with_a_dictionary_are_read() -> None:
     assert states.get_many(pa.record_batch({"k": [7, 8999]}))[1].column("v").to_pylist() == [-7, -8999]
 
 
-def test_a_dictionary_that_claims_more_than_its_bytes_hold_is_refused() -> None:
+def test_a_dictionary_that_claims_more_than_its_bytes_is_an_error() -> None:
     def claiming(data: bytes) -> bytes:
         group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
         (column,) = [group.column(n) for n in range(group.num_columns) if group.column(n).path_in_schema == "v"]
@@ -145,12 +145,12 @@ def test_a_dictionary_that_claims_more_than_its_bytes_hold_is_refused() -> None:
         Run.read(MapSchema("foreign", *NUMBERS), many(9000, forged=claiming), "foreign")
 
 
-def test_no_rows_are_no_row_group() -> None:
+def test_a_segment_without_rows_has_no_row_group() -> None:
     parts = (pa.schema([("k", pa.string())]), pa.schema([]), pa.schema([("n", pa.list_(pa.int64()))]))
     assert len(Run.read(MapSchema("foreign", *parts), foreign.segment([], *parts), "foreign")) == 0
 
 
-def test_a_repository_whose_segments_another_writer_wrote_is_read_and_goes_on(golden: Golden) -> None:
+def test_a_repository_with_segments_of_another_writer_is_read_and_continued(golden: Golden) -> None:
     raw = golden.record(4)
     written = 0
     for maps in raw["state"].values():

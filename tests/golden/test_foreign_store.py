@@ -65,7 +65,7 @@ def opened(folder: Path) -> tm.StateStore:
     return tm.StateStore(str(folder.parents[2]), "op", 7, key="string", state="bigint")
 
 
-def test_the_store_of_another_writer_is_read_and_committed_on(folder: Path) -> None:
+def test_the_store_of_another_writer_is_read_and_continued(folder: Path) -> None:
     store = opened(folder)
     assert store.latest == 2
     assert dict(store.getReadOnly(1).iterator()) == {"a": 1, "b": 2, None: 3}
@@ -81,7 +81,7 @@ def test_the_store_of_another_writer_is_read_and_committed_on(folder: Path) -> N
     assert (folder / record["segments"][-1]["name"]).is_file()
 
 
-def test_a_floor_of_another_writer_holds(folder: Path) -> None:
+def test_a_floor_of_another_writer_applies(folder: Path) -> None:
     write_record(folder / "floors/0000000002.json", {"version": 2, "created_ms": 1, "format": 1})
     with pytest.raises(tm.InvalidInput, match="version 1 was dropped; versions go from 2 to 2"):
         opened(folder).getReadOnly(1)
@@ -90,7 +90,7 @@ def test_a_floor_of_another_writer_holds(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["versions/0000000002.json", "floors/0000000002.json"])
-def test_a_record_with_another_checksum_is_corrupt(folder: Path, name: str) -> None:
+def test_a_record_with_a_wrong_checksum_is_corrupt_state(folder: Path, name: str) -> None:
     write_record(folder / "floors/0000000002.json", {"version": 2, "created_ms": 1, "format": 1})
     text = (folder / name).read_text()
     (folder / name).write_text(text.replace('"version": 2', '"version": 1'))

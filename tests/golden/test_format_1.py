@@ -80,7 +80,7 @@ def test_counts_are_read(golden: Golden) -> None:
     assert counts == [(23, 22, 0, 1), (3, 2, 1, 0), (0, 0, 0, 0), (2, 2, 0, 0), (0, 0, 0, 0)]
 
 
-def test_what_init_was_told_is_read(golden: Golden) -> None:
+def test_the_entries_of_init_are_read(golden: Golden) -> None:
     context = golden.open().context
     assert list(context.initialised().schemas) == ["visits", "by-country"]
     assert [list(entry.schemas) for entry in context.log.added()] == [["seen"]]
@@ -88,19 +88,19 @@ def test_what_init_was_told_is_read(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_state_of_every_version_is_what_it_was(golden: Golden, version: int) -> None:
+def test_the_state_of_every_version_is_unchanged(golden: Golden, version: int) -> None:
     r, expected = golden.open(), EXPECTED[str(version)]["state"]
     assert list(r.commit(version).schemas) == list(expected)
     assert {operator: cells(r.state(operator, version=version)) for operator in expected} == expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_outputs_of_every_version_are_what_they_were(golden: Golden, version: int) -> None:
+def test_the_outputs_of_every_version_are_unchanged(golden: Golden, version: int) -> None:
     r, expected = golden.open(), EXPECTED[str(version)]["outputs"]
     assert {sink: cells(r.outputs(version, sink)) for sink in expected} == expected
 
 
-def test_quarantine_is_what_it_was(golden: Golden) -> None:
+def test_the_quarantine_is_unchanged(golden: Golden) -> None:
     r = golden.open()
     assert {str(version): cells(r.quarantine(version)) for version in VERSIONS} == {
         version: expected["quarantine"] for version, expected in EXPECTED.items()
@@ -116,7 +116,7 @@ def test_columns_keep_their_types(golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("hint", [None, b"", b"\x00garbage", b'{"version": 0}', b'{"version": -1}', b"[4]"])
-def test_the_head_is_found_whatever_the_hint_says(golden: Golden, hint: bytes | None) -> None:
+def test_the_head_is_found_with_any_hint(golden: Golden, hint: bytes | None) -> None:
     file = golden.repository / "branches/main/head.json"
     file.unlink() if hint is None else file.write_bytes(hint)
     head = golden.open().head
@@ -133,7 +133,7 @@ def test_a_record_is_written_as_it_was_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_writer_without_tidemill_makes_the_same_checksum(name: str) -> None:
+def test_the_documented_checksum_can_be_computed_without_tidemill(name: str) -> None:
     """As docs/format.md says: serialise, leave the last brace out, hash, append."""
     data = (make.FOLDER / "root/orders" / name).read_bytes()
     raw = json.loads(data)
@@ -150,11 +150,11 @@ DOCUMENT = (Path(__file__).parents[2] / "docs/format.md").read_text(encoding="ut
     "kind",
     [Init, Added, Plan, Split, Commit, Segment, OutputFile, QuarantineFile, Counts, OperatorMetrics],
 )
-def test_every_field_of_a_record_stands_in_the_document(kind: type) -> None:
+def test_every_field_of_a_record_is_documented(kind: type) -> None:
     assert [f.name for f in dataclasses.fields(kind) if f"`{f.name}`" not in DOCUMENT] == []
 
 
-def test_every_column_of_ledger_and_quarantine_stands_in_the_document() -> None:
+def test_every_column_of_ledger_and_quarantine_is_documented() -> None:
     own = [name for name in LEDGER_SCHEMA.columns.names if name not in SYSTEM_COLUMNS]
     assert [name for name in [*own, *REJECT_SCHEMA.names] if f"| `{name}` | " not in DOCUMENT] == []
 
@@ -164,13 +164,13 @@ def test_there_is_a_record_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_a_commit_names_has_its_size_and_checksum(golden: Golden, version: int) -> None:
+def test_every_named_object_has_its_size_and_checksum(golden: Golden, version: int) -> None:
     for entry in named(golden.record(version)):
         data = (golden.repository / entry["name"]).read_bytes()
         assert (len(data), hashlib.blake2b(data, digest_size=16).hexdigest()) == (entry["size"], entry["checksum"])
 
 
-def test_nothing_lies_there_that_no_record_names(golden: Golden) -> None:
+def test_every_object_is_named_by_a_record(golden: Golden) -> None:
     by_commits = {entry["name"] for version in VERSIONS for entry in named(golden.record(version))}
     assert set(golden.objects()) == {*by_commits, *RECORDS, "branches/main/head.json"}
 
@@ -209,7 +209,7 @@ def go_on(golden: Golden, tasks: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 5])
-def test_todays_code_goes_on_from_it(golden: Golden, tasks: int) -> None:
+def test_current_code_continues_the_repository(golden: Golden, tasks: int) -> None:
     r = go_on(golden, tasks)
     closed = ["Ümit", "ivy", "jan", "kim", "leo", "mia", "ned", "ola", "pia", "rob"]
     before = {row[0]: row for row in EXPECTED["4"]["state"]["visits"]}
@@ -226,14 +226,14 @@ def test_todays_code_goes_on_from_it(golden: Golden, tasks: int) -> None:
     assert cells(r.outputs(5, "seen")) == [["gone after 1", 5]]
 
 
-def test_old_versions_stay_as_they_were_when_it_goes_on(golden: Golden) -> None:
+def test_old_versions_stay_unchanged_when_the_repository_continues(golden: Golden) -> None:
     before = {name: (golden.repository / name).read_bytes() for name in golden.objects() if name[-9:] != "head.json"}
     r = go_on(golden)
     assert {name: (golden.repository / name).read_bytes() for name in before} == before
     assert cells(r.state("visits", version=4)) == EXPECTED["4"]["state"]["visits"]
 
 
-def test_what_was_published_stays_and_the_new_version_comes_beside_it(golden: Golden) -> None:
+def test_published_files_stay_and_the_new_version_is_added(golden: Golden) -> None:
     def published() -> dict[str, bytes]:
         folder = golden.folder / "published"
         return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.json")}
@@ -249,7 +249,7 @@ def test_what_was_published_stays_and_the_new_version_comes_beside_it(golden: Go
     assert fresh[min(fresh)] == b'{"customer":"ada","orders":4,"total":13.01,"_batch_id":5}\n'
 
 
-def test_nothing_is_made_over_golden_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_golden_files_are_never_overwritten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="never regenerated"):
         make.main()

@@ -27,7 +27,7 @@ def numbers(random: np.random.Generator, keys: int, kind: int) -> list[int | Non
 
 @pytest.mark.parametrize("order", [(2, 0, 2), (0, 2, 0), (0, 1), (1, 0), (1, 2, 0, 1)])
 @pytest.mark.parametrize("keys", [40, 4_000])
-def test_numbers_and_nulls_are_told_apart_whichever_block_they_come_in(tmp_path: Path, order, keys) -> None:
+def test_numbers_and_nulls_are_distinct_keys_in_any_block(tmp_path: Path, order, keys) -> None:
     random = np.random.default_rng(7)
     cells = [cell for kind in order for cell in numbers(random, keys, kind)]
     rows = pa.table({"k": pa.array(cells, pa.int64()), "v": pa.array(random.integers(0, 99, len(cells)))})

@@ -225,7 +225,7 @@ def test_process_timed_out_state(timeout: str, act: Act, state: Any, armed_ms: i
 
 
 @pytest.mark.parametrize("timeout", [PROCESSING, EVENT])
-def test_what_should_not_time_out_does_not(timeout: str) -> None:
+def test_a_timeout_that_is_not_due_does_not_fire(timeout: str) -> None:
     def fail(state: Any) -> None:
         raise AssertionError("called without timeout")
 

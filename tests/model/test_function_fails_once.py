@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "calls"),
     [*((name, "rows") for name in OPERATORS), *((name, "timeout") for name in OPERATORS if name != "apply_batch")],
 )
-def test_the_run_after_gives_what_an_undisturbed_one_gives(
+def test_the_next_run_gives_the_result_of_an_undisturbed_run(
     name: str, calls: Calls, folder: Path, tmp_path: Path
 ) -> None:
     fails_once_and_goes_on(name, calls, folder, tmp_path, {"engine": "local", "tasks": 3})

@@ -101,7 +101,7 @@ FIRST = {"outputMode": "append", "name": "first"}
 @pytest.mark.parametrize(
     ("first", "column"), [("windows", "window"), ("sessions", "session_window"), ("duplicates", "ts")]
 )
-def test_a_row_of_an_idle_union_is_late_at_first_or_comes_out_at_the_end_of_the_chain_once(first, column, seed):
+def test_a_row_of_an_idle_union_is_late_for_the_first_operator_or_is_emitted_once(first, column, seed):
     """Nothing that the first operator lets through is late for the second, however the watermarks have jumped."""
     chance, p = random.Random(f"{first} {seed}"), tm.Pipeline("chained")
     left, right = (
@@ -140,7 +140,7 @@ def one(late="drop"):
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_a_sweep_closes_what_waits_once_the_source_is_idle(tasks):
+def test_a_sweep_closes_open_windows_once_the_source_is_idle(tasks):
     t = Tester(one(), tasks=tasks)
     t.batch([at(100_000)], batch_time_ms=100_000)
     assert t.sweep(at_ms=129_999).outputs == []
@@ -175,12 +175,12 @@ def test_a_record_of_one_deadline_for_all_operators_is_swept_by_the_least_waterm
     assert not is_due(older, 129_999, job) and is_due(older, 130_000, job)
 
 
-def test_rows_without_a_time_do_not_keep_it_awake():
+def test_rows_without_an_event_time_do_not_end_idleness():
     t = Tester(one())
     t.batch([at(10_000)], batch_time_ms=10_000)
     assert t.batch([None], batch_time_ms=40_000).watermark == 35_000
 
 
-def test_an_idle_duration_is_more_than_zero():
+def test_an_idle_duration_must_be_positive():
     with pytest.raises(tm.InvalidInput, match="idle='0 seconds', expected a duration longer than zero"):
         tm.Pipeline("idle").read(tm.Rows("ts timestamp")).withWatermark("ts", "1 second", idle="0 seconds")

@@ -19,7 +19,7 @@ SPEC = tm.StateSpec.function(remember).timeout("1 hour", clock="event")
 
 
 @pytest.mark.parametrize("first", ["drop", "quarantine"])
-def test_a_row_late_for_two_operators_is_put_aside_once_whichever_of_them_quarantines(first: str) -> None:
+def test_a_row_late_for_two_operators_is_quarantined_once(first: str) -> None:
     p = tm.Pipeline("late")
     rows = p.read(tm.Rows("k string, t1 timestamp, t2 timestamp"))
     kinds = {"a": first, "b": "drop" if first == "quarantine" else "quarantine"}
@@ -39,7 +39,7 @@ def test_a_row_late_for_two_operators_is_put_aside_once_whichever_of_them_quaran
 
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("late", ["drop", "quarantine"])
-def test_a_row_that_becomes_late_behind_an_operator_is_counted_there_and_put_aside(late: str, tasks: int) -> None:
+def test_a_row_late_for_a_downstream_operator_is_counted_and_quarantined_there(late: str, tasks: int) -> None:
     p = tm.Pipeline("late")
     rows = p.read(tm.Rows("k string, ts timestamp, n int")).withWatermark("ts", "1 minute", late=late)
     once = rows.dropDuplicates(["n"], name="once")
@@ -129,9 +129,7 @@ def late_for(name: str, late: str, tasks: int) -> tuple[Tester, list[str]]:
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("late", ["drop", "quarantine"])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_a_late_row_is_counted_and_put_aside_by_every_operator_that_uses_event_time(
-    name: str, late: str, tasks: int
-) -> None:
+def test_a_late_row_is_quarantined_by_every_operator_that_uses_event_time(name: str, late: str, tasks: int) -> None:
     t, aside = late_for(name, late, tasks)
     counts = t.repository.head.counts
     windowed = "window" in name or name == "session"  # there a row without a time is in no window, and put aside too
@@ -142,7 +140,7 @@ def test_a_late_row_is_counted_and_put_aside_by_every_operator_that_uses_event_t
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_late_rows_are_kept_by_every_operator_that_can_and_refused_by_the_others(name: str) -> None:
+def test_operators_keep_late_rows_or_reject_the_setting(name: str) -> None:
     if name in CANNOT_KEEP:
         with pytest.raises(tm.InvalidInput, match='late="keep"'):
             late_for(name, "keep", 1)

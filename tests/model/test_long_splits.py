@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
-def test_totals_are_those_of_all_rows(folder, tmp_path, tasks):
+def test_totals_count_every_row_once(folder, tmp_path, tasks):
     p = tm.Pipeline("long")
     rows = p.read(tm.Files(str(folder), schema="a bigint, b bigint, v bigint"))
     rows.groupBy("a").agg(n=tm.count(), total=tm.sum("v"), opening=tm.first("b"), name="by-a")

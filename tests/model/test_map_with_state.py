@@ -70,7 +70,7 @@ def test_a_key_with_data_in_the_batch_does_not_time_out_in_it():
     assert t.batch([("a", 1)], batch_time_ms=60_000).outputs == [("a", 2, False)]
 
 
-def test_removed_state_is_gone_and_can_be_set_again():
+def test_removed_state_is_missing_and_can_be_set_again():
     def toggle(batch_time, word, one, state):
         if state.exists:
             state.remove()
@@ -159,7 +159,7 @@ def test_late_rows_are_dropped_and_counted():
     assert m.numRowsDroppedByWatermark == 1
 
 
-def test_late_rows_are_kept_aside_with_their_text():
+def test_late_rows_are_quarantined_with_their_text():
     t = Tester(event_pipeline("quarantine"))
     t.batch([("a", at(20))])
     result = t.batch([("b", at(10)), ("b", at(11))])
@@ -179,7 +179,7 @@ def test_late_rows_that_are_kept_reach_the_function_and_are_not_armed_in_the_pas
     assert ("b", 1, True) in t.batch([("z", at(300))]).outputs
 
 
-def test_what_does_not_fit_the_output_schema_names_operator_key_and_field():
+def test_an_output_that_does_not_fit_names_operator_key_and_field():
     t = Tester(pipeline(tm.StateSpec.function(lambda b, k, v, s: (k, "many", False))))
     with pytest.raises(tm.InvalidInput) as caught:
         t.batch([("a", 1)])

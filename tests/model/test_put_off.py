@@ -100,7 +100,7 @@ steps = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps)
-def test_what_times_out_is_what_a_naive_loop_says(given):
+def test_the_fired_timeouts_are_those_of_a_naive_loop(given):
     tester, model, now = Tester(pipeline()), {}, 0
     tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
     model.update(dict.fromkeys(KEYS, 0))
@@ -120,7 +120,7 @@ def test_what_times_out_is_what_a_naive_loop_says(given):
 
 
 @pytest.mark.parametrize("tasks", [1, 4])
-def test_a_base_whose_keys_were_all_put_off_is_searched_no_more(tasks):
+def test_a_base_whose_keys_all_have_later_deadlines_is_not_searched_again(tasks):
     """All keys wait for one millisecond; one is never refreshed, and its range alone keeps what it was put into."""
     keys = [f"key {number}" for number in range(3000)]
     at = hashes(keys)
@@ -142,7 +142,7 @@ def test_a_base_whose_keys_were_all_put_off_is_searched_no_more(tasks):
     assert tester.repository.head.next_deadline == {"batch": 1000 + TIMEOUT + 1}
 
 
-def test_ranges_of_an_object_keep_what_each_has_found_when_fewer_tasks_read_them():
+def test_ranges_of_an_object_keep_their_deadlines_when_fewer_tasks_read_them():
     """A base of one task, read by four and by one in turns: parts whose deadlines begin elsewhere are opened as one
     run, and told apart again."""
     keys = [f"key {number}" for number in range(3000)]
@@ -163,7 +163,7 @@ def test_ranges_of_an_object_keep_what_each_has_found_when_fewer_tasks_read_them
     assert not [segment for segment in live(tester.repository.head) if segment.name == base.name]
 
 
-def test_an_older_commit_whose_segments_begin_with_hidden_rows_is_read_the_same():
+def test_an_older_commit_with_lower_deadline_bounds_is_read_the_same():
     """A bound that is lower than need be costs a search, and no more; the next batch mends it."""
     tester = Tester(pipeline(), tasks=1)
     tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)

@@ -107,7 +107,7 @@ def one(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     return results(folder, tmp_path_factory.mktemp("one"), 1)
 
 
-def test_every_function_has_something_to_say_everywhere(folder: Path, one: dict[str, Any]) -> None:
+def test_every_function_has_results_in_every_case(folder: Path, one: dict[str, Any]) -> None:
     table = pq.read_table(folder)
     by_key = [table.filter(pc.equal(table["k"], key))["x"].drop_null().to_pylist() for key in "abcdefg"]
     assert any(sum(values) != sum(reversed(values)) for values in by_key)  # the order of adding can be seen

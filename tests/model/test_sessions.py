@@ -64,9 +64,7 @@ def pipeline(gap: int) -> tm.Pipeline:
 
 @settings(max_examples=25, deadline=None)
 @given(streams, st.integers(1, 12), st.integers(1, 3))
-def test_sessions_hold_what_a_plain_loop_holds_and_their_sums_to_the_last_bit(
-    batches: Batches, gap: int, tasks: int
-) -> None:
+def test_sessions_equal_those_of_a_plain_loop_to_the_last_bit(batches: Batches, gap: int, tasks: int) -> None:
     tester, alone = Tester(pipeline(gap), tasks=tasks), Tester(pipeline(gap))
     for batch, expected in zip(batches, sessions(batches, gap), strict=True):
         result, other = tester.batch(batch), alone.batch(batch)

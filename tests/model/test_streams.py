@@ -33,7 +33,7 @@ def test_aggregates_run_on_over_batches():
     ]  # fmt: skip
 
 
-def test_of_nulls_only_sums_are_null_and_counts_are_zero():
+def test_over_nulls_alone_sums_are_null_and_counts_are_zero():
     p = tm.Pipeline("sales")
     p.read(tm.Rows(SCHEMA)).groupBy("shop").agg(n=tm.count("units"), units=tm.sum("units"), mean=tm.mean("price"))
     assert Tester(p).batch([("b", "cup", None, None, None)]).outputs == [("b", 0, None, None)]

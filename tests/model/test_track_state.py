@@ -265,7 +265,7 @@ def test_another_number_of_partitions_in_the_middle():
     assert found == expected and snapshot(t) == snapshot(undisturbed)
 
 
-def test_a_specification_that_cannot_be():
+def test_an_invalid_specification_is_an_error():
     spec = tm.StateSpec.function(count_with_timeout)
     for wrong in (0, -1, 2.0, True, "4"):
         with pytest.raises(tm.InvalidInput, match="StateSpec.numPartitions: .* expected a whole number of at least 1"):

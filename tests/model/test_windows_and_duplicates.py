@@ -63,7 +63,7 @@ def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(streams, windows, st.sampled_from(["append", "update"]), st.integers(1, 3))
-def test_windows_hold_what_a_plain_loop_holds(
+def test_windows_equal_those_of_a_plain_loop(
     batches: Batches, shape: tuple[int, int, int], mode: str, tasks: int
 ) -> None:
     size, slide, start = shape

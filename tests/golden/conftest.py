@@ -1,4 +1,4 @@
-"""A copy of the golden repository of format 1, opened with today's code; the files themselves are never written to."""
+"""A copy of the golden repository of format 1, opened with current code. Tests never write to the recorded files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPECTED = json.loads((make.FOLDER / "expected.json").read_text(encoding="utf-8"
 
 @dataclass(frozen=True)
 class Golden:
-    """A copy in `folder`: `root`, `input` and `published`, as they were."""
+    """A copy of the recorded folders `root`, `input` and `published` in `folder`."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Golden:
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Golden:
-    """The copy. Git keeps no times of files, so the input's are set to what the plans say of them."""
+    """Return the copy. Git does not keep modification times, so those of input files are set from the plans."""
     shutil.copytree(make.FOLDER, tmp_path / "golden")
     copy = Golden(tmp_path / "golden")
     for number in (0, 1, 3):
@@ -68,14 +68,14 @@ def golden(tmp_path: Path) -> Golden:
 
 
 def without_checksum(path: Path) -> dict[str, Any]:
-    """A record as JSON; without its checksum it can be changed, and the other checks see what was changed."""
+    """Return a record as JSON without its checksum, so that a test can change it and reach the other checks."""
     found: dict[str, Any] = json.loads(path.read_bytes())
     del found["checksum"]
     return found
 
 
 def cells(table: pa.Table) -> list[list[Any]]:
-    """Rows as `expected.json` has them: decimals as text, times as ISO text in UTC with milliseconds."""
+    """Return rows in the form of `expected.json`: decimals as text, times as ISO text in UTC with milliseconds."""
     return [[_cell(value) for value in row.values()] for row in table.to_pylist()]
 
 

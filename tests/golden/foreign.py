@@ -1,4 +1,4 @@
-"""Segments as somebody else writes them: by pyarrow, xxhash and docs/format.md ("Key hash", "Segment") alone."""
+"""Segments written by another writer, with only pyarrow, xxhash and docs/format.md ("Key hash", "Segment")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEM = [
 
 
 def canonical(value: Any, kind: pa.DataType) -> Any:
-    """The one value that equal keys have."""
+    """Return the canonical value of a key, which is the same for equal keys."""
     if value is None:
         return None
     if pa.types.is_floating(kind):
@@ -39,7 +39,7 @@ def canonical(value: Any, kind: pa.DataType) -> Any:
 
 
 def ordered(rows: list[dict[str, Any]], key: pa.Schema, sub_key: pa.Schema) -> list[tuple[int, dict[str, Any]]]:
-    """The rows with canonical keys, each with its hash, in the order of a segment."""
+    """Return the rows with canonical keys and their hashes, in the order of a segment."""
 
     def place(row: dict[str, Any]) -> tuple[Any, ...]:
         seed = 0

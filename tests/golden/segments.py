@@ -1,4 +1,4 @@
-"""Golden segments of format 1: what was written once, and the rows that must be read from them.
+"""Golden segments of format 1, written once, and the rows that must be read from them.
 
 Those of `FOLDER` were written before footers had a checksum, those of `SEALED` since then.
 
@@ -41,7 +41,7 @@ def _run(key: pa.Table, sub_key: pa.Schema, value: pa.Table, gone: list[int]) ->
 
 
 def every_type() -> Made:
-    """Each type that a key may have, as key and as value, null in one row; a tombstone."""
+    """Every type that a key may have, as key and as value, with nulls in one row, and a tombstone."""
     columns = {
         "flag": pa.array([True, None, False, True]),
         "i8": pa.array([-1, None, 1, 127], pa.int8()),
@@ -101,11 +101,11 @@ CORRUPT = [
     ("many-rows", "row group 0 has 4 rows, expected 9"),
     ("other-hashes", "row group 0 has the key hashes"),
 ]
-"""Damaged ones in `FOLDER`, and why each is refused."""
+"""Damaged segments in `FOLDER`, each with the expected error."""
 
 
 def comparable(cell: Any) -> str:
-    """NaN equals NaN, and a map is a list of pairs or of structs."""
+    """Compare values. NaN equals NaN, and a map is a list of pairs or of structs."""
     if isinstance(cell, list):
         pairs = [tuple(one.values()) if isinstance(one, dict) and set(one) == {"key", "value"} else one for one in cell]
         return repr([comparable(one) for one in pairs])

@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
 
 
 def refused(golden: Golden, verb: str, message: str, hint: str | None = None) -> str:
-    """`verb` is `CorruptState` whose first line, given back, begins so, and commits and publishes nothing."""
+    """Check that `verb` raises `CorruptState` with this beginning and changes nothing. Return the first line."""
     make.arrive(golden.folder / "input", "04.csv", "ada,UK,2024-03-01 11:00:00,2.00\n", "2024-03-02T11:30:00")
     before = kept(golden)
     with pytest.raises(tm.CorruptState) as caught:
@@ -50,13 +50,13 @@ def refused(golden: Golden, verb: str, message: str, hint: str | None = None) ->
 
 
 def kept(golden: Golden) -> dict[Path, bytes]:
-    """What a refused verb may not touch: all but new plans and files that no commit names."""
+    """Return the files that a failing verb must not change: all except new plans and files that no commit names."""
     folders = (golden.commit(0).parent, golden.repository / "refs", golden.folder / "published")
     return {path: path.read_bytes() for folder in folders for path in folder.rglob("*.json")}
 
 
 def segment(golden: Golden, operator: str = "visits") -> dict[str, Any]:
-    """The oldest segment of an operator's state at the head."""
+    """Return the oldest segment of the state of an operator at the head."""
     (segments,) = golden.record(4)["state"][operator].values()
     found: dict[str, Any] = segments[0]
     return found
@@ -66,7 +66,7 @@ def segment(golden: Golden, operator: str = "visits") -> dict[str, Any]:
 
 
 def rewritten(change: Callable[[dict[str, Any]], Any]) -> Callable[[Golden], None]:
-    """The head's commit with its JSON changed, and without checksum."""
+    """Return damage that changes the JSON of the head's commit and removes its checksum."""
 
     def damage(golden: Golden) -> None:
         raw = golden.record(4)
@@ -77,7 +77,7 @@ def rewritten(change: Callable[[dict[str, Any]], Any]) -> Callable[[Golden], Non
 
 
 def replaced(make_data: Callable[[bytes], bytes]) -> Callable[[Golden], None]:
-    """The head's commit with other bytes."""
+    """Return damage that changes the bytes of the head's commit."""
 
     def damage(golden: Golden) -> None:
         golden.commit(4).write_bytes(make_data(golden.commit(4).read_bytes()))
@@ -228,7 +228,7 @@ ALTERED = [
 def test_an_altered_byte_of_a_record_is_corrupt_state(
     golden: Golden, name: str, kind: str, old: bytes, new: bytes, verb: str
 ) -> None:
-    """One that leaves a record whole in form, and that nothing but its checksum would tell."""
+    """The altered byte leaves the record valid in form, so only its checksum shows the damage."""
     if kind == "plan":
         waiting = dataclasses.replace(decode(Plan, golden.plan(3).read_bytes(), "plan 3"), number=5)
         golden.plan(5).write_bytes(encode(waiting))
@@ -259,7 +259,7 @@ def test_records_without_a_checksum_are_read(golden: Golden) -> None:
 
 
 def damaged(golden: Golden, name: str, change: Callable[[bytes], bytes | None]) -> str:
-    """Changes an object, or removes it (None); the checksum of what is there then."""
+    """Change an object, or delete it if `change` returns None. Return the checksum of the new content."""
     path = golden.repository / name
     data = change(path.read_bytes())
     path.unlink() if data is None else path.write_bytes(data)

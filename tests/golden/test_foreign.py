@@ -1,4 +1,4 @@
-"""What docs/format.md says is enough to write segments: those of another writer are read as our own."""
+"""docs/format.md is sufficient to write segments: Tidemill reads those of another writer like its own."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_state_map_reads_and_continues_a_base_of_another_writer(tmp_path: Path
 
 
 def many(count: int, **options: Any) -> bytes:
-    """A segment of so many keys, whose values, as many, are in a dictionary."""
+    """Return a segment with `count` keys whose values are dictionary-encoded."""
     system = {"updated_at": datetime(2024, 1, 1, tzinfo=UTC), "deadline": None, "deleted": False}
     rows = [{"k": number, "v": -number, **system} for number in range(count)]
     return foreign.segment(rows, *NUMBERS, dictionaries=["v"], **options)

@@ -1,4 +1,4 @@
-"""What docs/format.md says is enough to write a state store: that of another writer is read, and committed on."""
+"""docs/format.md is sufficient to write a state store: Tidemill reads and continues that of another writer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def digest(data: bytes) -> str:
 
 
 def write_record(path: Path, fields: dict[str, Any]) -> None:
-    """JSON whose last field is the checksum of what stands before it."""
+    """Return JSON whose last field is the checksum of the bytes before it."""
     before = json.dumps(fields)[:-1].encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(before + f',"checksum":"{digest(before)}"}}'.encode())
@@ -52,7 +52,7 @@ def write_version(folder: Path, version: int, segments: list[dict[str, Any]], ro
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a store of two versions that Tidemill has not written."""
+    """Return the folder of a store with two versions that Tidemill did not write."""
     folder = tmp_path / "stores/op/00007"
     first = write_segment(folder, 1, [("a", 1), ("b", 2), (None, 3)])
     second = write_segment(folder, 2, [("a", None)])

@@ -1,4 +1,4 @@
-"""Format 1 as it was first written: today's code reads every version of it, writes records alike, and goes on from it.
+"""Format 1 as it was first written: current code reads all its versions, writes equal records, and continues it.
 
 What must come out stands in `format-1/expected.json`; it was computed by a loop over the rows, not by the engine.
 """
@@ -47,7 +47,7 @@ def kind_of(name: str) -> type:
 
 
 def named(commit: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every object that a commit names."""
+    """Return every object that a commit names."""
     segments = [segment for maps in commit["state"].values() for found in maps.values() for segment in found]
     outputs = [file for found in commit["outputs"].values() for file in found]
     return [*segments, *commit["ledger"], *outputs, *commit["quarantine"]]
@@ -134,7 +134,7 @@ def test_a_record_is_written_as_it_was_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_the_documented_checksum_can_be_computed_without_tidemill(name: str) -> None:
-    """As docs/format.md says: serialise, leave the last brace out, hash, append."""
+    """Follow docs/format.md: serialise, omit the last brace, hash, append."""
     data = (make.FOLDER / "root/orders" / name).read_bytes()
     raw = json.loads(data)
     checksum = raw.pop("checksum")
@@ -176,7 +176,7 @@ def test_every_object_is_named_by_a_record(golden: Golden) -> None:
 
 
 def test_a_reader_without_tidemill_finds_the_state(golden: Golden) -> None:
-    """As docs/format.md says: the newest segment that holds a key counts, and a tombstone takes it away."""
+    """Follow docs/format.md: the newest segment that holds a key counts, and a tombstone removes the key."""
     for operator, key in (("visits", 1), ("by-country", 1), ("seen", 2)):
         (segments,) = golden.record(4)["state"][operator].values()
         rows: dict[tuple[Any, ...], list[Any]] = {}
@@ -188,7 +188,7 @@ def test_a_reader_without_tidemill_finds_the_state(golden: Golden) -> None:
 
 
 def test_the_head_shows_deltas_and_tombstones(golden: Golden) -> None:
-    """Else the test above would prove little."""
+    """Without deltas and tombstones, the test above would prove little."""
     segments = golden.record(4)["state"]["visits"]["state"]
     deleted = [sum(pq.read_table(golden.repository / s["name"])["deleted"].to_pylist()) for s in segments]
     assert [(s["version"], s["lo"][:4], s["hi"][:4]) for s in segments] == [

@@ -1,6 +1,6 @@
 """Two pipelines with operators of every kind, over files with late rows, and what a user sees after a run.
 
-Whatever stops it, and however many tasks each of its batches has, it must end as it does undisturbed.
+A run must end with the same result however it is interrupted, and with any number of tasks in each batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEP_S, DELAY = 20, "10 seconds"
 
 
 def make_files(folder: Path, files: int, rows: int, seed: int = 5) -> Path:
-    """JSON lines whose event times move on by 20 s a file; some come late, some again, the last file ends all."""
+    """Write JSON lines whose event times advance by 20 s per file. Some are late, some repeated; the last ends all."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed)
     for number in range(files):

@@ -20,7 +20,7 @@ from tests.model import every_operator as functions
 
 Calls = Literal["rows", "timeout"]
 BATCH = 2
-"""The batch that fails; two came before it, and one follows."""
+"""The batch that fails. Two batches precede it, and one follows."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,16 @@ class Trouble:
 
     @property
     def over(self) -> bool:
-        """Whether it has been raised."""
+        """Whether the error was raised."""
         return not self.file.exists()
 
     def after(self, calls: Calls, key: Any) -> None:
-        """Told at the end of each call."""
+        """Count the call that ended, and raise if it is the chosen one."""
         if calls != self.calls or self.over:
             return
         try:
-            counted = os.open(self.file, os.O_WRONLY | os.O_APPEND)  # does not make it anew once another has raised
+            # Without O_CREAT, so that the open fails if another process has raised and deleted the file.
+            counted = os.open(self.file, os.O_WRONLY | os.O_APPEND)
         except FileNotFoundError:
             return
         try:
@@ -68,7 +69,7 @@ def mapped(trouble: Trouble) -> Any:
 
 
 def of_groups(function: Callable[..., Any], trouble: Trouble) -> Any:
-    """One row a call."""
+    """A function that returns one row per call."""
 
     def step(key: Any, rows: Any, state: Any) -> Any:
         found = function(key, rows, state)
@@ -143,7 +144,7 @@ OPERATORS: dict[str, Made] = {
 
 
 def pipeline(folder: Path, made: Made, trouble: Trouble) -> tm.Pipeline:
-    """One file a batch, whose name gives the batch time."""
+    """Write one file per batch, whose name gives the batch time."""
     p = tm.Pipeline("failing-once")
     p.batch_time(functions.by_file_name)
     source = tm.Files(str(folder), format="json", schema=functions.SCHEMA, maxFilesPerTrigger=1)
@@ -152,7 +153,7 @@ def pipeline(folder: Path, made: Made, trouble: Trouble) -> tm.Pipeline:
 
 
 def by_version(repository: Any) -> list[Any]:
-    """All that a user sees of each version: rows of states, outputs, counts and the watermark."""
+    """Return all that a user sees of each version: rows of states, outputs, counts and the watermark."""
     maps = repository.context.job.operators["op"].operator.maps
     found = []
     for commit in repository.commits():
@@ -168,7 +169,7 @@ WITHOUT_KEY = "operator `op`: the apply_batch function raised `RuntimeError: no 
 
 
 def fails_once_and_goes_on(name: str, calls: Calls, folder: Path, base: Path, engine: dict[str, Any]) -> None:
-    """One run to its end, and one that is disturbed and started anew, give the same, version by version."""
+    """Check that a run that fails and is started again gives the same versions as an undisturbed run."""
     trouble = Trouble(base / "armed", calls, at=2)
 
     def opened(root: str) -> Any:

@@ -1,4 +1,4 @@
-"""The retail pipeline of the tests, a made-up small data set of its form, and what both must give."""
+"""The retail pipeline of the tests, a small synthetic data set in its form, and the expected results for both."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DELAY = timedelta(days=1)
 
 
 def day_ms(day: str) -> int:
-    """Midnight of a file's day, ms."""
+    """Return midnight of the day of a file, in ms."""
     return int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp()) * 1000
 
 
 def spend(batch_time, customer, row, state):
-    """Lines and money of a customer so far; says so when the customer has been silent for the timeout."""
+    """Keep the number of lines and the total of a customer, and emit a row when the customer times out."""
     if state.isTimingOut:
         return (customer, *tuple(state.get), True)
     lines, total = tuple(state.get) if state.exists else (0, Decimal("0.000"))
@@ -54,7 +54,7 @@ def pipeline(folder: Path, timeout: bool = False) -> tm.Pipeline:
 
 
 def make_small(folder: Path, days: int = 12, seed: int = 5) -> Path:
-    """Daily files of made-up sales: gaps between days, null customers, quoted text with commas and line breaks."""
+    """Write daily files of synthetic sales with gaps between days, null customers and quoted commas and line breaks."""
     chance = random.Random(seed)
     day = datetime(2020, 1, 1)
     for _ in range(days):

@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
 
 
 def after(folder, root, tasks, made=pipeline):
-    """What a run gives that is started anew for each batch, with that many tasks."""
+    """Return the result of runs that each process one batch, with this number of tasks."""
     sink = str(root / "published")
     tm.open(made(folder, sink), root=str(root)).init()
     for count in tasks:
@@ -72,7 +72,7 @@ def test_frames_are_the_same_with_another_number_of_tasks(folder, frames_undistu
 
 
 def engine_of(operator):
-    """The Rust operator at work for a bound one; None where there is none."""
+    """Return the Rust operator of a bound operator, or None if it has no Rust operator."""
     handle = operator.open()
     if isinstance(handle, ProcessorTask):
         return handle.begin()

@@ -214,11 +214,11 @@ def test_process_new_data(
 def test_process_timed_out_state(timeout: str, act: Act, state: Any, armed_ms: int | None) -> None:
     seen: list[bool] = []
 
-    def told(group: Any) -> None:
+    def act_once_timed_out(group: Any) -> None:
         seen.append(group.hasTimedOut)
         act(group)
 
-    t = prepared(told, timeout, 0, 700)
+    t = prepared(act_once_timed_out, timeout, 0, 700)
     t.sweep(1000)
     assert seen == [True]
     assert kept(t) == (0 if state == "prior" else state, armed_ms)

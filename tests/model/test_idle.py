@@ -1,4 +1,4 @@
-"""`withWatermark(…, idle=)`: a watermark that follows the batch time, against a naive model, in any cut."""
+"""`withWatermark(…, idle=)`: a watermark that follows the batch time equals a naive model, for any number of tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pipeline(idle=("left", "right"), delays=DELAYS):
 
 
 class Model:
-    """Watermarks and open windows, row by row."""
+    """A naive model of watermarks and open windows, row by row."""
 
     def __init__(self, idle):
         self.idle = idle
@@ -102,7 +102,7 @@ FIRST = {"outputMode": "append", "name": "first"}
     ("first", "column"), [("windows", "window"), ("sessions", "session_window"), ("duplicates", "ts")]
 )
 def test_a_row_of_an_idle_union_is_late_for_the_first_operator_or_is_emitted_once(first, column, seed):
-    """Nothing that the first operator lets through is late for the second, however the watermarks have jumped."""
+    """No row that passes the first operator is late for the second, even if watermarks jump."""
     chance, p = random.Random(f"{first} {seed}"), tm.Pipeline("chained")
     left, right = (
         p.read(tm.Rows("k string, ts timestamp, n int"), name=name).withWatermark("ts", DELAYS[name], idle=IDLE)

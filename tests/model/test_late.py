@@ -1,4 +1,4 @@
-"""Late rows with several watermarks, and behind an operator: counted once, put aside where the pipeline says so."""
+"""Late rows with several watermarks, and downstream of an operator: counted once, and quarantined if declared."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def gone(key, rows, state):
 
 
 class Seen(tm.StatefulProcessor):
-    """Remembers that there was a row."""
+    """Remember that a row arrived."""
 
     def init(self, handle):
         self.seen = handle.getValueState("seen", "n int")
@@ -113,11 +113,11 @@ OPERATORS = {
 }
 CANNOT_KEEP = [name for name in OPERATORS if name.startswith(("window", "sliding", "session", "duplicates"))]
 HEEDS = [*CANNOT_KEEP, *(name for name in OPERATORS if name.endswith("by event time"))]
-"""Those that look at lateness; the others use no event time."""
+"""The operators that look at lateness. The others do not use event time."""
 
 
 def late_for(name: str, late: str, tasks: int) -> tuple[Tester, list[str]]:
-    """The operator after a batch with one late row; the text of what was put aside."""
+    """Run a batch with one late row. Return the tester and the texts of the quarantined rows."""
     p = tm.Pipeline("late")
     OPERATORS[name](p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 minute", late=late))
     t = Tester(p, tasks=tasks)
@@ -132,7 +132,7 @@ def late_for(name: str, late: str, tasks: int) -> tuple[Tester, list[str]]:
 def test_a_late_row_is_quarantined_by_every_operator_that_uses_event_time(name: str, late: str, tasks: int) -> None:
     t, aside = late_for(name, late, tasks)
     counts = t.repository.head.counts
-    windowed = "window" in name or name == "session"  # there a row without a time is in no window, and put aside too
+    windowed = "window" in name or name == "session"  # a row without a time is in no window, so it is quarantined too
     expected = (2 if windowed else 1) if name in HEEDS else 0
     assert (counts.late_rows, counts.applied_rows) == (expected, 3 - expected)
     assert len(aside) == (expected if late == "quarantine" else 0)

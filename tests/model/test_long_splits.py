@@ -1,4 +1,4 @@
-"""A split of more rows than an operator keeps back: some are sent before its end, and nothing comes twice."""
+"""A split with more rows than an operator buffers: some are sent before its end, and no row is sent twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import tidemill as tm
 
 ROWS = 1_250_000
-"""More than 2^20, which is when an aggregate lets go what it has kept back."""
+"""More than 2^20, the number of buffered rows at which an aggregate sends them."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The whole road on a real S3 server: files, repository and sink in a bucket, equal to the same on local folders."""
+"""A whole pipeline on an S3 server: files, repository and sink in a bucket give the same result as local folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidemill.store import open_store
 
 
 def pipeline_at(source: str, sink: str):
-    """The pipeline of `same_result`, reading and writing elsewhere."""
+    """Return the pipeline of `same_result` with other places for source and sink."""
 
     def make(folder):
         p = tm.Pipeline("same")

@@ -1,4 +1,4 @@
-"""`transformWithState` beside a naive loop: dicts for variables, a sorted list for timers, one key at a time."""
+"""`transformWithState` equals a naive loop with dicts for variables and a sorted list for timers, key by key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELAY_MS = 5000
 
 
 class Variable:
-    """What all variables share: entries of the current key with the time at which they are gone."""
+    """The common part of all variables: entries of the current key with their expiry times."""
 
     def __init__(self, naive: Naive, ttl_ms: int | None) -> None:
         self.naive, self.ttl_ms, self.all = naive, ttl_ms, defaultdict(list)

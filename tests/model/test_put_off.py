@@ -80,7 +80,7 @@ def check(tester: Tester, expected: int | None) -> None:
 
 
 def check_onward(before: Commit, after: Commit) -> None:
-    """Where a segment is kept deadlines begin no earlier than before, for each hash."""
+    """Check that the deadlines of each kept segment begin no earlier than before, for each hash."""
     for old in live(before):
         for new in live(after):
             if old.name == new.name and old.lo <= new.hi and new.lo <= old.hi:
@@ -121,7 +121,7 @@ def test_the_fired_timeouts_are_those_of_a_naive_loop(given):
 
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_a_base_whose_keys_all_have_later_deadlines_is_not_searched_again(tasks):
-    """All keys wait for one millisecond; one is never refreshed, and its range alone keeps what it was put into."""
+    """All keys have the same deadline. One key is never refreshed, so only its range keeps the first segment."""
     keys = [f"key {number}" for number in range(3000)]
     at = hashes(keys)
     idle = keys[7]
@@ -143,8 +143,8 @@ def test_a_base_whose_keys_all_have_later_deadlines_is_not_searched_again(tasks)
 
 
 def test_ranges_of_an_object_keep_their_deadlines_when_fewer_tasks_read_them():
-    """A base of one task, read by four and by one in turns: parts whose deadlines begin elsewhere are opened as one
-    run, and told apart again."""
+    """Four tasks and one task read a base in turns. Its parts have different first deadlines, are opened as one run,
+    and are separated again."""
     keys = [f"key {number}" for number in range(3000)]
     idle = keys[7:2000:100]  # some in each quarter
     tester = Tester(pipeline(), tasks=1)
@@ -164,7 +164,7 @@ def test_ranges_of_an_object_keep_their_deadlines_when_fewer_tasks_read_them():
 
 
 def test_an_older_commit_with_lower_deadline_bounds_is_read_the_same():
-    """A bound that is lower than need be costs a search, and no more; the next batch mends it."""
+    """A bound that is lower than necessary costs only a search, and the next batch raises it."""
     tester = Tester(pipeline(), tasks=1)
     tester.batch([(key, 1) for key in KEYS], batch_time_ms=0)
     tester.batch([(key, 1) for key in KEYS[1:]], batch_time_ms=5000)

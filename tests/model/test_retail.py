@@ -1,4 +1,4 @@
-"""Real retail data, one file a batch, against DuckDB and against a plain loop in Python; a small made-up set always."""
+"""Retail data, one file per batch, equals DuckDB and a plain loop in Python. A small synthetic set always runs."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ALL: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of several row groups, each a split: doubles of very different size, nulls, NaN, −0.0, ties, late rows."""
+    """Write files of several row groups, each a split: doubles of all sizes, nulls, NaN, -0.0, ties, late rows."""
     chance = random.Random(7)
     folder = tmp_path_factory.mktemp("aggregates")
 
@@ -84,7 +84,7 @@ def pipeline(folder: Path) -> tm.Pipeline:
 
 
 def results(folder: Path, root: Path, tasks: int) -> dict[str, Any]:
-    """State and all outputs of each operator, floats by their bits."""
+    """Return the state and all outputs of each operator, with floats as their bits."""
     repository = tm.open(pipeline(folder), root=str(root), conf={"tidemill.split_bytes": 1})
     repository.init()
     progress = repository.run(engine="local", tasks=tasks)

@@ -1,4 +1,4 @@
-"""Same input, same result: for 1, 2 and 7 tasks, floats to the last bit; also where batches differ in their tasks."""
+"""The same input gives the same result to the last bit with 1, 2 and 7 tasks, also if their number changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session windows beside a loop so plain that it cannot be wrong, and the same to the last bit for any cut."""
+"""Session windows equal those of a plain loop, to the last bit, for any number of tasks and batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def second(moment: datetime) -> int:
 
 
 def sessions(batches: Batches, gap: int) -> list[list[Any]]:
-    """(key, start, end, rows, first, last) of each batch, sorted. Of a key all open rows are kept and cut anew."""
+    """Return (key, start, end, rows, first, last) of each batch, sorted. Each batch regroups all open rows of a key."""
     held: dict[str | None, list[tuple[int, int, float]]] = {}
     watermark, arrived, found = 0, 0, []
     for batch in batches:

@@ -123,10 +123,10 @@ def test_type_inferencing():
         state.update(Seen(state.get.n + 1 if state.exists else 1))
         return Told(row.key, state.get.n)
 
-    told = pa.schema([("key", pa.string()), ("n", pa.int64())])
+    arrow_schema = pa.schema([("key", pa.string()), ("n", pa.int64())])
     for function, state, output in (
         (scalar, "long", "key string, n long"),
-        (scalar, "bigint", told),
+        (scalar, "bigint", arrow_schema),
         (scalar, pa.int64(), Told),
         (with_class, Seen, Told),
     ):

@@ -1,4 +1,4 @@
-"""Windows and deduplication beside loops so plain that they cannot be wrong, for any stream and any number of tasks."""
+"""Windows and deduplication equal plain loops, for any stream and any number of tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def next_watermark(watermark: int, batch: list[Row]) -> int:
 
 
 def windowed(batches: Batches, size: int, slide: int, start: int, mode: str) -> list[tuple[list[Any], int]]:
-    """(start, key, count, sum) of each batch, sorted, and how many windows are open after it."""
+    """Return (start, key, count, sum) of each batch, sorted, and the number of windows that are open after it."""
     state: dict[tuple[int, str | None], tuple[int, int]] = {}
     watermark, found = 0, []
     for batch in batches:
@@ -83,7 +83,7 @@ def test_windows_equal_those_of_a_plain_loop(
 
 
 def deduplicated(batches: Batches, kind: str) -> list[tuple[list[Row], int]]:
-    """The rows that pass, batch by batch, sorted, and how many keys are known after each."""
+    """Return the rows that pass in each batch, sorted, and the number of known keys after it."""
     known: dict[Any, float] = {}
     watermark, found = 0, []
     for batch in batches:

@@ -64,14 +64,14 @@ Columns = list[list[str]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an engine gives: its columns, and the rows of each micro-batch as `plain` writes them."""
+    """The output of an engine: its columns, and the rows of each micro-batch in the form of `plain`."""
 
     columns: Columns
     batches: list[list[str]]
 
 
 def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -> Outcome:
-    """What Tidemill gives for each micro-batch, both passes together; its columns are those of the files written."""
+    """Return Tidemill's output for each micro-batch, both passes together. The columns are those of the files."""
     p = _pipeline(case)
     _query(p, case)
     tester = Tester(p, engine=engine, tasks=tasks, spark=spark)
@@ -92,7 +92,7 @@ def ours(case: Case, tasks: int = 1, engine: str = "local", spark: Any = None) -
 
 
 def declared(case: Case) -> Columns:
-    """The columns of what Tidemill gives; nothing is run."""
+    """Return the columns of Tidemill's output without running the query."""
     return sparks(_query(_pipeline(case), case).schema)
 
 
@@ -124,7 +124,7 @@ def _query(p: tm.Pipeline, case: Case) -> tm.Stream:
 
 
 def plain(rows: Iterable[Sequence[Any]], digits: int | None = None) -> list[str]:
-    """Rows as sorted text, the same for both engines: a multiset, since Spark promises no order."""
+    """Return rows as sorted text, equal for both engines. The result is a multiset, because Spark promises no order."""
     return sorted(repr(tuple(_plain(value, digits) for value in row)) for row in rows)
 
 
@@ -158,7 +158,7 @@ def _plain(value: Any, digits: int | None = None) -> Any:
 
 
 def difference(expected: Sequence[str], found: Sequence[str]) -> str:
-    """What one side has and the other has not."""
+    """Return the rows that only one side has."""
     lacking = Counter(expected) - Counter(found)
     more = Counter(found) - Counter(expected)
     return f"only Spark: {sorted(lacking.elements())}\nonly Tidemill: {sorted(more.elements())}"

@@ -23,7 +23,7 @@ COLUMNS = ["k", "what", "seen", "n"]
 
 
 class Carts(StatefulProcessor):
-    """Over rows. `by_clock`: timers and times to live by the batch time, else timers by event time."""
+    """The processor over rows. `by_clock`: timers and TTL by batch time; otherwise timers by event time."""
 
     def __init__(self, by_clock: bool) -> None:
         self.by_clock = by_clock
@@ -96,7 +96,7 @@ class Carts(StatefulProcessor):
 
 
 class CartsInFrames(Carts):
-    """Over frames: the same rows; an empty frame after every timer."""
+    """The processor over frames: the same rows, and an empty frame after every timer."""
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         for frame in rows:
@@ -117,10 +117,10 @@ def as_row(cells: Any) -> Any:
 
 
 def odd(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Tells what the members of a state give and raise, between frames of none, one and several rows."""
+    """Show what the members of a state return and raise, between frames with zero, one and several rows."""
     said = [f"{state.exists} {state.hasTimedOut} {state.getOption}"]
 
-    def told(name: str, call: Callable[[], Any]) -> None:
+    def note_outcome(name: str, call: Callable[[], Any]) -> None:
         try:
             said.append(f"{name}={call()}")
         except (ValueError, TypeError, RuntimeError) as error:
@@ -131,12 +131,12 @@ def odd(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
         return pd.DataFrame({"said": list(texts), "k": [key[0]] * len(texts)}, dtype=object)
 
     if state.hasTimedOut:
-        told("get", lambda: state.get)
-        told("duration", lambda: state.setTimeoutDuration(500))
+        note_outcome("get", lambda: state.get)
+        note_outcome("duration", lambda: state.setTimeoutDuration(500))
         yield frame(" ".join(said))
         if key[0] == "b":
             state.remove()
-        told("after", lambda: state.getOption)
+        note_outcome("after", lambda: state.getOption)
         yield frame("then", said[-1])
         return
     yield frame()
@@ -150,7 +150,7 @@ def odd(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
     }
     for pdf in pdfs:
         for what, n in zip(pdf["what"], pdf["n"], strict=True):
-            told(what, lambda what=what, n=n: calls[what](int(n)))  # type: ignore[misc]
+            note_outcome(what, lambda what=what, n=n: calls[what](int(n)))  # type: ignore[misc]
         yield frame(f"{len(said)} so far")
     yield frame(f"{' '.join(said)} {state.exists} {state.getOption}")
 
@@ -169,7 +169,7 @@ def at_random(seed: int) -> list[Any]:
 
 
 def by_clock(name: str, seed: int, query: Callable[[Any], Any]) -> Case:
-    """A case under a clock that moves on by unequal steps; in the fourth batch only time passes."""
+    """A case under a clock that advances in unequal steps. The fourth batch has no rows."""
     chance = random.Random(seed)
     times_ms = [1000]
     for _ in range(7):

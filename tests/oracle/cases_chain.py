@@ -1,4 +1,4 @@
-"""Chains of stateful operators under one watermark: what one emits, the next takes in the same micro-batch."""
+"""Chains of stateful operators under one watermark: an operator reads the output of the previous in the same batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def at(seconds: float) -> Any:
 
 
 def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
-    """Nine batches whose times drift forward, onto the ends of windows and past them, and often come late."""
+    """Generate nine batches whose times advance to and past the ends of windows, and are often late."""
     chance = random.Random(seed)
 
     def row(number: int) -> tuple[Any, ...]:
@@ -34,7 +34,7 @@ def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
 
 
 def at_length(seed: int) -> list[list[tuple[Any, ...]]]:
-    """Fifteen batches, each a minute on: in each windows of both steps end, and rows come in time, just so and late."""
+    """Generate fifteen batches, one per minute. In each, windows of both steps end; some rows are late."""
     chance = random.Random(seed)
 
     def row(number: int) -> tuple[Any, ...]:
@@ -47,14 +47,14 @@ def at_length(seed: int) -> list[list[tuple[Any, ...]]]:
 
 
 def counted(grouped: Any) -> Any:
-    """Spark's side of the first aggregation."""
+    """Return the first aggregation in Spark."""
     from pyspark.sql import functions
 
     return grouped.agg(functions.count("*").alias("rows"), functions.sum("n").alias("total"))
 
 
 def summed(grouped: Any) -> Any:
-    """Spark's side of the second."""
+    """Return the second aggregation in Spark."""
     from pyspark.sql import functions
 
     return grouped.agg(functions.count("*").alias("keys"), functions.sum("rows").alias("all"))
@@ -95,7 +95,7 @@ def sessions() -> tuple[Query, Query]:
 
 
 def again(name: str, seed: int, first: Any, column: str, *durations: str, key: tuple[str, ...] = ()) -> Case:
-    """What windows emit, by longer windows of its own, or, without durations, by the same."""
+    """Aggregate the output of windows by longer windows, or by the same windows if no durations are given."""
 
     def spark(df: Any) -> Any:
         return summed(first[0](df).groupBy(_functions().window(column, *durations) if durations else column, *key))
@@ -133,7 +133,7 @@ CASES = [
         11,
         lambda df: summed(by_function(df).groupBy(_functions().window("at", "10 seconds"))),
         lambda s: by_function(s).groupBy(tm.window("at", "10 seconds")).agg(**SECOND),
-        # Spark refuses this chain unless told otherwise: what a function emits may be late for what follows.
+        # Spark rejects this chain by default, because the output of a function may be late for the next operator.
         rows=at_length,
         conf={"spark.sql.streaming.statefulOperator.checkCorrectness.enabled": "false"},
     ),
@@ -170,7 +170,7 @@ CASES = [
     case(
         "window-duplicates",
         10,
-        # Which of several windows comes first is not told, so of each only what they have in common is compared.
+        # The order of windows within a batch is undefined, so only their common columns are compared.
         lambda df: windows("10 seconds")[0](df).dropDuplicates(["k", "rows"]).select("k", "rows"),
         lambda s: (
             windows("10 seconds")[1](s)

@@ -1,4 +1,4 @@
-"""Users' functions behind other stateful operators: by the event time that reaches them they are late and time out."""
+"""User functions after other stateful operators: lateness and timeouts follow the event time that reaches them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Query = Callable[[Any], Any]
 
 
 def at_random(seed: int, says: list[str]) -> list[list[tuple[Any, ...]]]:
-    """Six batches whose times drift forward and come late, with doubled rows; then one that ends everything."""
+    """Generate six batches whose times advance and are late, with repeated rows, then one that ends everything."""
     chance = random.Random(seed)
     batches: list[list[tuple[Any, ...]]] = []
     for number in range(6):
@@ -57,7 +57,7 @@ class Latest(StatefulProcessor):
 
 
 class Watched(StatefulProcessor):
-    """Over frames: what reaches it, its watermark, and a timer for each time it sees."""
+    """Show the frames that arrive and the watermark, and register a timer for each time."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -68,16 +68,16 @@ class Watched(StatefulProcessor):
             self.seen.appendList([(int(n),) for n in frame["n"]])
             for time in frame["at"]:
                 self.handle.registerTimer(int(time.timestamp() * 1000) + 2000)
-            yield self.told(key, f"rows {sorted(zip(frame['at'].astype(str), frame['n'], strict=True))}", timerValues)
+            yield self.report(key, f"rows {sorted(zip(frame['at'].astype(str), frame['n'], strict=True))}", timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield self.told(key, f"fired {expiredTimerInfo.getExpiryTimeInMs() - ORIGIN_MS}", timerValues)
+        yield self.report(key, f"fired {expiredTimerInfo.getExpiryTimeInMs() - ORIGIN_MS}", timerValues)
 
-    def told(self, key: Any, what: str, timerValues: Any) -> Any:
+    def report(self, key: Any, what: str, timerValues: Any) -> Any:
         seen = sorted(n for (n,) in self.seen.get())
         timers = sorted(timer - ORIGIN_MS for timer in self.handle.listTimers())
-        told = f"{what} {seen} {timers} {timerValues.getCurrentWatermarkInMs()}"
-        return pd.DataFrame({"k": [key[0]], "told": [told]})
+        text = f"{what} {seen} {timers} {timerValues.getCurrentWatermarkInMs()}"
+        return pd.DataFrame({"k": [key[0]], "told": [text]})
 
 
 def late(stream: Any) -> Any:
@@ -99,7 +99,7 @@ def programmed(stream: Any) -> Any:
 
 
 class Totals(StatefulProcessor):
-    """What windows bring for their key, summed; the sum is told again ten seconds after the end of each."""
+    """Sum the output of windows by key, and emit the sum again ten seconds after the end of each window."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -111,12 +111,12 @@ class Totals(StatefulProcessor):
             ends.append(int(row.window["end"].timestamp() * 1000) - ORIGIN_MS)
             self.total.update(((self.total.get() or (0,))[0] + row.n,))
             self.handle.registerTimer(ORIGIN_MS + ends[-1] + 10_000)
-        yield self.told(key, f"ends {sorted(ends)}", timerValues)
+        yield self.report(key, f"ends {sorted(ends)}", timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        yield self.told(key, f"fired {expiredTimerInfo.getExpiryTimeInMs() - ORIGIN_MS}", timerValues)
+        yield self.report(key, f"fired {expiredTimerInfo.getExpiryTimeInMs() - ORIGIN_MS}", timerValues)
 
-    def told(self, key: Any, what: str, timerValues: Any) -> Any:
+    def report(self, key: Any, what: str, timerValues: Any) -> Any:
         return Row(k=key[0], told=f"{what} {self.total.get()} {timerValues.getCurrentWatermarkInMs()}")
 
 
@@ -148,7 +148,7 @@ def flat_map(stream: Any) -> Any:
 
 
 def one_program(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Each key's first row, as often as the key comes: Spark has no order for what deduplication lets through."""
+    """Return the first row of each key for every row of the key, because Spark's deduplication has no order."""
     first: dict[Any, tuple[Any, ...]] = {}
     return [first.setdefault(row[0], row) for row in rows]
 

@@ -33,7 +33,7 @@ BOUNDARIES = [
 
 
 def at_random(seed: int, users: Sequence[str | None], rows_at_most: int) -> list[list[tuple[Any, ...]]]:
-    """Twelve batches of some users, times that drift forward and often come too late, doubled rows, nulls."""
+    """Generate twelve batches of some users, with times that advance and are often late, repeated rows and nulls."""
     chance = random.Random(seed)
     batches: list[list[tuple[Any, ...]]] = []
     for number in range(12):
@@ -54,7 +54,7 @@ Batches = list[list[tuple[Any, ...]]]
 
 
 def _cases(name: str, few: Batches, many: Batches | None = None) -> list[Case]:
-    """`many`: for what forgets no user, or not soon."""
+    """`many`: for operators that never forget a user, or only late."""
 
     def case(kind: str, spark: Any, tidemill: Any) -> Case:
         batches = many if many and kind in ("late", "within") else few
@@ -92,7 +92,7 @@ GROUPED = Case(
     lambda df: df.withWatermark("ts", DELAY).dropDuplicatesWithinWatermark(["user", "x"]),
     lambda s: s.withWatermark("ts", DELAY).groupBy("user", "x").dropDuplicatesWithinWatermark(),
 )
-"""Grouped, as only Tidemill can say it."""
+"""The grouped form, which only Tidemill has."""
 
 LATE = [
     [("a", at(100), 1, 0.0)],
@@ -118,7 +118,7 @@ TIME_READ = Case(
     lambda s: s.withWatermark("ts", DELAY).dropDuplicates(["user"]).groupBy("n").agg(c=tm.count(), t=tm.max("ts")),
     mode="update",
 )
-"""What is behind reads the event time: late rows are dropped."""
+"""The next step reads the event time, so late rows are dropped."""
 
 TIME_NOT_READ = Case(
     "deduplicate-late-time-not-read-behind",
@@ -128,7 +128,7 @@ TIME_NOT_READ = Case(
     lambda s: s.dropDuplicates(["user"]).groupBy("n").agg(c=tm.count()),
     mode="update",
 )
-"""Nothing behind reads it, so Spark's optimizer takes it out, and late rows pass: here, without a watermark."""
+"""No later step reads the event time. Spark's optimizer removes it, so late rows pass; here there is no watermark."""
 
 CASES = [
     TIME_READ,

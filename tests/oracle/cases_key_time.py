@@ -1,4 +1,4 @@
-"""Aggregates by the event time itself: late rows, keys that are over, append and update mode, chains behind them."""
+"""Aggregates by the event time itself: late rows, keys that ended, append and update mode, chains after them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BOUNDARIES = [
 
 
 def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
-    """Ten batches over few times, which drift forward and often come too late; some rows have none."""
+    """Generate ten batches over few times that advance and are often too late. Some rows have no time."""
     chance = random.Random(seed)
 
     def one(number: int) -> tuple[Any, ...]:
@@ -50,7 +50,7 @@ def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
 
 
 def counted(grouped: Any) -> Any:
-    """Spark's side of the aggregation."""
+    """Return the aggregation in Spark."""
     from pyspark.sql import functions
 
     return grouped.agg(functions.count("*").alias("rows"), functions.sum("n").alias("total"))
@@ -75,7 +75,7 @@ def case(name: str, mode: str, batches: list[list[tuple[Any, ...]]], *key: str) 
 
 
 def chain(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any]) -> Case:
-    """What is aggregated by event time goes on: `spark` and `tidemill` are given the first aggregation."""
+    """A chain after an aggregation by event time: `spark` and `tidemill` receive the first aggregation."""
     return Case(
         f"key-time-chain-{name}",
         SCHEMA,
@@ -102,7 +102,7 @@ AGAIN = {"keys": tm.count(), "all": tm.sum("rows"), "outputMode": "append", "nam
 
 
 def by_other_windows(mode: str) -> Case:
-    """Windows over a column that is not the event time, which is a key column: keys end by the latter."""
+    """Windows over another column than the event time. The event time is a key column, and keys end by it."""
     return Case(
         f"key-time-other-windows-{mode}",
         SCHEMA,
@@ -114,7 +114,7 @@ def by_other_windows(mode: str) -> Case:
 
 
 def twice(name: str, seed: int, spark: Callable[[Any], Any], tidemill: Callable[[Any], Any], mode: str) -> Case:
-    """The event time under two names: either is it. Spark refuses both among what it groups by."""
+    """The event time under two names. Each name works, but Spark rejects both in one grouping."""
     columns = "k", "ts", "ts AS also", "n", "other"
     return Case(
         f"key-time-twice-{name}-{mode}",
@@ -172,7 +172,7 @@ CASES = [
     chain(
         "duplicates",
         5,
-        # Which of several times comes first is not told, so of each only what they have in common is compared.
+        # The order of times within a batch is undefined, so only their common columns are compared.
         lambda df: df.dropDuplicates(["k", "total"]).select("k", "total"),
         lambda s: s.dropDuplicates(["k", "total"]).select("k", "total").write(tm.Parquet(_FOLDER.name)),
     ),

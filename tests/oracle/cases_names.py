@@ -1,4 +1,4 @@
-"""Columns that are called as those are that each state has beside them, as its key is, or as its windows."""
+"""Columns whose names are those of the columns that every state has, of its key, or of its windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BATCHES = [
 
 
 def in_pandas(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Emits the state that it finds; keeps of the last row what there is to keep."""
+    """Emit the state that it finds, and keep the matching columns of the last row."""
     found = repr(state.get) if state.exists else "none"
     yield pd.DataFrame({"deadline": [len(found)], "updated_at": [f"{found} {state.hasTimedOut}"], "deleted": [key[0]]})
     if state.hasTimedOut:
@@ -73,8 +73,8 @@ class Kept(StatefulProcessor):
 
     def seen(self, key: Any, number: int) -> Any:
         listed = [(f"{at:%M:%S}", *rest) for at, *rest in self.deleted.get()]
-        told = f"{key!r} {self.deadline.get()!r} {listed} {sorted(map(repr, self.state.iterator()))}"
-        return Row(updated_at=told, deadline=number, deleted=key[0])
+        text = f"{key!r} {self.deadline.get()!r} {listed} {sorted(map(repr, self.state.iterator()))}"
+        return Row(updated_at=text, deadline=number, deleted=key[0])
 
 
 def by_processor(stream: Any) -> Any:

@@ -81,7 +81,7 @@ def emitted(key: Any, said: str, found: tuple[Any, ...] | None) -> Any:
 
 
 def kept(key: Any, pdfs: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Emits the values of the last row, tells the state that it finds, and keeps of the values what it can.
+    """Emit the values of the last row, show the state that it finds, and keep the values that a state can hold.
 
     Numbers in arrays and maps without nulls: Spark's side of this operator cannot read those.
     """

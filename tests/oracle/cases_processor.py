@@ -1,4 +1,4 @@
-"""`transformWithState`: a processor that does what its rows tell it, over seeded random streams of commands.
+"""`transformWithState`: a processor whose rows are commands, over seeded random streams.
 
 After each command, and whenever a timer fires, it emits all that it sees: its variables, its timers, both clocks.
 """
@@ -31,7 +31,7 @@ TIMERS = ["register", "register", "register", "delete", "deleteAll"]
 
 
 class Commanded(StatefulProcessor):
-    """Rows are commands. A timer that fires does something too, by its expiry."""
+    """A processor whose rows are commands. A timer that fires acts too, depending on its expiry."""
 
     def __init__(self, ttl_ms: int | None = None, timers: bool = False) -> None:
         self.ttl_ms, self.timers = ttl_ms, timers
@@ -122,8 +122,8 @@ class InFrames(Commanded):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         for frame in rows:
-            told = f"{len(frame)} of {', '.join(f'{name} {kind}' for name, kind in frame.dtypes.items())}"
-            seen = [self.seen(key, told, timerValues)]
+            text = f"{len(frame)} of {', '.join(f'{name} {kind}' for name, kind in frame.dtypes.items())}"
+            seen = [self.seen(key, text, timerValues)]
             for row in frame.itertuples(index=False):
                 found = self.obey(row.what, int(row.n), row, timerValues)
                 seen.append(self.seen(key, f"{row.what} {row.n} {found}", timerValues))
@@ -139,7 +139,7 @@ class InFrames(Commanded):
 
 
 class Passing(StatefulProcessor):
-    """Emits the latest time of a key, again and again, as an event time."""
+    """Emit the latest time of a key as an event time, for every batch of the key."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle

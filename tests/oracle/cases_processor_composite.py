@@ -49,9 +49,11 @@ class Composite(StatefulProcessor):
         self.entries = handle.getMapState("entries", "name string", ENTRY)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        yield Row("id", "ids", "listed", "series", "limits")(*self.told(key[0], sum(row.temperature for row in rows)))
+        yield Row("id", "ids", "listed", "series", "limits")(
+            *self.cells_of(key[0], sum(row.temperature for row in rows))
+        )
 
-    def told(self, name: str, total: int) -> list[str]:
+    def cells_of(self, name: str, total: int) -> list[str]:
         ids = self.updated(total)
         listed = self.listed(total, (ids, TAGS, NOTES, PLACES))
         _, series, limits = self.entry(name, total)
@@ -92,8 +94,8 @@ class CompositeInFrames(Composite):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         total = sum(frame["temperature"].astype(int).sum() for frame in rows)
-        told = self.told(key[0], total)
-        yield pd.DataFrame([told], columns=["id", "ids", "listed", "series", "limits"])
+        cells = self.cells_of(key[0], total)
+        yield pd.DataFrame([cells], columns=["id", "ids", "listed", "series", "limits"])
 
     def entry(self, name: str, total: Any) -> Any:
         return super().entry(name, int(total))
@@ -142,7 +144,7 @@ class CompositeOutputInFrames(CompositeOutput):
 
 
 class Iterated(StatefulProcessor):
-    """Gives keys and values that are no tuples: texts, bytes, generators, what a dict has; asks for what it deleted."""
+    """Use keys and values that are not tuples: texts, bytes, generators, parts of a dict; read what it deleted."""
 
     def init(self, handle: Any) -> None:
         self.value = handle.getValueState("value", "a string, b string")

@@ -1,8 +1,8 @@
-"""What `transformWithState` hands a processor, told by `repr`: rows, keys and rows of the initial state, in every type.
+"""The objects that `transformWithState` passes to a processor, shown by `repr`: rows, keys, initial rows, all types.
 
 Spark has two shapes: with rows all cells are as Arrow has them (aware times in the session's time zone, dicts for
 structs, lists of pairs for maps); a timer's key and the variables hold `Row`s, dicts and naive times. The latter are in
-the time zone of the Python process on Spark, which no setting names, so in another zone they are not told.
+the time zone of the Python process on Spark, which no setting names, so in another zone they are not compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WALL = datetime(2020, 1, 2, 3, 4, 5)
 
 
 class Telling(StatefulProcessor):
-    """Tells what it is given, hands the cells on as they are, and keeps them."""
+    """Show what it receives, emit the cells unchanged, and keep them."""
 
     def __init__(self, keeps: bool) -> None:
         self.keeps = keeps
@@ -55,16 +55,16 @@ class Telling(StatefulProcessor):
         self.given.appendValue((f"{key!r} {initialState!r}",))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        told = sorted(told for (told,) in self.given.get())
+        texts = sorted(text for (text,) in self.given.get())
         for row in sorted(rows, key=repr):
             if self.keeps:
-                told.append(repr(self.kept.get()))
+                texts.append(repr(self.kept.get()))
                 counts = None if row.counts is None else dict(row.counts)
                 r = row.r and {**row.r, "deep": {"q": [dict(pairs) for pairs in row.r["deep"]["q"]]}}
                 changed = {"counts": counts, "r": r}
                 self.kept.update(tuple(changed.get(name, row[name]) for name in KEPT_NAMES))
                 self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 500)
-            said = f"{type(key).__name__} {key!r} {row!r} {told}"
+            said = f"{type(key).__name__} {key!r} {row!r} {texts}"
             yield Row("said", *HANDED)(said, *(row[name] for name in HANDED))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
@@ -76,7 +76,7 @@ KEPT_NAMES = ["n", "y", "f", "d", "p", "s", "raw", "b", "on", "ts", "ntz", "time
 
 
 def row(name: str, at: datetime, n: int) -> tuple[Any, ...]:
-    """A row with something in each cell."""
+    """Return a row without nulls."""
     return (
         *(name, at, date(2020, 1, 1), WALL, {"u": 1, "v": at}),
         *(n, n, 0.1, 0.1, Decimal(n) / 4, "s", b"x\x00", n % 2 == 0, date(1969, 12, 31), at + timedelta(hours=n)),
@@ -90,7 +90,7 @@ NOTHING = ("b", *(None for _ in range(21)))
 EMPTY = ("c", *(None for _ in range(15)), [], {}, None, [], [], {})
 
 
-def rows_told(name: str, zone: str, at: datetime, keeps: bool) -> Case:
+def rows_of_types(name: str, zone: str, at: datetime, keeps: bool) -> Case:
     """Keys of every type that can group, and cells of every type, in rows and in the initial state."""
     batches: list[Any] = [[row("a", at, 1), NOTHING, EMPTY], [row("a", at, 2), NOTHING], []]
     initial = [row("a", at, 3), NOTHING]
@@ -118,6 +118,6 @@ def rows_told(name: str, zone: str, at: datetime, keeps: bool) -> Case:
 
 
 CASES = [
-    rows_told("of-every-type", "UTC", WINTER, keeps=True),
-    rows_told("in-another-zone", "America/New_York", TWICE, keeps=False),
+    rows_of_types("of-every-type", "UTC", WINTER, keeps=True),
+    rows_of_types("in-another-zone", "America/New_York", TWICE, keeps=False),
 ]

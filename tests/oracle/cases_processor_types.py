@@ -74,7 +74,7 @@ BY_TWO: list[Any] = [
 
 
 class Summed(StatefulProcessor):
-    """Sums over keys of two columns, and tells all that its handlers were given."""
+    """Sum over keys of two columns, and show all arguments of the handlers."""
 
     def init(self, handle: Any) -> None:
         self.sum = handle.getValueState("sum", "n bigint")
@@ -87,14 +87,14 @@ class Summed(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = sorted(rows, key=repr)
         self.add([row.n for row in found])
-        yield Row(told=self.told(f"{key!r} {found!r}"), i=key[1], total=self.sum.get()[0], k=key[0])
+        yield Row(told=self.with_given(f"{key!r} {found!r}"), i=key[1], total=self.sum.get()[0], k=key[0])
 
     def add(self, numbers: list[Any]) -> None:
         old = self.sum.get()[0] if self.sum.exists() else 0
         self.sum.update((old + sum(map(int, numbers)),))
 
-    def told(self, now: str) -> str:
-        return " | ".join([now, *sorted(told for (told,) in self.given.get())])
+    def with_given(self, now: str) -> str:
+        return " | ".join([now, *sorted(text for (text,) in self.given.get())])
 
 
 class SummedInFrames(Summed):
@@ -107,8 +107,8 @@ class SummedInFrames(Summed):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = list(rows)
         self.add([n for frame in found for n in frame["n"]])
-        told = self.told(f"{key!r} {[seen(frame) for frame in found]}")
-        yield pd.DataFrame({"told": [told], "i": [key[1]], "total": [self.sum.get()[0]], "k": [key[0]]})
+        text = self.with_given(f"{key!r} {[seen(frame) for frame in found]}")
+        yield pd.DataFrame({"told": [text], "i": [key[1]], "total": [self.sum.get()[0]], "k": [key[0]]})
 
 
 def seen(frame: Any) -> str:
@@ -156,7 +156,7 @@ EVERY = f"k string, said string, {FIELDS}, items array<struct<a: int, tags: arra
 
 
 class EveryType(StatefulProcessor):
-    """Keeps values of every type in variables of each kind, shows what it finds and emits it as it is."""
+    """Keep values of every type in variables of each kind, show the values that it finds and emit them unchanged."""
 
     def init(self, handle: Any) -> None:
         self.value = handle.getValueState("value", FIELDS)

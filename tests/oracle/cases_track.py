@@ -1,4 +1,4 @@
-"""`mapWithState`, held against Spark Streaming: what `State` gives and refuses in every phase, what times out when.
+"""`mapWithState` compared with Spark Streaming: the results and errors of `State` in every phase, and its timeouts.
 
 Rows emitted by a key are compared in their order, and the states after every micro-batch (`stateSnapshots`) too.
 """
@@ -35,7 +35,7 @@ INITIAL = [("a", 100), (None, 50), ("never seen", 3), ("c:g,u1", 9)]
 
 
 def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
-    """Fourteen batches, some without rows, of few commands for few keys."""
+    """Generate fourteen batches, some without rows, of few commands for few keys."""
     chance = random.Random(seed)
     keys = ["a", "b", "c:g,u1", "d:r,x", "e:e", "f:s,t,g", None]
     verbs, weights = ["x", "o", "g", "s", "t", "r", "u1", "u2", "u33", "e"], [1, 2, 1, 1, 1, 2, 2, 2, 2, 1]
@@ -54,7 +54,7 @@ def case(
     partitions: int = 1,
     initial: Sequence[tuple[Any, int]] = (),
 ) -> Case:
-    """`timeout_ms` 0: none. `form`: of the function."""
+    """Return a case. `timeout_ms` 0 means no timeout. `form` is the form of the function."""
 
     def spark(session: Any) -> track.Found:
         return track.run(session, batches, form, timeout_ms, partitions, initial)

@@ -1,4 +1,4 @@
-"""Unions: each side with a watermark of its own, by the least of which everything goes."""
+"""Unions whose sides have their own watermarks: all operators follow the least of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def at_random(seed: int) -> list[list[tuple[Any, ...]]]:
 
 
 def both(sides: Any) -> Any:
-    """The sides with their watermarks as one, the same words for both engines."""
+    """Return the union of the sides with their watermarks, by the same calls in both engines."""
     left, right = sides
     return left.withWatermark("ts", "5 seconds").unionByName(right.withWatermark("ts", "10 seconds"))
 
@@ -63,7 +63,7 @@ def windows(name: str, batches: list[list[tuple[Any, ...]]], mode: str) -> Case:
 
 
 def duplicates(name: str, batches: list[list[tuple[Any, ...]]]) -> Case:
-    """By a key whose rows differ in nothing that is shown: which of one batch's rows is first, Spark does not say."""
+    """Group by a key whose rows are equal in all visible columns, because Spark does not define their order."""
 
     def query(sides: Any) -> Any:
         return both(sides).select("k", "ts").dropDuplicates(["k", "ts"])

@@ -1,4 +1,4 @@
-"""One program in three places: what a row says is done to the `GroupState` of its key, and each command is answered.
+"""One program in three places: each row is a command for the `GroupState` of its key, and each command has a reply.
 
 Here for Tidemill and PySpark; for Spark's Scala rules it is `Groups.java`. A row's `say` is commands by commas: `u5`
 updates, `r` removes, `d500` and `t7000` (`a7000`: with "3 seconds" more) arm, `n` updates with nothing, `g x w p` tell
@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parent / "Groups.java"
 
 
 def run(key: Any, says: Iterable[str], state: Any, *, in_pandas: bool = False) -> Iterator[str]:
-    """What the commands of a call answer. In PySpark a state is a tuple, and there is no additional duration."""
+    """Return the replies to the commands of a call. In PySpark a state is a tuple, without additional durations."""
     name = "null" if key is None else key
     yield f"{name} timedOut={_text(state.hasTimedOut)} exists={_text(state.exists)}"
     programs = list(says)
@@ -68,7 +68,7 @@ def _one(verb: str, number: str, state: Any, in_pandas: bool) -> str:
 
 
 def _kind(error: Exception) -> str:
-    """The kind of an error by Python's own classes, which is what a function written for either engine can catch."""
+    """Return the kind of an error by Python's own classes, which a function written for either engine can catch."""
     return next(kind.__name__ for kind in (ValueError, TypeError, RuntimeError) if isinstance(error, kind))
 
 
@@ -102,7 +102,7 @@ STATE = "l bigint, x double, text string, b boolean, d date, m decimal(10,2)"
 
 
 def described(key: Any, pdfs: Any, state: Any) -> Iterator[Any]:
-    """What a function over frames is given, told by types and reprs; unchanged in both engines."""
+    """Show the arguments of a function over frames, by types and reprs. The same function runs in both engines."""
     import datetime
     import decimal
 

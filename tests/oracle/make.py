@@ -1,4 +1,4 @@
-"""Writes what real Spark gives for the cases: `python -m tests.oracle.make [name…]`, without names for those missing.
+"""Record the output of real Spark for the cases: `python -m tests.oracle.make [name…]`; default: those without a file.
 
 With `--columns` before the names only the columns are written again, which Spark knows before a query starts: all cases
 take half a minute. The files are the oracle: they are made once for a case and change only where the case does.
@@ -17,7 +17,7 @@ OUTPUTS = Path(__file__).parent / "outputs"
 
 
 def main(arguments: list[str]) -> None:
-    """Runs Spark for the cases named, or for those that have no file yet."""
+    """Run Spark for the named cases, or for those that have no file yet."""
     from tests.oracle import spark
     from tests.oracle.cases import CASES
 
@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> None:
 
 
 def path(name: str) -> Path:
-    """The file of a case."""
+    """Return the file of a case."""
     return OUTPUTS / f"{name}.json"
 
 
 def recorded(name: str) -> Outcome:
-    """What was written for a case."""
+    """Return the recorded output of a case."""
     return Outcome(**json.loads(path(name).read_text()))
 
 

@@ -21,7 +21,7 @@ from tidemill.sources.rows import Rows
 
 
 def outcome(spark: Any, case: Case) -> Outcome:
-    """What Spark gives for each micro-batch."""
+    """Return Spark's output for each micro-batch."""
     if case.streaming == "dstream":
         return Outcome(declared(case), [tracked(*found) for found in case.spark(spark)])
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as base:
@@ -38,7 +38,7 @@ def outcome(spark: Any, case: Case) -> Outcome:
 
 
 def columns(spark: Any, case: Case) -> Columns:
-    """The columns of what Spark gives; nothing is run."""
+    """Return the columns of Spark's output without running the query."""
     if case.streaming == "dstream":  # pairs of objects, without a schema
         return declared(case)
     with tempfile.TemporaryDirectory(prefix="tidemill-oracle-") as folder:
@@ -69,7 +69,7 @@ class _Run:
         self.query: Any = None
 
     def step(self, number: int) -> list[str]:
-        """What one micro-batch gives."""
+        """Run one micro-batch and return its output."""
         self.sink.clear()
         rows = self.case.batches[number]
         if rows is not None:
@@ -88,7 +88,7 @@ class _Run:
             self.query.stop()
 
     def _start(self) -> Any:
-        """`DataStreamWriter.start` has no clock among its options: what it calls has."""
+        """Start the query with a clock, by the method that `DataStreamWriter.start` calls, which has that option."""
         from pyspark.sql.streaming import StreamingQuery
 
         jvm, frame = self.spark._jvm, self.frame._jdf
@@ -115,7 +115,7 @@ class _Run:
         return StreamingQuery(started)
 
     def _await(self, number: int) -> None:
-        """Until the micro-batch `number` has been reported; an error of the query is raised."""
+        """Wait until the micro-batch `number` is reported. Raise an error of the query."""
         while (self.query.lastProgress or {"batchId": -1})["batchId"] < number:
             if not self.query.isActive:
                 self.query.awaitTermination()

@@ -1,4 +1,4 @@
-"""The recorded outputs are still those of real Spark: a part of them is made again."""
+"""The recorded outputs are still those of real Spark: a sample of them is computed again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def beginning(case: Case, count: int) -> Case:
 @pytest.mark.slow("record outputs of Structured Streaming again")
 @pytest.mark.parametrize("name", AGAIN)
 def test_recorded_outputs_are_what_spark_gives(session: Any, name: str) -> None:
-    """A part is written in Java: without a compiler these fail, and say what to install."""
+    """A part of the program is Java. Without a compiler the tests fail with a message that says what to install."""
     expected = recorded(name)
     expected.batches[AGAIN[name] :] = []
     assert any(expected.batches)

@@ -203,7 +203,7 @@ fn rows_out_of_order_are_refused() {
     let order: arrow_array::UInt32Array = (0..100).rev().collect();
     let columns = batch.columns().iter().map(|c| arrow_select::take::take(c, &order, None).unwrap()).collect();
     let forged = SortedRun::from_sorted(run.schema(), Keys::new(&[batch.column(0).clone()]).unwrap(), columns).unwrap();
-    assert!(refused(&run, write(&forged).unwrap()).contains("its rows are not in order: row 1 "));
+    assert!(refused(&run, write(&forged).unwrap()).contains("its rows are out of order: row 1 "));
 }
 
 #[test]

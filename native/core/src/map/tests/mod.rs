@@ -284,7 +284,7 @@ fn wrong_columns_are_refused_by_name() {
     let text = map.change(&odd).unwrap_err().to_string();
     assert_eq!(text, "cannot change state map `test`: column `value` has type Int64, expected Float64");
     let short = Changes { deadline: Vec::new(), ..changes(&[put(1, 1, None)]) };
-    assert!(map.change(&short).unwrap_err().to_string().contains("columns of 1 and of 0 rows"));
+    assert!(map.change(&short).unwrap_err().to_string().contains("a column has 0 rows, expected 1"));
     let keys = Keys::new(&[Arc::new(StringArray::from(vec!["a"]))]).unwrap();
     assert!(map.get(&keys).unwrap_err().to_string().contains("cannot look up keys of (Utf8), 1 of them hashed"));
 }

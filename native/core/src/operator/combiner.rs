@@ -1,6 +1,6 @@
 //! Collects blocks of a split and groups their rows by key, so that one row for each key is exchanged, not one for each
-//! key and block. If a hash table can number the keys, they are numbered as blocks arrive, and may be folded while the
-//! next block is read. Otherwise all rows are sorted together, which costs no more for each row than sorting few rows.
+//! key and block. If a hash table can number the keys, it does so as blocks arrive, and a block may be folded while the
+//! next one is read. Otherwise all rows are sorted together, which costs no more for each row than sorting few rows.
 //!
 //! INVARIANT: the result depends on the rows, their order and their blocks, which the plan fixes, and not on their
 //! memory layout. Changing the limits would add doubles in a different order.

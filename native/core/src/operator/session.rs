@@ -1,7 +1,7 @@
 //! Session windows: rows of a key whose times are no more than a gap apart. See Spark's `session_window`.
 //!
-//! A session starts at its first time and ends a gap after its last; sessions that touch are merged. The state of a key
-//! is a row for each open session, under its start. INVARIANT: for each session the state is folded first, then its
+//! A session starts at its first time and ends one gap after its last. Sessions that touch are merged. The state of a
+//! key is a row for each open session, under its start. INVARIANT: for each session the state is folded first, then its
 //! partials in chunk order, and those of a chunk by their start, however the rows were split over tasks.
 
 use std::sync::Arc;

@@ -146,7 +146,7 @@ impl SortedRun {
         (row >= self.start && row < self.end).then_some(row)
     }
 
-    /// Return the row that can hold key `i` among the rows with its hash, of which `first` is the first.
+    /// Return the row that can hold key `i` among the rows with its hash; `first` is the first of them.
     fn find_in_tie(&self, first: usize, keys: &Keys, i: usize) -> Option<usize> {
         let (from, to) = self.tie(first, keys.hash(i));
         let row = if self.have_one_key(from..to, keys, i) {
@@ -164,7 +164,7 @@ impl SortedRun {
         rows.is_empty() || is_of_key(rows.start) && (rows.len() == 1 || is_of_key(rows.end - 1))
     }
 
-    /// Return the range of rows with `hash`, of which `first` is the first if there is any.
+    /// Return the range of rows with `hash`, which starts at `first` unless it is empty.
     fn tie(&self, first: usize, hash: u64) -> (usize, usize) {
         let hashes = &self.body.keys.hashes()[first..];
         let count = hashes.iter().take(WALK).take_while(|&&found| found == hash).count();

@@ -174,7 +174,7 @@ impl SortedRun {
         self.body.tombstones > 0 && self.body.deleted.value(row)
     }
 
-    /// Whether the whole run, of which this may be a part, has no tombstones.
+    /// Whether the whole run has no tombstones, not only the part that this view shows.
     pub(crate) fn has_no_tombstones(&self) -> bool {
         self.body.tombstones == 0
     }

@@ -67,7 +67,7 @@ pub(super) fn check_seal(footer: &[u8], entries: Option<&Vec<KeyValue>>) -> Resu
     }
 }
 
-/// Return where the value of the entry `FOOTER` is, which is the last one.
+/// Return the position of the value of the entry `FOOTER`, which is the last entry.
 fn place_of(footer: &[u8], value: &str) -> Option<usize> {
     let name = footer.windows(FOOTER.len()).rposition(|window| window == FOOTER.as_bytes())?;
     let place = footer[name..].windows(value.len()).position(|window| window == value.as_bytes())?;

@@ -1,7 +1,7 @@
 //! Checks of what a file claims about its pages, before memory is allocated for them. A page of a few bytes can claim
 //! gigabytes.
 //!
-//! INVARIANT: after these checks, no list is longer than the footer, and no page decompresses to more than it can hold.
+//! INVARIANT: after these checks, no list is longer than the footer, and no page claims more than its bytes can hold.
 
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};

@@ -31,7 +31,7 @@ PHRASES = {
     r"\b(is|are|was|were) taken\b": "is read, is used, is accepted",
     r"\b(some|no|every)body\b": "say who: another run, you, no caller",
     r"\b(is|are) none\b": "is empty, is invalid, is missing",
-    r"\bis one[.,;:)]": "repeat the noun",
+    r"(?<!there )\bis one[.,;:)]": "repeat the noun",
     r"\bof (theirs|ours)\b|\bthe former\b|\bthe latter\b": "repeat the noun",
     r"\banew\b": "again",
     r"\bmend(s|ed|ing)?\b": "repair, fix",

@@ -70,7 +70,7 @@ def replan(target: Target, reason: str, out: Output) -> int:
     void = repository.replan(reason)
     out.result(
         {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
-        [f"version {void.version} is void: {reason}"],
+        [f"abandoned the plan of version {void.version}: {reason}"],
     )
     return Exit.DONE
 

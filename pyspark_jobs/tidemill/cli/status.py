@@ -56,7 +56,7 @@ def status_of(repository: Repository) -> Status:
     head = repository.head
     seen, unplanned = _waiting(context, head)
     planned, unread = _planned(context, head)
-    published, unasked = _published(context, head)
+    published, unreachable = _published(context, head)
     operators = {
         name: {
             "kind": recorded["kind"],
@@ -80,7 +80,7 @@ def status_of(repository: Repository) -> Status:
         planned=planned,
         next_deadline={} if head is None else {clock: iso(value) for clock, value in head.next_deadline.items()},
         published_through=published,
-        published_known=unasked is None,
+        published_known=unreachable is None,
         last_batch={}
         if head is None
         else {
@@ -90,7 +90,7 @@ def status_of(repository: Repository) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
-        problem="\n".join(why for why in (unplanned, unread, unasked) if why is not None) or None,
+        problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )
 
 

@@ -133,8 +133,9 @@ def test_what_pages_name_in_passing_is_there(name: str) -> None:
 def test_what_belongs_to_an_item_of_a_list_is_indented_by_four(name: str) -> None:
     """The site's Markdown ends the list otherwise, and begins to count again."""
     lines = without_blocks(PAGES[name]).split("\n")
-    found = [line for before, line in pairwise(lines) if not before.strip() and re.match(r" {1,3}\S", line)]
-    assert found == []
+    belongs = [line for before, line in pairwise(lines) if not before.strip() and re.match(r" {1,3}\S", line)]
+    nested = [line for line in lines if re.match(r" {1,3}(?:[-*]|\d+\.) ", line)]
+    assert (belongs, nested) == ([], [])
 
 
 def test_links_between_pages_lead_somewhere() -> None:

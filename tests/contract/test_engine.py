@@ -47,7 +47,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @dataclass(frozen=True)
 class Shape:
-    """A work's numbers; what it does is in the subclasses. This file is no module that workers can import."""
+    """A work's numbers; its subclasses do the work. Workers cannot import this file as a module."""
 
     scatter_tasks: int
     ranges: int
@@ -99,7 +99,7 @@ def test_a_second_level_gets_what_the_first_sends(engine: Engine, tasks: int, ra
 
 @dataclass(frozen=True)
 class ToEvenRanges(Shape):
-    """Nothing is sent to odd ranges; every range of a level tells range 0 of the next that it was applied."""
+    """Nothing is sent to odd ranges; every range of a level reports to range 0 of the next that it was applied."""
 
     def scatter(self, task: int) -> Iterator[Item]:
         for target in range(0, self.ranges, 2):
@@ -152,7 +152,7 @@ def test_one_task_and_one_range_run_in_one_process(engine: Engine) -> None:
 
 @dataclass(frozen=True)
 class Sized(Shape):
-    """Each scatter task sends each range `count` items of `size` bytes; ranges tell how much came and of what."""
+    """Scatter tasks send each range `count` items of `size` bytes; ranges report what they received."""
 
     count: int = 1
     size: int = 0
@@ -194,7 +194,7 @@ def test_receipts_may_be_large_empty_or_several_a_range(engine: Engine, ranges: 
 
 @dataclass(frozen=True)
 class Unread(Shape):
-    """Reads none of what it gets; the file that scatter writes at its end shows that it came there."""
+    """Reads no items; the file that scatter writes at its end shows that scatter ended."""
 
     file: str = ""
 

@@ -1,6 +1,6 @@
-"""A drain by the real command line on real files: its project, its death at a chosen step, and what it leaves.
+"""A drain by the real command line on real files: its project, its death at a chosen step, and the files it leaves.
 
-A watcher kills it when a file appears that marks a step; what was hit is read from the folder afterwards.
+A watcher kills it when a file appears that marks a step; the step that was hit is read from the folder afterwards.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Death:
-    """What a kill hit."""
+    """The step that a kill hit."""
 
     step: str
     is_between: bool
-    """Whether it lies between the first plan and the last publish."""
+    """Whether it is between the first plan and the last publish."""
     session: int
     processes: set[Process]
     """All that the drain had just before, itself included."""
@@ -101,7 +101,7 @@ class Death:
 
 
 def kill_at(folder: Path, engine: str, point: Point) -> Death:
-    """Starts a drain and kills it, and only it, at `point`. Fails where the drain ended before, or never came there."""
+    """Start a drain and kill only its process at `point`. Fail if the drain ended before, or never reached it."""
     log = folder / "drain.log"
     with log.open("wb") as stderr:
         drain = subprocess.Popen(
@@ -137,7 +137,7 @@ def _watched(folder: Path, drain: subprocess.Popen[bytes], point: Point) -> set[
 
 
 def _step(folder: Path) -> str:
-    """Where the drain stood when it died, told by what is there."""
+    """Return the step at which the drain died, judged by the files that exist."""
     base = folder / ROOT
     plans = sorted(path.stem for path in (base / "branches/main/plans").glob("*.json"))
     commits = sorted(path.stem for path in (base / "branches/main/commits").glob("*.json"))

@@ -1,6 +1,6 @@
-"""What lives on this machine, by `/proc`: the processes of a drain while it runs, and which of them outlive it.
+"""The processes of a drain while it runs, and those that outlive it, found in `/proc`.
 
-INVARIANT: a process is told by its pid and its start; a pid that was given again is another process.
+INVARIANT: a process is identified by its pid and its start time, because the system reuses pids.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """One process; what it hangs on may change, and is not compared."""
+    """One process. Its parent may change, and is not compared."""
 
     pid: int
     start_ticks: int
@@ -27,10 +27,10 @@ def living() -> set[Process]:
 
 
 def family(leader: int) -> set[Process]:
-    """What lives of the session that `leader` leads, whoever its parents are now, and everything below."""
-    everybody = living()
-    found = {one for one in everybody if one.session == leader}
-    while below := {one for one in everybody if one.parent in {known.pid for known in found}} - found:
+    """Return the living processes of the session of `leader`, and all of their descendants."""
+    everything = living()
+    found = {one for one in everything if one.session == leader}
+    while below := {one for one in everything if one.parent in {known.pid for known in found}} - found:
         found |= below
     return found
 

@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def seen(folder, store, monkeypatch, made):
-    """What a user sees after one more run, which mends what is missing."""
+    """Return what a user sees after one more run, which repairs missing files."""
     repository = drain(folder, store, monkeypatch, made)
     published = store.at("published")
     files = {entry.name.rpartition("-")[0]: published.get(entry.name) for entry in published.list("")}
@@ -39,7 +39,7 @@ def fresh():
 
 
 PIPELINES = {"all": (pipeline, OPERATORS, SHARES), "frames": (frames_pipeline, FRAMES, 3 * SHARES)}
-"""What is made, its operators, and from which write to which: of frames, which are slow, two in six fail."""
+"""The pipeline, its operators, and the range of writes. Frames are slow, so two in six of their writes fail."""
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -1,5 +1,5 @@
 """`kill -9` of a drain on real Spark, five times on one root, then a rerun: equal to an undisturbed run (of the
-local engine), nobody left.
+local engine), with no process left.
 
 Only the driver is killed. Its JVM, Spark's daemon and workers must end by themselves; what their tasks still write
 is of an attempt that no commit names.

@@ -1,7 +1,7 @@
 """The crash matrix: a drain is run again once for each of its writes, failing there in each way a write can fail.
 
 After recovery state, outputs, ledger and published files equal those of an undisturbed run. The root and the sink's
-folder lie in one fault store, so that publishing is in the matrix too. Maps and output files of a task are stored at
+folder are in one fault store, so that publishing is in the matrix too. Maps and output files of a task are stored at
 once, so a number may be another of these writes in another run.
 """
 
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def drain(folder, store, monkeypatch, made=pipeline):
-    """One run of what `made` makes, with root and sink inside `store`."""
+    """Run the pipeline of `made` once, with root and sink inside `store`."""
     monkeypatch.setattr(publishing, "folder_store", lambda path, options: store.at("published"))
     repository = tm.open(made(folder), root=store.at("root").uri)
     repository.init()

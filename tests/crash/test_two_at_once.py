@@ -1,4 +1,4 @@
-"""Several drains of one repository at once: every batch counts once, nobody is fenced, nothing differs."""
+"""Several drains of one repository at once: every batch counts once, no run is fenced, and the results are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline over a small folder (the fixture `folder`), and what a call is refused with."""
+"""A pipeline over a small folder (the fixture `folder`), and a check of refused calls."""
 
 from __future__ import annotations
 

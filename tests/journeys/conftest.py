@@ -1,4 +1,4 @@
-"""What tests of bad input read."""
+"""The input files of tests of bad input."""
 
 from __future__ import annotations
 

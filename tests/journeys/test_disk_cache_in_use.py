@@ -150,7 +150,7 @@ def test_a_file_that_was_checked_before_the_machine_started_is_checked_again(
 ) -> None:
     with_one_value_changed(cache)
     found = cache.get(KEY, SCHEMA)
-    assert found is not None and not same(found, run_of())  # what was checked since the machine started is believed
+    assert found is not None and not same(found, run_of())  # a file checked since the machine started is trusted
     monkeypatch.setattr(disk_cache, "_boot", lambda: "the next start")
     assert cache.get(KEY, SCHEMA) is None
     assert files(cache) == []

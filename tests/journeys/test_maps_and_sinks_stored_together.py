@@ -1,4 +1,4 @@
-"""Files for sinks are made and stored while maps are; all is written before the commit, errors of both are told."""
+"""Files for sinks are stored at the same time as maps. All are written before the commit; errors of both are raised."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -
         assert [name for kind, name in written if kind == "output"] == ["all", "first", "second"]
 
 
-@pytest.mark.parametrize(("fails", "told"), [("storing", "storing"), ("encoding", "encoding"), ("both", "storing")])
+@pytest.mark.parametrize(("fails", "raised"), [("storing", "storing"), ("encoding", "encoding"), ("both", "storing")])
 def test_an_error_of_either_is_raised_and_no_thread_is_left(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, fails: str, told: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fails: str, raised: str
 ) -> None:
     def broken(what: str) -> Any:
         def fail(*_: Any) -> Any:
@@ -89,6 +89,6 @@ def test_an_error_of_either_is_raised_and_no_thread_is_left(
         monkeypatch.setattr(apply, "persist", broken("storing"))
     if fails != "storing":
         monkeypatch.setattr(Parquet, "encode", broken("encoding"))
-    with pytest.raises(InvalidInput, match=f"^{told} failed"):
+    with pytest.raises(InvalidInput, match=f"^{raised} failed"):
         run(folder, "memory://" + uuid.uuid4().hex)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidemill-beside")]

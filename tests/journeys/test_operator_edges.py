@@ -1,4 +1,4 @@
-"""Edges of operators where a row, a state or an error could get lost, each as a user would meet it."""
+"""Edge cases of operators in which a row, a state or an error could get lost, as a user would meet them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def at(**since: float) -> datetime:
 
 
 class Ticking(tm.StatefulProcessor):
-    """Emits once an hour of event time, by a timer that it registers anew."""
+    """Emits once an hour of event time, by a timer that it registers again each time."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -181,7 +181,7 @@ def grouped(key: Any, rows: Any, state: Any) -> Iterator[Any]:
         raise RuntimeError("no")
     list(rows)
     state.update(1)
-    state.setTimeoutDuration(1000.9)  # what a float has behind the point is dropped
+    state.setTimeoutDuration(1000.9)  # the fraction of a float is dropped
     return iter([])
 
 

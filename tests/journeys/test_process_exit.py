@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-# Arrow's decoding threads let go of the bytes after the answer is there. Where these belong to Python, and Python is
-# ending, that is `std::terminate`: once in some sixty processes. So there must be no such threads.
+# Arrow's decoding threads release the bytes after they have returned the result. If Python owns the bytes and is
+# ending, this calls `std::terminate`, in one of sixty processes. So there must be no such threads.
 READ = """
 import os
 import pyarrow as pa

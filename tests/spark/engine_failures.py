@@ -67,7 +67,7 @@ class FailsOnce(Shape):
 
 
 class Sleeps(Shape):
-    """Says where it sleeps; says again if it wakes."""
+    """Leaves a file when it falls asleep, and another one if it wakes."""
 
     def happens(self, range_index: int) -> None:
         (FOLDER / f"asleep-{os.getpid()}").touch()

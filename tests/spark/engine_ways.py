@@ -31,7 +31,7 @@ def shout(text: str) -> str:
 
 @dataclass(frozen=True)
 class Calls:
-    """Two tasks call the function; the range joins what they return and adds its own process."""
+    """Two tasks call the function; the range joins their results and adds its own process."""
 
     function: Callable[[str], Any]
     modules: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def closure(engine: Engine) -> Any:
 
 
 def notebook(engine: Engine) -> Any:
-    """Cells run in the namespace of `__main__`; a function that was defined anew is the one that runs."""
+    """Cells run in the namespace of `__main__`; a function that was defined again replaces the earlier one."""
     answers = []
     for version in (1, 2):
         cell = f"def cell_function(text):\n    return f'{{text}} v{version}'\n"
@@ -98,7 +98,7 @@ def path_loaded(engine: Engine) -> Any:
 
 
 def missing(engine: Engine) -> Any:
-    """A module that only this process has, and nobody said so: one error that names it."""
+    """A module that only this process has and that is not shipped: one error names it."""
     file = FOLDER / "missing.py"
     file.write_text("def function(text):\n    return text\n")
     try:

@@ -1,4 +1,4 @@
-"""What goes wrong under an engine ends in one clear error, or in none: see engine_failures.py, run as a script."""
+"""A failure under an engine ends in one clear error. The failures are in engine_failures.py, run as a script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECEIPTS = ["0: 0 1", "1: 0 1"]
 
 
 def ran(actions: str, folder: Path, *arguments: str) -> dict[str, Any]:
-    """What the script found; it ends by itself, or the test fails."""
+    """Run the script and return its findings. It must end by itself."""
     done = subprocess.run(
         [sys.executable, SCRIPT, actions, folder, *arguments],
         env=os.environ | {"PYTHONPATH": str(Path(tidemill.__file__).parents[1])},

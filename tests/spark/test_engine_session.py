@@ -105,7 +105,7 @@ def test_a_file_of_defaults_need_not_end_its_lines() -> None:
 
 
 def runtime(folder: Path, version: str, modules: str | None = "java.base jdk.incubator.vector") -> Path:
-    """What looks like a Java runtime; its `java` prints its arguments."""
+    """Make a folder that looks like a Java runtime; its `java` prints its arguments."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text('#!/bin/sh\nfor a do echo "[$a]"; done\n')

@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark starts: the command ends, and no JVM stays."""
+"""Ctrl-C while Spark starts ends the command and leaves no JVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of operator in Spark's Python workers: what real Structured Streaming gave, batch by batch."""
+"""Every kind of operator in Spark's Python workers gives what Structured Streaming gave, batch by batch."""
 
 from __future__ import annotations
 

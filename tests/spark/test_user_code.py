@@ -1,4 +1,4 @@
-"""A user's pipeline on real Spark and on Connect: what it raises comes back whole, wherever it was defined."""
+"""A user's pipeline on real Spark and on Connect: its errors come back whole, wherever it was defined."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class _Range:
         self.files.store(self.store, self.stem)
 
     def finish(self) -> Iterator[Item]:
-        """Store the quarantine file; yield the chunks for the next level, if there is one, and the receipts."""
+        """Store the quarantine file; yield the chunks for a next level and the receipts."""
         receipt = Receipt(
             level=self.level,
             lo=self.lo,

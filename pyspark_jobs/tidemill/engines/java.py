@@ -56,7 +56,7 @@ def supported_versions(spark_version: str) -> range:
 
 
 def find_java(environment: Mapping[str, str], spark_version: str) -> Java:
-    """Return the first supported Java. `InvalidInput` says what was found and what to install if there is none."""
+    """Return the first supported Java. Without one, `InvalidInput` says what was found and what to install."""
     fits = supported_versions(spark_version)
     seen: list[str] = []
     for java in _candidates(environment):

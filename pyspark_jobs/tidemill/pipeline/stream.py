@@ -263,7 +263,7 @@ class Stream:
         """Write the stream to a sink, such as `tm.Parquet(path)` or `tm.Json(path)`, and return the stream.
 
         Each row gets a column `_batch_id` with the number of its batch. `name` is unique in the pipeline. It defaults
-        to the name of the nearest upstream operator, or to "output" if there is none.
+        to the name of the nearest upstream operator, or to "output".
         """
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")

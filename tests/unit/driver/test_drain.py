@@ -1,4 +1,4 @@
-"""The loop of a run: beside another run of the same repository, and where functions arm their timeouts anew."""
+"""The loop of a run: beside another run of the same repository, and with functions that arm timeouts at each call."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def by_timeouts(grouped: Any) -> tm.Stream:
 def test_a_clock_that_moved_backwards_is_a_warning_and_files_in_another_order_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def told() -> list[str]:
+    def levels() -> list[str]:
         repository.run(engine="local")
         found = [record.levelname for record in caplog.records if "never goes back" in record.message]
         caplog.clear()
@@ -138,23 +138,23 @@ def test_a_clock_that_moved_backwards_is_a_warning_and_files_in_another_order_ar
         os.utime(file, (seconds, seconds))
     repository = opened(tmp_path)
     repository.init()
-    assert told() == ["INFO"]
+    assert levels() == ["INFO"]
     monkeypatch.setattr(planning, "now_ms", lambda: 10**12)
     (tmp_path / "in" / "9.csv").write_text("a\n")
-    assert told() == ["WARNING"]
+    assert levels() == ["WARNING"]
 
 
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that is two seconds further whenever a plan asks it: each sweep takes longer than the timeouts last."""
+    """A clock that advances two seconds at each plan, so each sweep takes longer than the timeouts."""
     times = itertools.count(10**12, 2 * SECOND)
     monkeypatch.setattr(planning, "now_ms", lambda: next(times))
 
 
 def with_one_file(declared: Any, folder: Path) -> tm.Repository:
-    """A repository over `folder/in`, where one file waits."""
+    """A repository over `folder/in`, with one waiting file."""
     (folder / "in").mkdir()
     (folder / "in" / "0.csv").write_text("a\n")
-    p = tm.Pipeline("anew")
+    p = tm.Pipeline("again")
     declared(p.read(tm.Files(str(folder / "in"), format="csv", schema="k string")).groupBy("k"))
     repository = tm.open(p, root=f"memory://{folder}")
     repository.init()

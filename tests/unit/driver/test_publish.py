@@ -108,7 +108,7 @@ def test_a_committed_file_of_another_size_is_corrupt_state(tmp_path: Path) -> No
 
 
 def test_objects_outside_the_file_system_are_copied_by_their_store(tmp_path: Path) -> None:
-    """Such a store checks what it holds, and the bytes need not come here."""
+    """Such a store checks its own objects, so the driver does not read the bytes."""
     store, sink = committed(open_store(f"memory://root-{tmp_path.name}")), open_store(f"memory://out-{tmp_path.name}")
     store.put(FILES[1].name, b"another")
     assert publish_files(store, sink, FILES, WHOSE) == 2
@@ -196,7 +196,7 @@ def test_published_versions_are_found_by_asking_the_sinks(tmp_path: Path, monkey
 
 
 def test_status_reports_commits_even_if_a_sink_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sink on S3 without credentials: what is committed is told, and why no more is known."""
+    """A sink on S3 without credentials: status reports the commits, and why it does not know more."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

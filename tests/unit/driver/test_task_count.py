@@ -1,4 +1,4 @@
-"""How many tasks a batch is cut into: one where it is small, and how small that is."""
+"""How many tasks a batch is cut into: one for a small batch, and how small that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators behind operators: whose watermark counts, what event time is, what is refused."""
+"""Chained operators: whose watermark counts, which column is the event time, and which calls are errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_each_operator_uses_the_watermark_of_its_own_input(tasks: int) -> None:
     assert [(w["start"], n) for w, n in first.outputs["near"]] == [(at(0), 2)]
     assert first.outputs["far"] == []
     tester.restart()
-    # 9.999 is late for the windows of the source, and not behind the function, where it is 69.999 after 55.
+    # 9.999 is late for the windows of the source, and not downstream of the function, where it is 69.999 after 55.
     second = tester.batch([("a", at(9.999), 8), ("b", at(30), 16)])
     assert [(w["start"], n) for w, n in second.outputs["near"]] == [(at(10), 1)]
     assert sorted((w["start"], k, n) for w, k, n in second.outputs["far"]) == [(at(60), "a", 13)]
@@ -62,7 +62,7 @@ def test_each_operator_uses_the_watermark_of_its_own_input(tasks: int) -> None:
     assert head is not None
     assert head.watermarks == {"source.ts": ms(25), "map-with-state.then": ms(70)}
     tester.restart()
-    # At the watermark of the last commit a row is late behind the function.
+    # At the watermark of the last commit a row is late downstream of the function.
     third = tester.batch([("a", at(0), 32), ("c", at(50), 1)])
     assert sorted((w["start"], k, n) for w, k, n in third.outputs["far"]) == [(at(70), "b", 2)]
     far = [one for one in third.metrics.stateOperators if one["operatorName"] == "far"]
@@ -117,7 +117,7 @@ def test_windows_of_windows_in_update_mode_follow_every_change() -> None:
 
 
 def test_late_rows_do_not_pass_deduplication() -> None:
-    """Spark lets them pass where nothing behind reads the event time: `deduplicate-late-time-not-read-behind`."""
+    """Spark lets them pass if no downstream operator reads the event time: `deduplicate-late-time-not-read-behind`."""
     p = tm.Pipeline("p")
     first = p.read(tm.Rows(SCHEMA)).withWatermark("ts", "5 seconds").dropDuplicates(["k"])
     first.groupBy("n").agg(c=tm.count(), name="counts")

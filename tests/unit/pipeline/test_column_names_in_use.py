@@ -1,4 +1,4 @@
-"""Columns of any names: what an operator's state has beside them, and its key, is kept apart (`docs/operators`)."""
+"""Columns of any names: they never clash with columns of an operator's state or key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYSTEM = ["updated_at", "deadline"]
 
 
 def stepped(state: Any, n: int) -> tuple[Any, ...]:
-    """The next state: one that is told by name, and that each kind of function has kept."""
+    """The next state, by the names of the state's columns, for each kind of function."""
     found = state.get if state.exists else (0, "", 0, None)
     made = (found[0] + n, found[1] + "x", found[2] + 1, n > 1)
     state.update(made)
@@ -145,7 +145,7 @@ def test_apply_batch_sees_its_own_names(tasks: int) -> None:
 
 
 class Counting(tm.StatefulProcessor):
-    """Counts the rows of a key, and tells the count again when its timer fires."""
+    """Counts the rows of a key, and emits the count again when its timer fires."""
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -197,25 +197,25 @@ def test_keys_of_processors_may_be_called_as_columns_of_their_maps_are(tasks: in
 
 @pytest.mark.parametrize("names", [["deleted", "deadline", "state"], ["key.deleted", "value.deadline", "state"]])
 def test_an_initial_state_has_the_declared_names_or_those_that_the_state_has(names: list[str]) -> None:
-    def told(key: Any, rows: Any, state: Any) -> Any:
+    def reported(key: Any, rows: Any, state: Any) -> Any:
         return (key, *state.get, sum(1 for _ in rows))
 
     given = pa.table([["a", "b"], pa.array([1, 2], pa.int32()), ["x", "y"]], names=names)
     p = tm.Pipeline("named")
     keyed = p.read(tm.Rows("deleted string")).groupBy("deleted")
     keyed.mapGroupsWithState(
-        told, "k string, n int, s string, rows int", "deadline int, state string", initialState=given, name="op"
+        reported, "k string, n int, s string, rows int", "deadline int, state string", initialState=given, name="op"
     )
     assert sorted(Tester(p).batch(["a"]).outputs) == [("a", 1, "x", 1), ("b", 2, "y", 0)]
 
 
 def test_an_initial_state_of_columns_that_the_key_has_too(tmp_path: Path) -> None:
-    def told(key: Any, rows: Any, state: Any) -> Any:
+    def reported(key: Any, rows: Any, state: Any) -> Any:
         return (key, *state.get)
 
     p = tm.Pipeline("named")
     keyed = p.read(tm.Files(str(tmp_path / "in"), schema="user string")).groupBy("user")
-    keyed.mapGroupsWithState(told, "k string, u string, n int", "user string, n int", name="op")
+    keyed.mapGroupsWithState(reported, "k string, u string, n int", "user string, n int", name="op")
     (tmp_path / "in").mkdir()
     r = tm.open(p, root=str(tmp_path / "root"))
     r.init(initial_state={"op": [("a", {"user": "A", "n": 1})]})
@@ -316,7 +316,7 @@ def test_names_that_do_not_clash_stay_as_they_are() -> None:
 
 
 def test_a_state_is_searched_where_names_differ_by_case_alone(tmp_path: Path) -> None:
-    """DuckDB, which reads conditions, does not tell such names apart."""
+    """DuckDB, which evaluates conditions, ignores the case of names."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("a,1\n")
     p = tm.Pipeline("p")

@@ -1,4 +1,4 @@
-"""Which columns of a source are read: those that anything looks at. What comes out is the same."""
+"""A source reads only the columns that something uses. The outputs are the same."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ BY_TIME = (
 
 
 def by_name(name: str, keyed: Callable[[tm.Stream], Any]) -> list[Any]:
-    """Outputs, late rows and kept keys of three batches, where the event time is also called `also`."""
+    """Outputs, late rows and kept keys of three batches, whose event time has the second name `also`."""
     p = tm.Pipeline(name)
     rows = p.read(tm.Rows("k string, ts timestamp")).withWatermark("ts", "1 second")
     keyed(rows.sql("SELECT k, ts, ts AS also FROM rows"))

@@ -1,4 +1,4 @@
-"""What PySpark's users try first and is otherwise here: the error says what to write."""
+"""First attempts of PySpark's users that Tidemill spells differently: the error says what to write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References: what the user's code raises while it is loaded, alike for a file and for a module."""
+"""References: errors of the user's code while it is loaded are alike for a file and for a module."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_a_missing_import_and_bad_syntax_are_reported_alike(place: str, code: st
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_error_of_the_five_kinds_keeps_its_kind(place: str, reference) -> None:
-    with pytest.raises(Fenced, match="^somebody else$"):
-        load(reference(place, "from tidemill.errors import Fenced\nraise Fenced('somebody else')\n"))
+    with pytest.raises(Fenced, match="^another run$"):
+        load(reference(place, "from tidemill.errors import Fenced\nraise Fenced('another run')\n"))
 
 
 @pytest.mark.parametrize("place", ["nowhere_at_all", "nowhere_at_all.pipeline", "tests.nowhere_at_all"])

@@ -1,4 +1,4 @@
-"""Where a pipeline may write: not where it reads, and no folders that readers take for other times. Readers may."""
+"""A pipeline may not write where it reads, nor into folders that readers interpret as other times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def looped(source: Any, sink: Any) -> tm.Pipeline:
 
 
 def refusal(p: tm.Pipeline, **storage_options: Any) -> str | None:
-    """What `check_places` says against a pipeline; None where it takes it."""
+    """Return the message of `check_places` about a pipeline, or None if it accepts the pipeline."""
     try:
         check_places(p, storage_options)
     except InvalidInput as error:
@@ -169,7 +169,7 @@ def test_a_sink_whose_names_the_source_skips_is_accepted(tmp_path: Path, pattern
 
 
 class Table:
-    """A sink that is not ours: what its path and its columns mean is its own affair."""
+    """A sink of another kind: the meaning of its path and columns is unknown."""
 
     def __init__(self, path: Any) -> None:
         self.path, self.partitionBy = path, ["at"]
@@ -211,8 +211,8 @@ def test_folders_by_instants_are_accepted_in_utc_under_any_name(tmp_path: Path, 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Europe/London", "Etc/GMT+1", "Africa/Abidjan"])
 def test_folders_by_instants_are_refused_outside_utc(tmp_path: Path, zone: str) -> None:
-    told = f"sink `output` is partitioned by `at`, a timestamp, and the pipeline's time zone is {zone}: "
-    assert str(refusal(by_instants(zone, tmp_path))).startswith(told)
+    expected = f"sink `output` is partitioned by `at`, a timestamp, and the pipeline's time zone is {zone}: "
+    assert str(refusal(by_instants(zone, tmp_path))).startswith(expected)
 
 
 def test_the_hint_about_instants_runs(tmp_path: Path) -> None:

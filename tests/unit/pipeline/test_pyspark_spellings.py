@@ -1,4 +1,4 @@
-"""What PySpark's code spells in several ways is taken in each of them."""
+"""Every spelling that PySpark accepts works."""
 
 from __future__ import annotations
 

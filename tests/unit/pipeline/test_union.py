@@ -1,4 +1,4 @@
-"""`unionByName`: several sources as one stream; what does not fit is told when it is written."""
+"""`unionByName`: several sources as one stream; others are refused at once."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def in_windows() -> tm.Stream:
 
 
 def test_a_struct_that_a_function_returns_is_not_a_window() -> None:
-    """As in Spark, where windows are told by the metadata of their column: nothing is late, a null is a key."""
+    """As in Spark, which knows windows by the metadata of their column: no row is late, and null is a key."""
     span = {"start": at(0), "end": at(5)}
 
     def spans(key: Any, rows: Any, state: Any) -> Any:

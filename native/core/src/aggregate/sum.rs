@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 
 /// How to add two numbers within bounds.
 pub(super) trait Adding: Number {
-    /// Return the sum, and whether it overflowed. `limit` is the least number that is too large, if the type has a limit.
+    /// Return the sum, and whether it overflowed. `limit` is the least number that is too large; `None` for no limit.
     fn plus(self, other: Self, limit: Option<Self>) -> (Self, bool);
 }
 

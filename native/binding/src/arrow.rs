@@ -1,7 +1,8 @@
-//! Arrow data in and out by the PyCapsule interface (`__arrow_c_array__`, `__arrow_c_schema__`), without copies.
+//! Imports and exports Arrow data by the PyCapsule interface (`__arrow_c_array__`, `__arrow_c_schema__`), without
+//! copies.
 //!
-//! What comes in may be anything that speaks the interface; what goes out is a `pyarrow` object.
-//! INVARIANT: a capsule's struct is moved out of it, so exactly one side releases it.
+//! Any object with the interface is accepted. Exported objects are `pyarrow` objects.
+//! INVARIANT: a capsule's struct is moved out of the capsule, so that exactly one side releases it.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -21,7 +22,7 @@ use crate::naming::type_name;
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 
-/// The schema that `object` (a `pyarrow.Schema` or its like) describes.
+/// Import a schema from a `pyarrow.Schema` or a similar object.
 pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let capsule = call(object, "__arrow_c_schema__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
@@ -34,25 +35,25 @@ pub(crate) fn schema_in(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     check_depth(schema).and_then(|()| Schema::try_from(schema)).map_err(|error| refused(object.py(), &error))
 }
 
-/// `schema` as a `pyarrow.Schema`.
+/// Export `schema` as a `pyarrow.Schema`.
 pub(crate) fn schema_out<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyAny>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| refused(py, &error))?;
     let capsule = PyCapsule::new_with_value(py, exported, SCHEMA)?.unbind();
     py.import("pyarrow")?.getattr("schema")?.call1((ExportedSchema { capsule },))
 }
 
-/// The array that `object` (a `pyarrow.Array` or its like) holds.
+/// Import an array from a `pyarrow.Array` or a similar object.
 pub(crate) fn array_in(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(make_array(data_in(object)?))
 }
 
-/// `array` as a `pyarrow.Array`.
+/// Export `array` as a `pyarrow.Array`.
 pub(crate) fn array_out<'py>(py: Python<'py>, array: &dyn Array) -> PyResult<Bound<'py, PyAny>> {
     let exported = export(py, &array.to_data())?;
     py.import("pyarrow")?.getattr("array")?.call1((exported,))
 }
 
-/// The batch that `object` (a `pyarrow.RecordBatch` or its like) holds, its field and schema metadata left behind.
+/// Import a batch from a `pyarrow.RecordBatch` or a similar object. Metadata of fields and schema is dropped.
 pub(crate) fn batch_in(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let data = data_in(object)?;
     if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
@@ -62,7 +63,7 @@ pub(crate) fn batch_in(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     Ok(RecordBatch::from(StructArray::from(data)))
 }
 
-/// `batch` as a `pyarrow.RecordBatch`.
+/// Export `batch` as a `pyarrow.RecordBatch`.
 pub(crate) fn batch_out<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     let rows = StructArray::try_new_with_length(
         batch.schema().fields().clone(),
@@ -75,7 +76,7 @@ pub(crate) fn batch_out<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<B
     py.import("pyarrow")?.getattr("record_batch")?.call1((exported,))
 }
 
-/// A batch of `columns` under `schema`, also where there is no column to take the number of rows from.
+/// Make a batch of `columns`. `rows` is needed because there may be no column that has the number of rows.
 pub(crate) fn batch(schema: Arc<Schema>, columns: Vec<ArrayRef>, rows: usize) -> tidemill_core::Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
@@ -107,11 +108,11 @@ fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<ArrayData
     Ok(data)
 }
 
-/// Words before `release` in the structs of the Arrow C interface.
+/// The number of words before `release` in the structs of the Arrow C interface.
 const SCHEMA_RELEASE: usize = 7;
 const ARRAY_RELEASE: usize = 8;
 
-/// Whether the struct was moved out of its capsule: its `release` is null then, and nothing else in it means anything.
+/// Whether the struct was moved out of its capsule. Then its `release` is null, and its other fields are meaningless.
 fn is_released(structure: NonNull<*const c_void>, release: usize) -> bool {
     const { assert!(size_of::<usize>() == size_of::<i64>()) };
     #[expect(unsafe_code, reason = "the capsule's name says which struct it holds, all of whose fields are words")]
@@ -138,7 +139,7 @@ fn refused(py: Python<'_>, error: &ArrowError) -> PyErr {
     invalid(py, &format!("cannot pass Arrow data between Rust and Python: {error}"))
 }
 
-/// An array on its way to Python. Whoever takes the capsules' structs leaves released ones behind.
+/// An array that is exported to Python. The importer moves the structs out of the capsules and marks them as released.
 #[pyclass(frozen)]
 struct ExportedArray {
     capsules: Py<PyTuple>,
@@ -153,7 +154,7 @@ impl ExportedArray {
     }
 }
 
-/// A schema on its way to Python.
+/// A schema that is exported to Python.
 #[pyclass(frozen)]
 struct ExportedSchema {
     capsule: Py<PyCapsule>,

@@ -1,34 +1,37 @@
-//! What is looked at before Arrow data from outside is trusted: depth of types, number of children, buffers and rows.
+//! Checks of imported Arrow data: nesting depth, and the numbers of children, buffers and rows.
 //!
-//! The interface tells neither types nor lengths of buffers, so what lies in them is believed: `pyarrow` checks that where
-//! a user's arrays come in (`schema.checked`). INVARIANT: what passes here is read without a panic of Arrow's importer.
+//! The interface has no lengths of buffers, so their content cannot be checked here. `pyarrow` checks the content of a
+//! user's arrays (`schema.checked`).
+//! INVARIANT: Arrow's importer does not panic on data that passed these checks.
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_data::{ArrayData, layout};
 use arrow_schema::{ArrowError, DataType};
 
-/// So many types may lie within each other; `schema.arrow` has the same number. Arrow's C interface takes 63 levels, a map
-/// being two, pyarrow 100 from Parquet, a list being two there; of 26 a thread with a stack of 256 KiB ends the process.
+/// The deepest nesting of types; `schema.arrow` has the same limit. Arrow's C interface supports 63 levels (a map
+/// counts twice), and pyarrow 100 levels in Parquet (a list counts twice). But 26 levels overflow a stack of 256 KiB,
+/// which ends the process.
 const DEEPEST: usize = 20;
-/// Most rows of an array: offsets and row numbers have 32 bits.
+/// The most rows of an array, because offsets and row numbers have 32 bits.
 const MOST_ROWS: usize = i32::MAX as usize;
 
-/// An error where types lie within each other more than [`DEEPEST`] deep: all else that looks at a type is recursive.
+/// Return an error if types are nested more than [`DEEPEST`] deep. This check is a loop, because recursion over a type
+/// that is too deep would overflow the stack.
 pub(crate) fn check_depth(schema: &FFI_ArrowSchema) -> Result<(), ArrowError> {
-    let mut left = vec![(schema, 0)]; // a schema of columns is a struct, and no level
+    let mut left = vec![(schema, 0)]; // a schema is a struct of columns, which does not count as a level
     while let Some((found, level)) = left.pop() {
         if level > DEEPEST {
             let text = format!("types are nested more than {DEEPEST} deep\nhint: store deeper levels as text or bytes");
             return Err(ArrowError::SchemaError(text));
         }
-        let below = if found.format() == "+m" { level } else { level + 1 }; // the entries of a map are no level
+        let below = if found.format() == "+m" { level } else { level + 1 }; // the entries of a map do not count as a level
         left.extend(found.children().map(|child| (child, below)));
         left.extend(found.dictionary().map(|values| (values, below)));
     }
     Ok(())
 }
 
-/// An error where an array cannot be of this type by its number of children, buffers or rows.
+/// Return an error if the number of children, buffers or rows of an array does not fit its type.
 pub(crate) fn check_structure(data_type: &DataType, array: &FFI_ArrowArray) -> Result<(), ArrowError> {
     let rows = array.len().checked_add(array.offset());
     if rows.is_none_or(|rows| rows > MOST_ROWS) {
@@ -48,7 +51,7 @@ pub(crate) fn check_structure(data_type: &DataType, array: &FFI_ArrowArray) -> R
     let children: Vec<&DataType> = match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
         DataType::List(item) | DataType::Map(item, _) => vec![item.data_type()],
-        nested if nested.is_nested() => return Ok(()), // no state has them: they are refused when they are looked at
+        nested if nested.is_nested() => return Ok(()), // state cannot have these types: they are refused later
         _ => Vec::new(),
     };
     check_count(data_type, "children", array.num_children(), children.len())?;
@@ -56,7 +59,7 @@ pub(crate) fn check_structure(data_type: &DataType, array: &FFI_ArrowArray) -> R
     numbered.try_for_each(|(place, child)| check_structure(child, array.child(place)))
 }
 
-/// An error where a field that is never null is null in a row that is there.
+/// Return an error if a non-nullable field is null in a valid row.
 pub(crate) fn check_nulls(data: &ArrayData) -> Result<(), ArrowError> {
     data.validate_nulls()?;
     data.child_data().iter().try_for_each(check_nulls)

@@ -60,7 +60,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Make the error for an exception of the function. `is_complaint`: it is our own error, and its message is complete.
+    /// Make the error for an exception of the function. `is_complaint`: it is our own error, and its message is
+    /// complete.
     pub(crate) fn raised(&self, error: PyErr, at: CallSite<'_, '_>, is_complaint: bool) -> Error {
         let py = at.key.py();
         match is_complaint && !is_interrupt(py, &error) {

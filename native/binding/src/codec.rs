@@ -16,7 +16,8 @@ use crate::map_schema::PyMapSchema;
 use crate::naming::repr;
 use crate::value::{Refused, Shape, Value, Zone};
 
-/// Converts keys and states of one map. If its only key column is unnamed, keys are scalars, else rows; states likewise.
+/// Converts keys and states of one map. If its only key column is unnamed, keys are scalars, else rows; states
+/// likewise.
 #[pyclass(name = "Codec", module = "tidemill._native", frozen)]
 pub(crate) struct PyCodec {
     pub(crate) schema: Arc<MapSchema>,

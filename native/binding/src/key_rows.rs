@@ -1,7 +1,7 @@
-//! The rows of a visit as Python objects, in the order in which keys are visited; and `KeyRows`, the rows of one key.
+//! The rows of a visit as Python objects, in the order in which keys are visited, and `KeyRows`, the rows of one key.
 //!
-//! INVARIANT: a `KeyRows` that user code kept gives the rows of its own key, and of no other. Nothing of Python runs while
-//! its source is locked, so that no thread ever waits for the lock while it holds the interpreter.
+//! INVARIANT: a `KeyRows` that user code kept returns only rows of its own key.
+//! INVARIANT: no Python code runs while the row source is locked, so that no thread waits for the lock with the GIL.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,8 @@ use tidemill_core::{Error, Result};
 use crate::error::Raise;
 use crate::value::{Decoder, Shape, Zone};
 
-/// Value columns in the order in which rows are visited, brought there a window at a time: to jump about in them for
-/// each call would miss the processor's cache each time.
+/// Value columns in the order in which rows are visited. They are gathered one window of rows at a time, because random
+/// access for each call would miss the CPU's cache.
 pub(crate) struct Values {
     /// By column, then chunk.
     chunks: Vec<Vec<ArrayRef>>,
@@ -28,7 +28,7 @@ pub(crate) struct Values {
 impl Values {
     const WINDOW: usize = 8192;
 
-    /// The columns `names` of the rows `rows` of `chunks`.
+    /// Select the columns `names` of the rows `rows` of `chunks`.
     pub(crate) fn new(operator: &str, names: &[String], chunks: &[RecordBatch], rows: &[RowAt]) -> Result<Self> {
         let column = |name: &String, chunk: &RecordBatch| {
             let missing = || Error::InternalError(format!("operator `{operator}` did not send `{name}`"));
@@ -39,14 +39,14 @@ impl Values {
         Ok(Self { chunks, rows: rows.to_vec(), window: 0..0, columns: Arc::default() })
     }
 
-    /// All columns and rows of a batch.
+    /// Select all columns and rows of a batch.
     pub(crate) fn of_batch(batch: &RecordBatch) -> Self {
         let chunks = batch.columns().iter().map(|column| vec![Arc::clone(column)]).collect();
         let rows = (0u32..).take(batch.num_rows()).map(|row| RowAt { chunk: 0, row }).collect();
         Self { chunks, rows, window: 0..0, columns: Arc::default() }
     }
 
-    /// The columns that hold the row visited as number `row`, and its place there.
+    /// Return the columns with the row visited as number `row`, and its position in them.
     #[inline]
     pub(crate) fn at(&mut self, row: usize, shape: &Shape) -> Result<(&Arc<Vec<Decoder>>, usize)> {
         if !self.window.contains(&row) {
@@ -57,12 +57,12 @@ impl Values {
         Ok((&self.columns, row - self.window.start))
     }
 
-    /// The columns of all rows, in the order in which they are visited.
+    /// Gather the columns of all rows, in the order in which they are visited.
     pub(crate) fn all(&self) -> Result<Vec<ArrayRef>> {
         self.gather(0..self.rows.len())
     }
 
-    /// The columns of some rows, in the order in which they are visited.
+    /// Gather the columns of some rows, in the order in which they are visited.
     fn gather(&self, rows: Range<usize>) -> Result<Vec<ArrayRef>> {
         let picks: Vec<(usize, usize)> =
             self.rows[rows].iter().map(|at| (at.chunk as usize, at.row as usize)).collect();
@@ -74,7 +74,7 @@ impl Values {
     }
 }
 
-/// What the rows of all keys of a visit are read from.
+/// The source of the rows of all keys of a visit.
 pub(crate) struct RowSource {
     values: Mutex<Values>,
     shape: Arc<Shape>,
@@ -82,12 +82,12 @@ pub(crate) struct RowSource {
 }
 
 impl RowSource {
-    /// Rows of this shape.
+    /// Make a source of rows with this shape.
     pub(crate) fn new(values: Values, shape: &Arc<Shape>, zone: &Arc<Zone>) -> Arc<Self> {
         Arc::new(Self { values: Mutex::new(values), shape: Arc::clone(shape), zone: Arc::clone(zone) })
     }
 
-    /// The columns that hold the row visited as number `row`, and its place there.
+    /// Return the columns with the row visited as number `row`, and its position in them.
     fn at(&self, row: usize) -> Result<(Arc<Vec<Decoder>>, usize)> {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         let (columns, place) = values.at(row, &self.shape)?;
@@ -95,7 +95,7 @@ impl RowSource {
     }
 }
 
-/// The rows of one key, in plan order: an iterator.
+/// An iterator over the rows of one key, in plan order.
 #[pyclass(name = "KeyRows", module = "tidemill._native")]
 pub(crate) struct PyKeyRows {
     source: Arc<RowSource>,
@@ -103,7 +103,7 @@ pub(crate) struct PyKeyRows {
 }
 
 impl PyKeyRows {
-    /// The rows visited as the numbers `rows`.
+    /// Iterate over the rows visited as the numbers `rows`.
     pub(crate) fn new(source: Arc<RowSource>, rows: Range<usize>) -> Self {
         Self { source, rows }
     }

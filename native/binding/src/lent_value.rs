@@ -139,7 +139,8 @@ impl LentValue {
         }
     }
 
-    /// Return the error for an argument of `update`. An exception that user code raised while it was read stays as it is.
+    /// Return the error for an argument of `update`. An exception that user code raised while it was read stays as it
+    /// is.
     fn refuse(&mut self, py: Python<'_>, refused: Refused) -> PyErr {
         let error = match (refused, &self.lent) {
             (Refused::Raised(error), _) => return error,

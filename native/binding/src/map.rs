@@ -21,8 +21,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_
 
 /// One key range of one version of a state map, and the changes made to it since it was opened.
 ///
-/// INVARIANT: `contents` is locked only by a thread with the GIL, and only briefly. Long work is done on a fork, which then
-/// replaces the map. So no thread waits long, and a forked process never finds it locked.
+/// INVARIANT: `contents` is locked only by a thread with the GIL, and only briefly. Long work is done on a fork, which
+/// then replaces the map. So no thread waits long, and a forked process never finds it locked.
 /// INVARIANT: no Python code runs while a `Turn` is held, because it could ask for another turn. Arguments are dropped
 /// after the turn ends.
 #[pyclass(name = "StateMap", module = "tidemill._native", frozen)]
@@ -32,8 +32,8 @@ pub(crate) struct PyStateMap {
 
 struct Contents {
     map: StateMap,
-    /// The process that has a thread at work on a replacement of the map. If it is not this process, it is the parent that
-    /// forked this one, which has none of the parent's threads.
+    /// The process that has a thread at work on a replacement of the map. If it is not this process, it is the parent
+    /// that forked this one, which has none of the parent's threads.
     changed_by: Option<u32>,
 }
 
@@ -55,8 +55,8 @@ impl PyStateMap {
 
     /// Wait for the turn to change the map, then change it if `may` returns true, else return `None`.
     ///
-    /// `work` runs without the GIL on a fork, which replaces the map only if `work` succeeds. `then` runs at the moment of
-    /// the replacement.
+    /// `work` runs without the GIL on a fork, which replaces the map only if `work` succeeds. `then` runs at the moment
+    /// of the replacement.
     pub(crate) fn change_if<T: Send>(
         &self,
         py: Python<'_>,

@@ -1,6 +1,6 @@
-//! `Operator`, `Pass` and `Prepared`: a keyed operator at work in one task.
+//! `Operator`, `Pass` and `Prepared`: a keyed operator in one task.
 //!
-//! INVARIANT: maps are forked when they are handed in, so that a pass that fails leaves the caller's as they were.
+//! INVARIANT: the operator works on forks of its maps, so that a pass that fails leaves the caller's maps unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -92,13 +92,13 @@ impl PyPrepared {
     }
 }
 
-/// A keyed operator at work.
+/// A keyed operator in one task.
 #[pyclass(name = "Operator", module = "tidemill._native", frozen)]
 pub(crate) struct PyOperator {
     task: Mutex<Task>,
 }
 
-/// Characters of a reason that are kept for people, in each commit.
+/// The most characters of a reason, because every commit stores it.
 const LONGEST_FAILURE: usize = 500;
 
 struct Task {
@@ -106,7 +106,7 @@ struct Task {
     operator: Box<dyn Operator>,
     maps: Maps,
     quarantined: Vec<ChunkQuarantine>,
-    /// The least of the reasons why calls failed, in the order of texts.
+    /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
     failure: Option<String>,
 }
 
@@ -123,7 +123,7 @@ struct ChunkQuarantine {
 enum Maps {
     NotOpened,
     Open(Vec<StateMap>),
-    /// Finished, or a pass failed and left them half changed.
+    /// The operator has finished, or a pass failed and left its maps half changed.
     Spent,
 }
 
@@ -135,7 +135,8 @@ impl PyOperator {
         Self { task: Mutex::new(task) }
     }
 
-    /// Never waits: who waited here while holding the interpreter would wait for ever for a function that needs it.
+    /// Lock the task without waiting. A thread that waited here with the GIL would block a user's function, which needs
+    /// the GIL, forever.
     fn task(&self) -> Result<MutexGuard<'_, Task>> {
         match self.task.try_lock() {
             Ok(task) => Ok(task),
@@ -205,7 +206,7 @@ impl PyOperator {
         Ok(maps.into_iter().map(PyStateMap::wrap).collect())
     }
 
-    /// Nothing is held that would have to be given back.
+    /// Do nothing: the operator holds no resources.
     fn close(&self) {}
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -255,7 +256,7 @@ impl Task {
         self.take_maps()
     }
 
-    /// The open maps; until they are put back the operator is spent.
+    /// Take the open maps. Until they are put back, the operator is spent.
     fn take_maps(&mut self) -> Result<Vec<StateMap>> {
         match std::mem::replace(&mut self.maps, Maps::Spent) {
             Maps::Open(maps) => Ok(maps),
@@ -272,7 +273,7 @@ impl Task {
     }
 }
 
-/// The rows that a pass quarantined, grouped by chunk.
+/// Group the rows that a pass quarantined by chunk.
 fn by_chunk(chunks: &[RecordBatch], quarantined: Vec<Quarantined>) -> Result<Vec<ChunkQuarantine>> {
     let mut rows_of: BTreeMap<u32, Vec<(u32, String)>> = BTreeMap::new();
     for Quarantined { rows, reason } in quarantined {

@@ -15,7 +15,7 @@ use crate::arrow::schema_in;
 use crate::error::{Raise, invalid};
 use crate::operator::PyOperator;
 
-/// Windows as Python declares them; times are milliseconds, None where the column holds windows.
+/// Windows as declared in Python. Times are in milliseconds; `cut_ms` is `None` if the column holds windows.
 #[derive(FromPyObject)]
 pub(crate) struct DeclaredWindow {
     column: String,
@@ -47,7 +47,7 @@ impl DeclaredWindow {
     }
 }
 
-/// What the end of a window or a key is.
+/// Parse what happens at the end of a window or a key.
 fn ends(py: Python<'_>, named: &str) -> PyResult<Ends> {
     match named {
         "never" => Ok(Ends::Never),
@@ -71,7 +71,7 @@ fn check_position(py: Python<'_>, what: &str, place: usize, key_columns: usize) 
 /// (output column, function, input column or None for a count of rows).
 type DeclaredFunction = (String, String, Option<String>);
 
-/// What is computed; by output column what a value is chosen by, and the parameter, for functions that have one.
+/// Parse the aggregate functions. `by` and `parameters` are by output column.
 fn calls(
     functions: Vec<DeclaredFunction>,
     by: Option<HashMap<String, String>>,
@@ -86,7 +86,7 @@ fn calls(
     functions.into_iter().map(call).collect()
 }
 
-/// Aggregates by session.
+/// Make the operator for aggregates by session.
 #[pyfunction]
 #[pyo3(signature = (name, key, input_schema, functions, column, gap_ms, place, by=None, parameters=None))]
 #[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
@@ -118,7 +118,7 @@ pub(crate) fn sessions(
     Ok(PyOperator::new(name.to_owned(), SessionOperator::new(&spec).raise(py)?))
 }
 
-/// Running aggregates.
+/// Make the operator for running aggregates.
 #[pyfunction]
 #[pyo3(signature = (name, key, input_schema, functions, window=None, by=None, parameters=None, key_time=None))]
 #[expect(clippy::too_many_arguments, reason = "the stub fixes the signature")]
@@ -151,7 +151,7 @@ pub(crate) fn aggregate(
     Ok(PyOperator::new(name.to_owned(), AggregateOperator::new(&spec).raise(py)?))
 }
 
-/// The first row of each key.
+/// Make the operator that passes the first row of each key.
 #[pyfunction]
 pub(crate) fn deduplicate(
     py: Python<'_>,

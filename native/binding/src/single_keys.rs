@@ -1,4 +1,5 @@
-//! `SingleKeys`: puts and gets of one key at a time. Puts are buffered in a hash map, and flushed into one run together.
+//! `SingleKeys`: puts and gets of one key at a time. Puts are buffered in a hash map, and flushed into one run
+//! together.
 //!
 //! INVARIANT: no Python code runs while the lock is held, because creating an object may start the garbage collector,
 //! which may run a `__del__` that calls this map. Keys, states, columns and errors are created before the lock is taken

@@ -1,5 +1,5 @@
-//! PySpark's classes for our objects and errors, if PySpark is loaded, so that `isinstance` and `except` in functions that
-//! were written for PySpark work.
+//! PySpark's classes for our objects and errors, if PySpark is loaded, so that `isinstance` and `except` in functions
+//! that were written for PySpark work.
 
 use pyo3::PyClass;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Errors of a processor's calls: what the user's code raised, or gave back, with the place where it happened.
+//! Errors of a processor's calls: exceptions of the user's code and returned values that do not fit.
 
 use pyo3::prelude::*;
 use tidemill_core::Error;
@@ -8,23 +8,23 @@ use crate::error::invalid;
 use crate::naming::{repr, type_name};
 use crate::value::Refused;
 
-/// The call that an error arose in.
+/// A call of a processor's method, in which an error may occur.
 pub(super) struct MethodCall<'a, 'py> {
     pub(super) operator: &'a str,
     /// The method of the processor.
     pub(super) method: &'a str,
     pub(super) key: &'a Bound<'py, PyAny>,
-    /// The chunk of the key's rows, if they all are of one.
+    /// The chunk of the key's rows, if all of them are in one chunk.
     pub(super) chunk: Option<u32>,
 }
 
 impl MethodCall<'_, '_> {
-    /// The error for what the method raised.
+    /// Make the error for an exception of the method.
     pub(super) fn raised(&self, error: PyErr) -> Error {
         caller::raised(&self.described(), self.operator, error, self.at())
     }
 
-    /// The error for what the method gave back.
+    /// Make the error for a returned value that was refused.
     pub(super) fn misfit(&self, refused: Refused) -> Error {
         match refused {
             Refused::Raised(error) => self.raised(error),
@@ -32,13 +32,13 @@ impl MethodCall<'_, '_> {
         }
     }
 
-    /// The error for what the method gave back, and why it cannot be emitted.
+    /// Make the error for a returned value that cannot be emitted, and why.
     pub(super) fn unfit(&self, why: &str) -> Error {
         let key = repr(self.key);
         self.complaint(&format!("cannot emit the result of {} for key `{key}`: {why}", self.described()))
     }
 
-    /// The error for what is no iterator of rows.
+    /// Make the error for a returned object that is not an iterator of rows.
     pub(super) fn not_rows(&self, found: &Bound<'_, PyAny>) -> Error {
         self.complaint(&format!(
             "{} returned `{}` for key `{}`, expected an iterator of rows\n\
@@ -53,7 +53,7 @@ impl MethodCall<'_, '_> {
         with_location(invalid(self.key.py(), text), self.operator, self.at())
     }
 
-    /// As messages name the method.
+    /// The name of the method in messages.
     fn described(&self) -> String {
         format!("method `{}` of operator `{}`", self.method, self.operator)
     }

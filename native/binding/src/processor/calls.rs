@@ -1,7 +1,7 @@
-//! The calls of one visit: the processor is called for key after key, or timer after timer, and what it yields is taken.
+//! The calls of one visit: for each key or timer, call the processor and collect its output.
 //!
-//! INVARIANT: where keys may be put aside, one whose call failed is not called again in the visit, and leaves nothing:
-//! its variables and timers are as stored, and what its earlier timers emitted is dropped.
+//! INVARIANT: if keys may be quarantined, a key whose call failed is not called again in the visit, and changes
+//! nothing. Its variables and timers stay as stored, and the output of its earlier timers is dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -74,7 +74,7 @@ impl Variable {
     }
 }
 
-/// A user's processor, and the shapes of what it sees.
+/// A user's processor, and the shapes of its arguments.
 pub(super) struct PythonProcessor {
     pub(super) operator: String,
     pub(super) on_error: OnError,
@@ -83,7 +83,7 @@ pub(super) struct PythonProcessor {
     pub(super) key: KeyKind,
     pub(super) row: RowKind,
     pub(super) initial: InitialKind,
-    /// How rows are made into pandas frames; `None`: they stay rows.
+    /// How to convert rows to pandas frames; `None`: the processor is given rows.
     pub(super) frames: Option<FrameKind>,
     pub(super) variables: Vec<Variable>,
     pub(super) timers: Py<PyTimers>,
@@ -133,7 +133,8 @@ impl PythonProcessor {
         Ok(self.timers.bind(py).try_borrow_mut()?)
     }
 
-    /// Adds a row that the processor gave; where it does not fit, all of it or nothing, so that its key may be put aside.
+    /// Adds a row that the processor gave; where it does not fit, all of it or nothing, so that its key may be put
+    /// aside.
     fn parse(&self, row: &Bound<'_, PyAny>, outputs: &mut [Builder]) -> std::result::Result<(), Refused> {
         if self.on_error == OnError::Fail {
             return self.output.parse_into(row, &self.zone, outputs);
@@ -289,7 +290,7 @@ impl<'a, 'py> Calls<'a, 'py> {
             }
             let called = self.call_with_timer(&method, number, expiry_ms);
             if self.unless_failed(number, called)? {
-                self.of.timers(self.py).map_err(external)?.fired(number as usize, expiry_ms);
+                self.of.timers(self.py).map_err(external)?.remove_fired(number as usize, expiry_ms);
             }
         }
         Ok(())

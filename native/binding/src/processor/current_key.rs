@@ -1,5 +1,4 @@
-//! Which key a processor's call is about, known to all its variables, and the complaint of one that is asked between
-//! calls.
+//! The key of a processor's current call, which all its variables share, and the error of a variable between calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,25 +7,27 @@ use pyo3::prelude::*;
 
 use crate::spark::raised;
 
-/// The number of the key that a call is about. INVARIANT: between calls there is none, so a variable that user code
-/// kept, or that `init` and `close` ask, sees no key.
+/// The number of the current call's key.
+///
+/// INVARIANT: there is no key between calls, so that a variable that user code kept, or uses in `init` or `close`,
+/// never shows one.
 #[derive(Clone, Default)]
 pub(super) struct CurrentKey(Arc<AtomicUsize>);
 
 impl CurrentKey {
-    /// A call about this key begins.
+    /// Begin a call for this key.
     #[inline]
     pub(super) fn enter(&self, key: usize) {
         self.0.store(key + 1, Ordering::Relaxed);
     }
 
-    /// The call has ended.
+    /// End the call.
     #[inline]
     pub(super) fn leave(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// The key of the call; `CallRefused` that `what` cannot be used between calls.
+    /// Return the key of the call. `CallRefused` between calls; `what` begins its message.
     #[inline]
     pub(super) fn key(&self, py: Python<'_>, what: impl FnOnce() -> String) -> PyResult<usize> {
         self.0.load(Ordering::Relaxed).checked_sub(1).ok_or_else(|| {
@@ -37,7 +38,7 @@ impl CurrentKey {
     }
 }
 
-/// `CallRefused` with this message and hint.
+/// Make a `CallRefused` with this message and hint.
 pub(super) fn call_refused(py: Python<'_>, text: &str, hint: Option<&str>) -> PyErr {
     match py.import("tidemill.errors").and_then(|errors| errors.getattr("CallRefused")) {
         Ok(kind) => raised(py, &kind, "PySparkRuntimeError", text, hint),

@@ -1,4 +1,4 @@
-//! `transform_with_state`: the operator over a Python processor.
+//! `transform_with_state`: makes the operator over a Python processor.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::operator::PyOperator;
 use crate::user_function::{Input, late_rows};
 use crate::value::{Shape, Zone};
 
-/// A variable as Python declares it.
+/// A variable as declared in Python.
 #[derive(FromPyObject)]
 pub(crate) struct DeclaredVariable<'py> {
     map: String,
@@ -58,7 +58,7 @@ impl DeclaredVariable<'_> {
     }
 }
 
-/// The initial state as Python declares it.
+/// The initial state as declared in Python.
 #[derive(FromPyObject)]
 pub(crate) struct Initial<'py> {
     stored: Bound<'py, PyAny>,
@@ -67,12 +67,12 @@ pub(crate) struct Initial<'py> {
 }
 
 impl Initial<'_> {
-    /// What its map keeps beside the key.
+    /// The columns of its map beside the key.
     fn stored(&self) -> PyResult<Fields> {
         Ok(schema_in(&self.stored)?.fields().clone())
     }
 
-    /// What the processor is shown of it; nothing of none.
+    /// The rows that the processor is given; without an initial state they have no columns.
     fn kind(initial: Option<&Self>, py: Python<'_>) -> PyResult<InitialKind> {
         let schema = initial.map_or_else(|| Ok(Schema::empty()), |initial| schema_in(&initial.shown))?;
         let shape = Arc::new(Shape::of_arrow(py, schema.fields())?);
@@ -81,19 +81,19 @@ impl Initial<'_> {
     }
 }
 
-/// The bound operator that it is made of.
+/// The attributes of the bound operator.
 #[derive(FromPyObject)]
 struct BoundProcessor<'py> {
     name: String,
     input: Input<'py>,
     time_mode: String,
     output_schema: Bound<'py, PyAny>,
-    /// That of the output.
+    /// The event time column of the output.
     event_time: Option<String>,
     on_error: String,
 }
 
-/// The operator over a processor whose variables are the objects that its `init` is handed.
+/// Make the operator over a processor. The variables are the objects that its `init` was given.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
 pub(crate) fn transform_with_state(
@@ -147,7 +147,7 @@ pub(crate) fn transform_with_state(
     Ok(PyOperator::new(name, ProcessorOperator::new(spec, processor).raise(py)?))
 }
 
-/// The columns `names` of the operator's input.
+/// Return the columns `names` of the operator's input.
 fn columns(spec: &ProcessorSpec, names: &[String]) -> Result<Schema> {
     let fields = names.iter().map(|name| spec.column(name));
     Ok(Schema::new(fields.collect::<Result<Vec<_>>>()?))

@@ -1,4 +1,4 @@
-//! The rows of a visit as pandas frames, and the frames that a processor gives back, both made in Python
+//! The rows of a visit as pandas frames, and the frames that a processor returns. Python code converts both
 //! (`tidemill.operators.processor_frames`), for all keys of a visit from the same arrays.
 
 use std::ops::Range;
@@ -19,9 +19,9 @@ use crate::error::external;
 use crate::key_rows::Values;
 use crate::returned_frames::{self, Unfinished};
 
-/// How frames are made.
+/// How to make frames.
 pub(super) struct FrameKind {
-    /// Called with the rows and the keys of a visit; gives what makes their frames.
+    /// Called with the rows and the keys of a visit; returns the object that makes their frames.
     pub(super) open: Py<PyAny>,
     pub(super) key: SchemaRef,
     pub(super) row: SchemaRef,
@@ -31,7 +31,7 @@ pub(super) struct FrameKind {
 pub(super) struct Frames<'py>(Bound<'py, PyAny>);
 
 impl<'py> Frames<'py> {
-    /// Those of the rows that `visit` has; of timers there are none.
+    /// Make the frames of a visit. A visit of timers has no rows.
     pub(super) fn open(
         py: Python<'py>,
         kind: &FrameKind,
@@ -53,33 +53,33 @@ impl<'py> Frames<'py> {
         Ok(Self(made().map_err(|error| unreadable(py, operator, error, None))?))
     }
 
-    /// The key as PySpark has it: what a pandas column holds of it.
+    /// Return the key with the types that PySpark gives it: those of a pandas column.
     pub(super) fn key(&self, number: u32) -> PyResult<Bound<'py, PyAny>> {
         self.0.call_method1(intern!(self.0.py(), "key"), (number,))
     }
 
-    /// An iterator of frames of these rows.
+    /// Return an iterator of frames with these rows.
     pub(super) fn rows(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
         self.0.call_method1(intern!(self.0.py(), "rows"), (rows.start, rows.end)).map_err(external)
     }
 
-    /// One frame of these rows.
+    /// Return one frame with these rows.
     pub(super) fn whole(&self, rows: Range<usize>) -> Result<Bound<'py, PyAny>> {
         self.0.call_method1(intern!(self.0.py(), "whole"), (rows.start, rows.end)).map_err(external)
     }
 
-    /// Takes all that a call gives back.
+    /// Add the frames that a call returned.
     pub(super) fn take(&self, number: u32, answer: &Bound<'py, PyAny>, place: &MethodCall<'_, '_>) -> Result<()> {
         let taken = self.0.call_method1(intern!(self.0.py(), "take"), (number, answer));
         taken.map(|_| ()).map_err(|error| self.complaint(error, place))
     }
 
-    /// All rows that were given back, and the key number of each.
+    /// Return all returned rows, and the key number of each.
     pub(super) fn finish(&self) -> std::result::Result<(RecordBatch, Vec<u32>), Unfinished> {
         returned_frames::finish(&self.0)
     }
 
-    /// The error for a call that raised, or that gave back what does not fit.
+    /// Make the error for a call that raised, or returned frames that do not fit.
     pub(super) fn complaint(&self, error: PyErr, place: &MethodCall<'_, '_>) -> tidemill_core::Error {
         match returned_frames::misfit(&self.0, &error) {
             Some(why) => place.unfit(&why),

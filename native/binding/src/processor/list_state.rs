@@ -1,7 +1,7 @@
-//! `ListState`: any number of values a key, in the order in which they were appended (Spark: `ListState`).
+//! `ListState`: any number of values for each key, in the order in which they were appended (Spark: `ListState`).
 //!
-//! A row of the map is an element under its position. Positions of a key need not begin at 0 or be without gaps: those
-//! of elements that have lived their time are not used again before the list is empty.
+//! Each element is a row of the map, with its position as sub-key. Positions may have gaps and may not begin at 0,
+//! because those of expired elements are not reused before the list is empty.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::arrow::schema_in;
 use crate::spark::class_of;
 use crate::value::{Decoder, Value};
 
-/// What became of the list of a key in this visit.
+/// The changes of a key's list in this visit.
 #[derive(Default)]
 struct Slot {
-    /// Whether the stored elements are gone.
+    /// Whether the stored elements were removed.
     is_cleared: bool,
     appended: Vec<Value>,
 }
@@ -61,12 +61,12 @@ pub(crate) struct PyListState {
 }
 
 impl PyListState {
-    /// Goes by the key that `at` tells of.
+    /// From now on, use the key of `at`.
     pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
-    /// A visit of keys begins, of which this is stored.
+    /// Begin a visit. `stored` has the stored rows of its keys.
     pub(super) fn begin(&mut self, stored: &Stored) {
         self.columns = self.kind.value.decoders(&stored.values);
         self.slots.clear();
@@ -74,12 +74,12 @@ impl PyListState {
         self.stored = stored.clone();
     }
 
-    /// Nothing became of the list of this key: its calls failed.
+    /// Discard the changes of this key, because its calls failed.
     pub(super) fn forget(&mut self, key: usize) {
         self.slots[key] = Slot::default();
     }
 
-    /// What became of the lists of all keys.
+    /// Return the changes of all keys, and end the visit.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let (mut removed, mut positions) = (Vec::new(), Vec::new());
         let mut puts = Puts::new(None, &self.kind.value);
@@ -100,7 +100,7 @@ impl PyListState {
         puts.finish(removed, vec![positions])
     }
 
-    /// The position of the first element that was appended.
+    /// The position of the first appended element.
     fn first_free(&self, key: usize) -> i64 {
         if self.slots[key].is_cleared {
             return 0;
@@ -112,7 +112,7 @@ impl PyListState {
         self.stored.sub_keys.first().map_or(0, |column| column.as_primitive::<Int64Type>().value(row))
     }
 
-    /// The rows of the stored elements that are still there, in order.
+    /// The rows of the stored elements that were not removed, in order.
     fn kept(&self, key: usize) -> Vec<usize> {
         if self.slots[key].is_cleared {
             return Vec::new();
@@ -127,14 +127,14 @@ impl PyListState {
     }
 }
 
-/// Takes all of `values` in, or none.
+/// Append all of `values`, or none of them after an error. `replaces`: remove the present elements first.
 fn append(slf: &Bound<'_, PyListState>, values: &Bound<'_, PyAny>, replaces: bool) -> PyResult<()> {
     let py = slf.py();
     let (kind, key) = {
         let state = slf.try_borrow()?;
         (Arc::clone(&state.kind), state.key(py)?)
     };
-    // Not borrowed here: reading the values may run user code that asks this state.
+    // Not borrowed here, because reading the values may run user code that uses this state.
     let parsed = values.try_iter()?.map(|value| kind.parse(&value?)).collect::<PyResult<Vec<_>>>()?;
     if parsed.is_empty() {
         let text = format!("{} cannot store an empty list", kind.described());
@@ -159,7 +159,7 @@ impl PyListState {
         Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
     }
 
-    /// PySpark's class, for processors that ask `isinstance`.
+    /// PySpark's class, so that `isinstance` checks of processors succeed.
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ListState")

@@ -1,4 +1,4 @@
-//! `MapState`: values by a key of the user's within the grouping key (Spark: `MapState`). Iterators go by that key.
+//! `MapState`: values by a key of the user's own within each grouping key (Spark: `MapState`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::value::{Decoder, Shape, Value};
 
 /// An entry in this visit.
 struct Entry {
-    /// Its row, where it is stored.
+    /// Its row, if it is stored.
     stored: Option<usize>,
     now: Now,
 }
@@ -35,7 +35,7 @@ impl Entry {
     }
 }
 
-/// The entries of a key by `ordered` bytes of their key.
+/// The entries of a grouping key, by the `ordered` bytes of the user's key.
 type Entries = BTreeMap<Vec<u8>, Entry>;
 
 /// Values by a key of your own within each grouping key (Spark: `MapState`).
@@ -64,23 +64,23 @@ type Entries = BTreeMap<Vec<u8>, Entry>;
 pub(crate) struct PyMapState {
     kind: Arc<VariableType>,
     user_key: Arc<Shape>,
-    /// A value as `getValue` gives it: a `Row`, as in Spark; iterators give tuples.
+    /// The shape of a value from `getValue`: a `Row`, as in Spark. Iterators return tuples.
     row: Shape,
     at: CurrentKey,
     stored: Stored,
     keys: Vec<Decoder>,
     values: Vec<Decoder>,
-    /// `None`: not asked for yet.
+    /// `None`: not read yet.
     slots: Vec<Option<Entries>>,
 }
 
 impl PyMapState {
-    /// Goes by the key that `at` tells of.
+    /// From now on, use the key of `at`.
     pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
-    /// A visit of keys begins, of which this is stored.
+    /// Begin a visit. `stored` has the stored rows of its keys.
     pub(super) fn begin(&mut self, stored: &Stored) {
         self.keys = self.user_key.decoders(&stored.sub_keys);
         self.values = self.kind.value.decoders(&stored.values);
@@ -89,12 +89,12 @@ impl PyMapState {
         self.stored = stored.clone();
     }
 
-    /// Nothing became of the entries of this key: its calls failed.
+    /// Discard the changes of this key, because its calls failed.
     pub(super) fn forget(&mut self, key: usize) {
         self.slots[key] = None;
     }
 
-    /// What became of the entries of all keys.
+    /// Return the changes of all keys, and end the visit.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let mut removed = Vec::new();
         let mut puts = Puts::new(Some(&self.user_key), &self.kind.value);
@@ -113,7 +113,7 @@ impl PyMapState {
         puts.finish(removed, Vec::new())
     }
 
-    /// The entries of the key that the call is about.
+    /// The entries of the current call's key.
     fn entries(&mut self, py: Python<'_>) -> PyResult<&mut Entries> {
         let key = self.at.key(py, || self.kind.described())?;
         let stored = &self.stored;
@@ -141,7 +141,7 @@ impl PyMapState {
         }
     }
 
-    /// What `show` makes of each entry that is there, in the order of their keys.
+    /// Return an iterator over the results of `show` for all entries, in the order of their keys.
     fn listed<'py>(
         &mut self,
         py: Python<'py>,
@@ -159,7 +159,8 @@ impl PyMapState {
     }
 }
 
-/// A user's key as a value and as bytes. Not borrowed here: reading it may run user code that asks this state.
+/// Parse a user's key to a value and to bytes. The state is not borrowed meanwhile, because reading the key may run
+/// user code that uses this state.
 fn parse_key(slf: &Bound<'_, PyMapState>, key: &Bound<'_, PyAny>) -> PyResult<(Value, Vec<u8>)> {
     let (kind, shape) = {
         let state = slf.try_borrow()?;
@@ -196,7 +197,7 @@ impl PyMapState {
         })
     }
 
-    /// PySpark's class, for processors that ask `isinstance`.
+    /// PySpark's class, so that `isinstance` checks of processors succeed.
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "MapState")

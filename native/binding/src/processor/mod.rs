@@ -1,8 +1,7 @@
-//! A Python processor (`transformWithState`) as the engine's `Processor`: what it is given, what it gives back, and its
-//! variables, each a class of its own.
+//! A Python processor (`transformWithState`) as the engine's `Processor`: its arguments, its output, and its variables.
 //!
-//! Which keys, rows and timers, in which order, and what is written is decided in the engine. INVARIANT: a variable
-//! keeps what a visit did to it until the visit ends; a visit that fails leaves nothing behind.
+//! The engine decides which keys, rows and timers are visited, in which order, and writes the state.
+//! INVARIANT: a variable buffers the changes of a visit until the visit ends. A visit that fails changes nothing.
 
 mod call_site;
 mod calls;
@@ -21,7 +20,7 @@ mod written;
 
 use pyo3::prelude::*;
 
-/// Adds what this room has to the module.
+/// Add the functions and classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<value_state::PyValueState>()?;
     module.add_class::<list_state::PyListState>()?;

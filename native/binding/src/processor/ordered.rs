@@ -1,5 +1,5 @@
-//! Keys of a `MapState` as bytes that sort as the keys do, column by column, null first: numbers and times by value,
-//! texts and binaries by their bytes. Equal keys have equal bytes, −0.0 and 0.0 among them, and all NaN.
+//! Encodes keys of a `MapState` as bytes that sort like the keys: column by column, null first, numbers and times by
+//! value, texts and binary values by their bytes. Equal keys have equal bytes: −0.0 equals 0.0, and all NaN are equal.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::value::Value;
 
-/// The bytes of row `row` of these columns, which are of types that can be keys.
+/// Encode row `row` of these columns, whose types can be keys.
 pub(super) fn of_row(columns: &[ArrayRef], row: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for column in columns {
@@ -39,7 +39,7 @@ pub(super) fn of_row(columns: &[ArrayRef], row: usize) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a key that was parsed as a row of such columns.
+/// Encode a key that was parsed as a row of such columns.
 pub(super) fn of_value(py: Python<'_>, key: &Value) -> PyResult<Vec<u8>> {
     let mut bytes = Vec::new();
     let cells = match key {
@@ -55,7 +55,7 @@ pub(super) fn of_value(py: Python<'_>, key: &Value) -> PyResult<Vec<u8>> {
             Value::Decimal(value) => push_wide(&mut bytes, *value),
             Value::Text(text) => push_bytes(&mut bytes, text.to_str(py)?.as_bytes()),
             Value::Bytes(value) => push_bytes(&mut bytes, value),
-            Value::Null | Value::Struct(_) | Value::List(_) | Value::Map(_) => {} // nested ones are no keys
+            Value::Null | Value::Struct(_) | Value::List(_) | Value::Map(_) => {} // nested types cannot be keys
         }
     }
     Ok(bytes)
@@ -69,14 +69,14 @@ fn push_wide(bytes: &mut Vec<u8>, value: i128) {
     bytes.extend((value.cast_unsigned() ^ (1 << 127)).to_be_bytes());
 }
 
-/// NaN is the greatest, as in Spark.
+/// NaN is greater than any number, as in Spark.
 fn push_float(bytes: &mut Vec<u8>, value: f64) {
     let bits = if value.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (value + 0.0).to_bits() };
     let sign = 1 << 63;
     bytes.extend(if bits & sign == 0 { bits | sign } else { !bits }.to_be_bytes());
 }
 
-/// Zeros are escaped, so that a text that another one begins with comes before it.
+/// Zero bytes are escaped, so that a text sorts before every longer text that begins with it.
 fn push_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     for &byte in value {
         bytes.push(byte);

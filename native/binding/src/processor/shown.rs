@@ -1,4 +1,4 @@
-//! What a processor is shown: keys, rows, and rows of its initial state.
+//! The arguments of a processor's calls: keys, rows, and rows of the initial state.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use tidemill_core::operator::{Cause, ProcessorVisit as Visit};
 
 use crate::value::{Decoder, Shape, Zone};
 
-/// What a key looks like, which is not the same everywhere, as in Spark.
+/// The shapes of a key. As in Spark, they differ between calls with rows and calls with a timer.
 pub(super) struct KeyKind {
-    /// With rows: a tuple of what Arrow has in its cells.
+    /// With rows: a tuple with Arrow's types.
     with_rows: Shape,
-    /// With a timer: a `Row`, as state variables have it.
+    /// With a timer: a `Row` with the types of variables.
     with_timer: Shape,
 }
 
 impl KeyKind {
-    /// A key of these columns.
+    /// Make the shapes of a key with these columns.
     pub(super) fn new(py: Python<'_>, columns: &Schema) -> PyResult<Self> {
         let fields = columns.fields();
         Ok(Self { with_rows: Shape::tuple_of_arrow(py, fields)?, with_timer: Shape::record(py, fields, None)? })
     }
 }
 
-/// What a row looks like.
+/// The shape of a row.
 pub(super) struct RowKind {
     pub(super) shape: Arc<Shape>,
     pub(super) columns: Vec<String>,
 }
 
-/// What a row of the initial state looks like: its columns in the order in which they were given.
+/// The shape of a row of the initial state: its columns in the order in which the user gave them.
 pub(super) struct InitialKind {
     pub(super) shape: Arc<Shape>,
     pub(super) schema: SchemaRef,
-    /// Where each column lies in what is stored, which begins with the key.
+    /// The position of each column among the stored columns, which begin with the key.
     pub(super) places: Vec<usize>,
 }
 
 impl InitialKind {
-    /// The rows that the processor is shown, of those that are stored.
+    /// Convert stored rows to the rows that the processor is given.
     pub(super) fn shown(&self, stored: &RecordBatch) -> Result<RecordBatch> {
         crate::arrow::batch(
             Arc::clone(&self.schema),
@@ -59,7 +59,7 @@ pub(super) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Those of `visit`. `aware` and `zone`: of times with rows, and with timers.
+    /// Make the keys of a visit. `aware` is the time zone for calls with rows, `zone` for calls with a timer.
     pub(super) fn of(kind: &'a KeyKind, visit: &Visit<'_>, aware: &'a Zone, zone: &'a Zone) -> Self {
         let (shape, zone) = match visit.cause {
             Cause::Rows { .. } | Cause::Initial { .. } => (&kind.with_rows, aware),
@@ -68,7 +68,7 @@ impl<'a> Keys<'a> {
         Self { columns: shape.decoders(visit.keys.columns()), shape, zone }
     }
 
-    /// Key number `number`.
+    /// Return key number `number`.
     pub(super) fn get<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyAny>> {
         self.shape.decode(&self.columns, py, number, self.zone)
     }

@@ -1,4 +1,4 @@
-//! `Timers`: the timers of a key, behind the processor's handle (Spark: `registerTimer`, `deleteTimer`, `listTimers`).
+//! `Timers`: the timers of a key, for the processor's handle (Spark: `registerTimer`, `deleteTimer`, `listTimers`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::current_key::{CurrentKey, call_refused};
 /// A timer in this visit.
 #[derive(Clone, Copy)]
 struct Timer {
-    /// Its row, where it is stored.
+    /// Its row, if it is stored.
     stored: Option<usize>,
     is_set: bool,
 }
@@ -37,31 +37,31 @@ pub(crate) struct PyTimers {
 }
 
 impl PyTimers {
-    /// Goes by the key that `at` tells of.
+    /// From now on, use the key of `at`.
     pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
-    /// A visit of keys begins, of which these timers are stored.
+    /// Begin a visit. `stored` has the stored timers of its keys.
     pub(super) fn begin(&mut self, stored: &Stored) {
         self.slots.clear();
         self.slots.resize_with(stored.ends.len(), || None);
         self.stored = stored.clone();
     }
 
-    /// The timer has fired: it is gone, whatever its call did.
-    pub(super) fn fired(&mut self, key: usize, expiry_ms: i64) {
+    /// Remove a timer that has fired, whatever its call did.
+    pub(super) fn remove_fired(&mut self, key: usize, expiry_ms: i64) {
         if let Some(timer) = self.timers(key).get_mut(&expiry_ms) {
             timer.is_set = false;
         }
     }
 
-    /// Nothing became of the timers of this key: its calls failed.
+    /// Discard the changes of this key, because its calls failed.
     pub(super) fn forget(&mut self, key: usize) {
         self.slots[key] = None;
     }
 
-    /// What became of the timers of all keys.
+    /// Return the changes of all keys, and end the visit.
     pub(super) fn finish(&mut self) -> Written {
         let (mut removed, mut keys, mut expiries) = (Vec::new(), Vec::new(), Vec::new());
         for (key, timers) in (0u32..).zip(self.slots.drain(..)) {

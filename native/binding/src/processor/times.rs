@@ -1,4 +1,4 @@
-//! `TimerValues` and `ExpiredTimerInfo`: the times that a processor's calls are given (Spark: the same).
+//! `TimerValues` and `ExpiredTimerInfo`: the times that calls of a processor are given (the same names as in Spark).
 
 use pyo3::prelude::*;
 use tidemill_core::operator::{Pass, TimeMode};
@@ -15,7 +15,7 @@ pub(crate) struct PyTimerValues {
 }
 
 impl PyTimerValues {
-    /// What a processor of this mode sees in a pass.
+    /// Make the clocks of a pass for this time mode.
     pub(super) fn of(pass: &Pass, mode: TimeMode) -> Self {
         match mode {
             TimeMode::None => Self { processing_ms: -1, watermark_ms: -1 },
@@ -26,7 +26,7 @@ impl PyTimerValues {
 
 #[pymethods]
 impl PyTimerValues {
-    /// PySpark's class, for processors that ask `isinstance`.
+    /// PySpark's class, so that `isinstance` checks of processors succeed.
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "TimerValues")
@@ -57,7 +57,7 @@ pub(crate) struct PyExpiredTimerInfo {
 
 #[pymethods]
 impl PyExpiredTimerInfo {
-    /// PySpark's class, for processors that ask `isinstance`.
+    /// PySpark's class, so that `isinstance` checks of processors succeed.
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ExpiredTimerInfo")

@@ -1,4 +1,4 @@
-//! `ValueState`: one value a key (Spark: `ValueState`).
+//! `ValueState`: one value for each key (Spark: `ValueState`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::arrow::schema_in;
 use crate::spark::class_of;
 use crate::value::{Decoder, Value};
 
-/// What became of the value of a key in this visit.
+/// The change of a key's value in this visit.
 enum Slot {
     AsStored,
     Updated(Value),
@@ -51,12 +51,12 @@ pub(crate) struct PyValueState {
 }
 
 impl PyValueState {
-    /// Goes by the key that `at` tells of.
+    /// From now on, use the key of `at`.
     pub(super) fn follow(&mut self, at: CurrentKey) {
         self.at = at;
     }
 
-    /// A visit of keys begins, of which this is stored.
+    /// Begin a visit. `stored` has the stored rows of its keys.
     pub(super) fn begin(&mut self, stored: &Stored) {
         self.columns = self.kind.value.decoders(&stored.values);
         self.slots.clear();
@@ -64,12 +64,12 @@ impl PyValueState {
         self.stored = stored.clone();
     }
 
-    /// Nothing became of the value of this key: its calls failed.
+    /// Discard the change of this key, because its calls failed.
     pub(super) fn forget(&mut self, key: usize) {
         self.slots[key] = Slot::AsStored;
     }
 
-    /// What became of the values of all keys.
+    /// Return the changes of all keys, and end the visit.
     pub(super) fn finish(&mut self, py: Python<'_>) -> tidemill_core::Result<Written> {
         let mut removed = Vec::new();
         let mut puts = Puts::new(None, &self.kind.value);
@@ -98,7 +98,7 @@ impl PyValueState {
         Ok(Self { kind, at, stored: Stored::default(), columns: Vec::new(), slots: Vec::new() })
     }
 
-    /// PySpark's class, for processors that ask `isinstance`.
+    /// PySpark's class, so that `isinstance` checks of processors succeed.
     #[getter(__class__)]
     fn class<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         class_of(slf, "pyspark.sql.streaming.stateful_processor", "ValueState")
@@ -135,7 +135,7 @@ impl PyValueState {
             let state = slf.try_borrow()?;
             (Arc::clone(&state.kind), state.key(slf.py())?)
         };
-        // Not borrowed here: reading the value may run user code that asks this state.
+        // Not borrowed here, because reading the value may run user code that uses this state.
         let value = kind.parse(newValue)?;
         slf.try_borrow_mut()?.slots[key] = Slot::Updated(value);
         Ok(())

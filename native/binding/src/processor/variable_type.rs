@@ -1,4 +1,4 @@
-//! What is the same for a variable of all keys: its name, and what its values look like.
+//! The parts of a variable that all keys share: its name and the shape of its values.
 
 use arrow_schema::Schema;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ pub(super) struct VariableType {
 }
 
 impl VariableType {
-    /// The variable `name` with values of these columns.
+    /// Declare the variable `name` with values of these columns.
     pub(super) fn new(
         py: Python<'_>,
         operator: &str,
@@ -37,18 +37,18 @@ impl VariableType {
         })
     }
 
-    /// `value state `count` of operator `spend``.
+    /// The subject of messages, such as ``value state `count` of operator `spend` ``.
     pub(super) fn described(&self) -> String {
         format!("{} state `{}` of operator `{}`", self.what, self.name, self.operator)
     }
 
-    /// `object` as a value of this variable.
+    /// Parse `object` as a value of this variable.
     pub(super) fn parse(&self, object: &Bound<'_, PyAny>) -> PyResult<Value> {
         self.parse_as(&self.value, object, "value")
     }
 
-    /// `object` as `part` of this variable, `value` or `key`, which is of this shape. As in Spark anything is taken that
-    /// can be iterate and gives as many cells.
+    /// Parse `object` as `part` of this variable (`value` or `key`) with this shape. As in Spark, any iterable with the
+    /// right number of cells is accepted.
     pub(super) fn parse_as(&self, shape: &Shape, object: &Bound<'_, PyAny>, part: &str) -> PyResult<Value> {
         let cells = cells(object, shape.width())?;
         let parsed = shape.parse(cells.as_ref().unwrap_or(object), &self.zone);
@@ -63,7 +63,7 @@ impl VariableType {
     }
 }
 
-/// What an object gives that is no row but can be iterate, where those are `width` cells.
+/// Return the cells of an iterable that is not a row, if there are `width` of them.
 fn cells<'py>(object: &Bound<'py, PyAny>, width: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     if Shape::is_row(object)? {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Rows on their way from a processor's variables to a state map: columns that grow.
+//! Builds the rows that a processor's variables write to their state maps.
 
 use pyo3::prelude::*;
 use tidemill_core::Result;
@@ -17,13 +17,13 @@ pub(super) struct Puts<'a> {
 }
 
 impl<'a> Puts<'a> {
-    /// No rows yet. `sub_key`: what `add` is given; without, sub-keys are handed to `finish`.
+    /// Start without rows. `sub_key` is the shape of the sub-keys for `add`; if it is `None`, `finish` is given them.
     pub(super) fn new(sub_key: Option<&'a Shape>, value: &'a Shape) -> Self {
         let sub_keys = sub_key.map_or_else(Vec::new, Shape::builders);
         Self { sub_key, value, keys: Vec::new(), sub_keys, values: value.builders() }
     }
 
-    /// A row of key number `key`.
+    /// Add a row of key number `key`.
     pub(super) fn add(&mut self, py: Python<'_>, key: usize, sub_key: Option<&Value>, value: &Value) -> Result<()> {
         if let (Some(shape), Some(sub_key)) = (self.sub_key, sub_key) {
             shape.append(py, sub_key, &mut self.sub_keys).map_err(external)?;
@@ -34,7 +34,7 @@ impl<'a> Puts<'a> {
         Ok(())
     }
 
-    /// All of it; `removed` are rows that go, `positions` the sub-keys where `add` was given none.
+    /// Return all rows. `removed` are the stored rows to remove, `positions` the sub-keys if `add` was given none.
     pub(super) fn finish(self, removed: Vec<usize>, positions: Vec<arrow_array::ArrayRef>) -> Result<Written> {
         let columns = |builders: Vec<Builder>| builders.into_iter().map(Builder::finish).collect::<Result<_>>();
         let sub_keys = if self.sub_key.is_some() { columns(self.sub_keys)? } else { positions };

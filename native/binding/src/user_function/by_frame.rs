@@ -1,7 +1,7 @@
 //! A Python function over pandas frames as the engine's `KeyedFunction` (`applyInPandasWithState`).
 //!
-//! Python code (`tidemill.operators.pandas_frames`) makes the frames and checks returned frames, for all keys of a visit
-//! from the same arrays. This file handles states, timeouts, and keys whose call fails.
+//! Python code (`tidemill.operators.pandas_frames`) makes the frames and checks returned frames, for all keys of a
+//! visit from the same arrays. This file handles states, timeouts, and keys whose call fails.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -125,8 +125,8 @@ impl KeyCalls for Calls<'_, '_> {
     }
 }
 
-/// Make the operator for `applyInPandasWithState` from a bound operator. `frames` makes the frames and calls the function
-/// (`tidemill.operators.pandas_frames`).
+/// Make the operator for `applyInPandasWithState` from a bound operator. `frames` makes the frames and calls the
+/// function (`tidemill.operators.pandas_frames`).
 #[pyfunction]
 pub(crate) fn pandas_with_state(
     py: Python<'_>,

@@ -1,6 +1,7 @@
 //! `State`: the state of one key inside a `mapWithState` function (Spark: `org.apache.spark.streaming.State`).
 //!
-//! INVARIANT: an object that user code kept beyond its call is retired: using it raises, and it never shows another key.
+//! INVARIANT: an object that user code kept beyond its call is retired: using it raises, and it never shows another
+//! key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Columns grown cell by cell from `Value`s.
+//! Builds columns cell by cell from `Value`s.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tidemill_core::{Error, Result, offsets};
 use super::Value;
 use crate::error::Raise;
 
-/// A column that grows.
+/// Builds one column.
 pub(crate) struct Builder {
     data_type: DataType,
     cells: Cells,
@@ -42,26 +42,26 @@ enum Cells {
     Struct(NullBufferBuilder, usize, Vec<Builder>),
 }
 
-/// Where each list ends.
+/// The validity and lengths of lists.
 struct Lists {
     nulls: NullBufferBuilder,
     lengths: Vec<usize>,
 }
 
 impl Builder {
-    /// An empty column of a type that `Kind` knows.
+    /// Start an empty column of a type that `Kind` supports.
     pub(crate) fn new(data_type: &DataType) -> Self {
         Self { data_type: data_type.clone(), cells: Cells::new(data_type) }
     }
 
-    /// Adds a cell. `value` is of the column's type: it was parsed as that.
+    /// Add a cell. `value` must have been parsed as the column's type.
     #[inline]
     pub(crate) fn append(&mut self, py: Python<'_>, value: &Value) -> PyResult<()> {
         self.cells.append(py, value)
     }
 
-    /// Adds a cell that is of Python's own type for the column, a text, a double or a long; false: it is something else,
-    /// and nothing was added. What `parse` and `append` do, in one step.
+    /// Parse and append in one step an object of Python's own type for a text, double or long column. Returns false,
+    /// and adds nothing, for any other object.
     #[inline]
     pub(crate) fn append_plain(&mut self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
         match &mut self.cells {
@@ -86,13 +86,14 @@ impl Builder {
         Ok(true)
     }
 
-    /// The column, of the type it was made for.
+    /// Return the column.
     pub(crate) fn finish(mut self) -> Result<ArrayRef> {
         self.cells.finish(&self.data_type)
     }
 }
 
-/// A column of one cell, of a value that was parsed as `data_type`; builders take room for many.
+/// Make a column of one cell from a value that was parsed as `data_type`. A builder would reserve memory for many
+/// cells.
 pub(crate) fn column_of_one(py: Python<'_>, value: &Value, data_type: &DataType) -> PyResult<ArrayRef> {
     Ok(match (data_type, value) {
         (DataType::Int64, Value::Int(value)) => Arc::new(Int64Array::new(vec![*value].into(), None)),
@@ -225,7 +226,7 @@ impl Lists {
     }
 }
 
-/// Arrow's builders panic where their 32-bit offsets end.
+/// Return an error instead of the panic of Arrow's builders if 32-bit offsets would overflow.
 fn check_room(py: Python<'_>, there: &[u8], more: &[u8]) -> PyResult<()> {
     offsets::check(there.len() + more.len()).raise(py)
 }

@@ -19,18 +19,18 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// A `tidemill.rows.Row` with these names.
+    /// Return the `tidemill.rows.Row` class with these names.
     pub(super) fn row(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         let class = py.import("tidemill.rows")?.getattr("row_type")?.call1((names(fields),))?;
         Ok(Self::Row(class.cast_into::<PyType>()?.unbind()))
     }
 
-    /// A dataclass.
+    /// Return a dataclass, which must have these fields.
     pub(super) fn dataclass(class: &Bound<'_, PyType>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Dataclass { calling: Calling::of(class, fields)?, class: class.clone().unbind() })
     }
 
-    /// The object that has these values.
+    /// Make the object with these values.
     pub(super) fn make<'py>(
         &self,
         names: &[Py<PyString>],
@@ -49,7 +49,7 @@ impl Class {
     }
 }
 
-/// How a dataclass is called.
+/// How to call a dataclass.
 pub(super) enum Calling {
     /// Its parameters are the fields, in this order.
     InOrder,
@@ -77,7 +77,7 @@ fn names(fields: &Fields) -> Vec<&str> {
     fields.iter().map(|field| field.name().as_str()).collect()
 }
 
-/// The dataclasses that fields of a dataclass are annotated with, by field name.
+/// Return the dataclasses in the annotations of a dataclass's fields, by field name.
 pub(super) fn nested_classes<'py>(
     py: Python<'py>,
     class: Option<&Bound<'py, PyType>>,
@@ -94,7 +94,8 @@ pub(super) fn nested_classes<'py>(
     Ok(Some(found))
 }
 
-/// The dataclass that an annotation speaks of: itself, or the last of its arguments that is one (`X | None`, `list[X]`).
+/// Find the dataclass in an annotation: the annotation itself, or its last argument that is one (`X | None`,
+/// `list[X]`).
 fn dataclass_in<'py>(
     hint: &Bound<'py, PyAny>,
     is_dataclass: &Bound<'py, PyAny>,
@@ -118,13 +119,13 @@ fn named<'py>(names: &[Py<PyString>], values: &Bound<'py, PyTuple>) -> PyResult<
     Ok(named)
 }
 
-/// `tuple.__new__(class, values)`, for a class below `tuple`.
+/// Call `tuple.__new__(class, values)` for a subclass of `tuple`.
 #[expect(unsafe_code, reason = "a slot of `tuple` is called with the arguments that its `tp_new` takes")]
 fn tuple_of_class<'py>(class: &Bound<'py, PyType>, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     let arguments = PyTuple::new(py, [values])?;
-    // SAFETY: `tp_new` of `tuple` is a `newfunc`; `class` is a subtype of `tuple` (`row_type` makes no other), and a new
-    // reference or an exception comes back.
+    // SAFETY: `tp_new` of `tuple` is a `newfunc`. `class` is a subtype of `tuple`, because `row_type` makes only such
+    // classes. The call returns a new reference, or null with an exception set.
     unsafe {
         let slot = ffi::PyType_GetSlot(&raw mut ffi::PyTuple_Type, ffi::Py_tp_new);
         let new: ffi::newfunc = std::mem::transmute(slot);

@@ -1,4 +1,4 @@
-//! `decimal.Decimal` and unscaled 128-bit numbers. Both ways exact: a number with too many digits is refused.
+//! Converts between `decimal.Decimal` and unscaled 128-bit numbers. Both ways are exact: too many digits are refused.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -6,12 +6,12 @@ use pyo3::types::{PyBool, PyInt, PyType};
 
 static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
-/// `decimal.Decimal` of an unscaled number, whatever the decimal context.
+/// Make a `decimal.Decimal` from an unscaled number, independent of the decimal context.
 pub(super) fn shown(py: Python<'_>, unscaled: i128, scale: i8) -> PyResult<Bound<'_, PyAny>> {
     CLASS.import(py, "decimal", "Decimal")?.call1((text(unscaled, scale),))
 }
 
-/// A `Decimal` or int as an unscaled number; `None` where it is neither or does not fit exactly.
+/// Convert a `Decimal` or int to an unscaled number; `None` for any other type, or if it does not fit exactly.
 pub(super) fn unscaled(object: &Bound<'_, PyAny>, precision: u8, scale: i8) -> PyResult<Option<i128>> {
     let is_int = object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>();
     if is_int || object.is_instance(CLASS.import(object.py(), "decimal", "Decimal")?)? {
@@ -33,7 +33,7 @@ fn text(unscaled: i128, scale: i8) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// `-12.50`, `1E+3`: digits and an exponent. `None` for NaN, infinities and what does not fit.
+/// Parse digits and an exponent, such as `-12.50` or `1E+3`. `None` for NaN, infinities and numbers that do not fit.
 fn parsed(text: &str, precision: u8, scale: i8) -> Option<i128> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (sign, mantissa) = match mantissa.strip_prefix('-') {

@@ -1,4 +1,4 @@
-//! A column whose cells are asked for one by one as Python objects: its type is looked at once, when it is made.
+//! Decodes the cells of a column to Python objects one by one. The type is examined only once, when a decoder is made.
 
 use std::sync::Arc;
 
@@ -44,12 +44,12 @@ enum Cells {
 }
 
 impl Decoder {
-    /// The cells of `column`, which is of the field's type.
+    /// Make a decoder for `column`, which has the field's type.
     pub(crate) fn new(column: &ArrayRef, field: &Field) -> Self {
         Self { nulls: column.logical_nulls().filter(|nulls| nulls.null_count() > 0), cells: Cells::new(column, field) }
     }
 
-    /// Cell `row`.
+    /// Decode cell `row`.
     #[inline]
     pub(crate) fn get<'py>(&self, py: Python<'py>, row: usize, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
@@ -58,7 +58,7 @@ impl Decoder {
         self.cells.get(py, row, zone)
     }
 
-    /// Cell `row` of each column, as a tuple.
+    /// Decode cell `row` of each column to a tuple.
     pub(crate) fn tuple<'py>(
         columns: &[Self],
         py: Python<'py>,
@@ -68,7 +68,7 @@ impl Decoder {
         PyTuple::new(py, columns.iter().map(|column| Cell { column, row, zone }))
     }
 
-    /// Cell `row` as a key that functions see: of one column the scalar, of several a tuple.
+    /// Decode cell `row` to a key: a scalar for one column, a tuple for several.
     #[inline]
     pub(crate) fn key<'py>(columns: &[Self], py: Python<'py>, row: usize, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
         match columns {
@@ -77,7 +77,7 @@ impl Decoder {
         }
     }
 
-    /// Cell `row` of each column, as an object of the record.
+    /// Decode cell `row` of each column to an object of the record.
     pub(crate) fn record<'py>(
         columns: &[Self],
         record: &Record,
@@ -89,7 +89,7 @@ impl Decoder {
     }
 }
 
-/// A cell that becomes an object when a tuple or list asks for it.
+/// A cell that is decoded when a tuple or list is built.
 struct Cell<'c> {
     column: &'c Decoder,
     row: usize,
@@ -179,7 +179,7 @@ impl Cells {
     }
 }
 
-/// The item rows of list `row`. Offsets of a valid array are never negative.
+/// Return the item rows of list `row`. Offsets of a valid array are never negative.
 fn bounds(offsets: &OffsetBuffer<i32>, row: usize) -> std::ops::Range<usize> {
     offsets[row].cast_unsigned() as usize..offsets[row + 1].cast_unsigned() as usize
 }

@@ -1,4 +1,6 @@
-//! Types as the binding sees them: an Arrow type, what Python has for it, and how it is spelled in messages.
+//! Types: fields and rows with their Arrow type, their Python side, and their spelling in messages.
+//!
+//! A row has fields, and a field may have rows as its cells, so both types are in this file.
 
 use std::sync::Arc;
 
@@ -18,10 +20,10 @@ pub(crate) struct Field {
     pub(crate) kind: Kind,
 }
 
-/// What kind of cells a type has.
+/// The kind of cells that a type has.
 pub(crate) enum Kind {
     Bool,
-    /// The least and the greatest number that fits.
+    /// The least and the greatest number that fit.
     Int(i64, i64),
     Float32,
     Float64,
@@ -29,7 +31,7 @@ pub(crate) enum Kind {
     Text,
     Binary,
     Date,
-    /// An instant; shown as a datetime in the pipeline's time zone, naive or aware as the `Zone` has it.
+    /// An instant, shown as a datetime in the pipeline's time zone. The `Zone` says whether it is naive or aware.
     Timestamp,
     /// A naive datetime.
     TimestampNtz,
@@ -39,7 +41,7 @@ pub(crate) enum Kind {
     Struct(Arc<Record>),
 }
 
-/// Fields with names.
+/// A row: fields with names.
 pub(crate) struct Record {
     pub(crate) fields: Vec<Field>,
     pub(super) names: Vec<Py<PyString>>,
@@ -48,13 +50,13 @@ pub(crate) struct Record {
 }
 
 impl Field {
-    /// The field; structs in it are shown as `Row`s, maps as dicts.
+    /// Make a field. Structs in it are shown as `Row`s, maps as dicts.
     pub(crate) fn new(py: Python<'_>, field: &ArrowField) -> PyResult<Self> {
-        Self::looking(py, field, &Look::Rows)
+        Self::with_look(py, field, &Look::Rows)
     }
 
-    /// The field; structs and maps in it are shown as `look` has it.
-    pub(crate) fn looking(py: Python<'_>, field: &ArrowField, look: &Look<'_>) -> PyResult<Self> {
+    /// Make a field. `look` says how structs and maps in it are shown.
+    pub(crate) fn with_look(py: Python<'_>, field: &ArrowField, look: &Look<'_>) -> PyResult<Self> {
         let kind = Kind::new(py, field, look)?;
         let (name, data_type) = (field.name().clone(), field.data_type().clone());
         Ok(Self { name, nullable: field.is_nullable(), data_type, kind })
@@ -83,15 +85,15 @@ impl Kind {
             DataType::Date32 => Self::Date,
             DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Self::Timestamp,
             DataType::Timestamp(TimeUnit::Microsecond, None) => Self::TimestampNtz,
-            DataType::List(item) => Self::List(Box::new(Field::looking(py, item, look)?)),
+            DataType::List(item) => Self::List(Box::new(Field::with_look(py, item, look)?)),
             DataType::Struct(fields) => Self::Struct(Arc::new(Record::nested(py, fields, look)?)),
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 => {
-                    let key = Field::looking(py, &pair[0], &look.of_map_keys())?;
+                    let key = Field::with_look(py, &pair[0], &look.of_map_keys())?;
                     if look.maps() == MapLook::Dict && !key.kind.is_frozen() {
                         return Err(no_dict(py, field));
                     }
-                    Self::Map(Box::new(key), Box::new(Field::looking(py, &pair[1], look)?), look.maps())
+                    Self::Map(Box::new(key), Box::new(Field::with_look(py, &pair[1], look)?), look.maps())
                 }
                 other => return Err(unknown(py, field.name(), other)),
             },
@@ -99,7 +101,7 @@ impl Kind {
         })
     }
 
-    /// Whether `object` is the very object that would be made of its value, but for its place in memory.
+    /// Whether `object` equals, in type and value, the object that would be made for its value.
     pub(super) fn is_shown_as(&self, object: &Bound<'_, PyAny>) -> bool {
         match self {
             Self::Float64 => object.is_exact_instance_of::<PyFloat>(),
@@ -109,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Whether its objects cannot be changed by who is given them.
+    /// Whether its objects are immutable.
     pub(crate) fn is_frozen(&self) -> bool {
         match self {
             Self::List(_) | Self::Map(..) => false,
@@ -120,7 +122,7 @@ impl Kind {
 }
 
 impl Record {
-    /// A record of these fields, shown as `class` (a dataclass) or as a `Row`.
+    /// Make a record of these fields, shown as `class` (a dataclass) or as a `Row`.
     pub(crate) fn new(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
         let nested = nested_classes(py, class)?;
         let class = match class {
@@ -133,22 +135,22 @@ impl Record {
         })
     }
 
-    /// A record of what is emitted by a processor: a `Row` may have more names than there are fields.
+    /// Make a record for rows that a processor emits: a `Row` may have more names than there are fields.
     pub(crate) fn emitted(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Self::nested(py, fields, &Look::Emitted)
     }
 
-    /// A record that is shown as a plain tuple and taken by place alone.
+    /// Make a record that is shown as a plain tuple and read by position only.
     pub(crate) fn placed(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::nested(py, fields, &Look::Placed)?.into_tuple())
     }
 
-    /// A record of these fields, shown as a `Row` of what Arrow has in its cells.
+    /// Make a record of these fields, shown as a `Row` with Arrow's types.
     pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Self::of(py, fields, Class::row(py, fields)?, OtherNames::Refused, |_| Ok(Look::Arrow))
     }
 
-    /// A record within another one, shown as `look` has it.
+    /// Make a nested record, shown according to `look`.
     pub(super) fn nested(py: Python<'_>, fields: &Fields, look: &Look<'_>) -> PyResult<Self> {
         match look {
             Look::Rows => Self::new(py, fields, None),
@@ -167,27 +169,27 @@ impl Record {
         look: impl Fn(&str) -> PyResult<Look<'py>>,
     ) -> PyResult<Self> {
         let names = fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
-        let field = |field: &FieldRef| Field::looking(py, field, &look(field.name())?);
+        let field = |field: &FieldRef| Field::with_look(py, field, &look(field.name())?);
         Ok(Self { fields: fields.iter().map(field).collect::<PyResult<_>>()?, names, class, others })
     }
 
-    /// The same, shown as a plain tuple and taken by place alone.
+    /// Return the same record, shown as a plain tuple and read by position only.
     pub(crate) fn into_tuple(self) -> Self {
         Self { class: Class::Tuple, ..self }
     }
 
-    /// Whether its objects cannot be changed by who is given them.
+    /// Whether its objects are immutable.
     pub(super) fn is_frozen(&self) -> bool {
         matches!(self.class, Class::Row(_) | Class::Tuple) && self.fields.iter().all(|field| field.kind.is_frozen())
     }
 
-    /// The object that has these values.
+    /// Make the object with these values.
     pub(super) fn make<'py>(&self, values: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         self.class.make(&self.names, values)
     }
 }
 
-/// PySpark fails too, when it hands out the first such map.
+/// PySpark fails as well, at the first such map.
 fn no_dict(py: Python<'_>, field: &ArrowField) -> PyErr {
     let found = tidemill_core::ddl::ddl(field.data_type());
     invalid(

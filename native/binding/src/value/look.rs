@@ -1,4 +1,4 @@
-//! What the structs and maps within a row become: there are several kinds of rows, since Spark has as many.
+//! How the structs and maps within a row are shown. There are several ways, because Spark has them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -9,23 +9,23 @@ pub(crate) enum Look<'py> {
     Rows,
     /// Structs as instances of this dataclass, maps as dicts.
     Dataclass(Bound<'py, PyType>),
-    /// Structs as dicts, maps as lists of pairs: as Arrow has them, and so Spark's `transformWithState`.
+    /// Structs as dicts, maps as lists of pairs, like Arrow's scalars and the rows of Spark's `transformWithState`.
     Arrow,
-    /// As `Rows`, in what is taken by place: Spark's variables and group states.
+    /// Like `Rows`, but read by position, as Spark does for variables and group states.
     Placed,
-    /// As `Rows`, in what `transformWithState` emits.
+    /// Like `Rows`, in the output of `transformWithState`.
     Emitted,
 }
 
-/// What the names of a `Row` are for, and what is done with those that are no fields.
+/// How the names of a `Row` are used, and what happens to names that are not fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherNames {
     /// The row is refused.
     Refused,
-    /// They are left out, where no field lacks its value.
-    LeftOut,
-    /// The row goes by place, whatever its names.
-    ByPlace,
+    /// They are ignored if every field has a value.
+    Ignored,
+    /// The row is read by position, whatever its names.
+    ByPosition,
 }
 
 /// How a map is shown.
@@ -36,12 +36,12 @@ pub(crate) enum MapLook {
 }
 
 impl<'py> Look<'py> {
-    /// This dataclass, or `Row`s where there is none.
+    /// This dataclass, or `Rows` without one.
     pub(super) fn of_class(class: Option<Bound<'py, PyType>>) -> Self {
         class.map_or(Self::Rows, Self::Dataclass)
     }
 
-    /// That of the keys of a map: a dataclass is one of values.
+    /// The look of the keys of a map. A dataclass applies only to values.
     pub(super) fn of_map_keys(&self) -> Self {
         match self {
             Self::Rows | Self::Dataclass(_) => Self::Rows,
@@ -51,7 +51,7 @@ impl<'py> Look<'py> {
         }
     }
 
-    /// That of maps.
+    /// The look of maps.
     pub(super) fn maps(&self) -> MapLook {
         match self {
             Self::Rows | Self::Dataclass(_) | Self::Placed | Self::Emitted => MapLook::Dict,
@@ -59,12 +59,12 @@ impl<'py> Look<'py> {
         }
     }
 
-    /// What is done with names that are no fields.
+    /// What happens to names that are not fields.
     pub(super) fn other_names(&self) -> OtherNames {
         match self {
             Self::Rows | Self::Dataclass(_) | Self::Arrow => OtherNames::Refused,
-            Self::Placed => OtherNames::ByPlace,
-            Self::Emitted => OtherNames::LeftOut,
+            Self::Placed => OtherNames::ByPosition,
+            Self::Emitted => OtherNames::Ignored,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Cells of Arrow columns as Python objects, and Python objects as cells: what user functions see and give back.
+//! Converts cells of Arrow columns to Python objects and back, for user functions.
 //!
-//! `kind`: a type with its Python side, `look`: which of several. `decode`: column → object. `parse`: object → `Value`, with exact checks.
-//! `show`: `Value` → object. `build`: `Value`s → column. INVARIANT: nothing that Python can change is kept; a value
-//! that was parsed is a copy.
+//! `kind` has the types, `look` and `class` how rows are shown. `decode`: column → object. `spread` and `parse`: object
+//! → `Value`, with exact checks. `show`: `Value` → object. `build`: `Value`s → column. `shape` is the facade.
+//! INVARIANT: a parsed value is a copy, so that no later change of a Python object affects it.
 
 mod build;
 mod class;
@@ -27,7 +27,7 @@ pub(crate) use refused::{Refused, described};
 pub(crate) use shape::Shape;
 pub(crate) use time::Zone;
 
-/// A cell, checked to be of its type. Integers of all widths, dates (days) and timestamps (µs) are `Int`.
+/// A cell that was checked to have its type. Integers of all widths, dates (days) and timestamps (µs) are `Int`.
 pub(crate) enum Value {
     Null,
     Bool(bool),
@@ -43,7 +43,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Bytes that it takes in memory, about, and at least those of its text.
+    /// Estimate the bytes that it takes in memory: at least those of its text.
     pub(crate) fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
         let all = |values: &[Self]| values.iter().map(|value| value.nbytes(py)).sum::<PyResult<usize>>();
         let pair = |(key, value): &(Self, Self)| Ok(key.nbytes(py)? + value.nbytes(py)?);

@@ -1,6 +1,6 @@
-//! Python objects as `Value`s of a type, with exact checks: what would lose something is refused, never rounded.
+//! Parses Python objects to `Value`s of a type. An object that would lose information is refused, never rounded.
 //!
-//! An int is taken where a float or decimal is expected, a bool is never a number, and a float never an int.
+//! An int is accepted for a float or a decimal. A bool is never a number, and a float is never an int.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -18,7 +18,7 @@ use super::time::{self, Zone};
 /// A key and a value of a map.
 type Pair<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// `object` as a value of the field's type.
+/// Parse `object` as a value of the field's type.
 pub(crate) fn parse(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<Value, Refused> {
     if object.is_none() {
         return if field.nullable { Ok(Value::Null) } else { Err(refuse(object, field)) };
@@ -32,7 +32,7 @@ pub(crate) fn parse(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Re
     }
 }
 
-/// The fields of `object`, one value each.
+/// Parse the fields of `object`.
 pub(crate) fn parse_record(object: &Bound<'_, PyAny>, record: &Record, zone: &Zone) -> Result<Vec<Value>, Refused> {
     let mut values = Vec::with_capacity(record.fields.len());
     record.spread(object, |field, item| {
@@ -42,7 +42,7 @@ pub(crate) fn parse_record(object: &Bound<'_, PyAny>, record: &Record, zone: &Zo
     Ok(values)
 }
 
-/// The value of a field of a row; `None`: the row has no such name.
+/// Parse the value of a field of a row. `None`: the row has no such name.
 pub(crate) fn parse_field(item: Option<&Bound<'_, PyAny>>, field: &Field, zone: &Zone) -> Result<Value, Refused> {
     let value = match item {
         Some(item) => parse(item, field, zone),
@@ -52,7 +52,7 @@ pub(crate) fn parse_field(item: Option<&Bound<'_, PyAny>>, field: &Field, zone: 
     value.map_err(|refused| refused.at(|| format!(".{}", field.name)))
 }
 
-/// `None`: it does not fit.
+/// Parse `object` as this kind of cell; `None` if it does not fit.
 #[inline]
 fn parse_kind(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<Option<Value>, Refused> {
     Ok(match &field.kind {
@@ -73,7 +73,7 @@ fn parse_kind(object: &Bound<'_, PyAny>, field: &Field, zone: &Zone) -> Result<O
     })
 }
 
-/// An int that is no bool, where it fits 64 bits.
+/// Parse an int that is not a bool and fits in 64 bits.
 fn integer(object: &Bound<'_, PyAny>) -> Option<i64> {
     let is_int = object.is_instance_of::<PyInt>() && !object.is_instance_of::<PyBool>();
     if is_int { object.extract().ok() } else { None }
@@ -87,7 +87,7 @@ fn float(object: &Bound<'_, PyAny>) -> Option<f64> {
     if is_int { object.extract().ok() } else { None }
 }
 
-/// The float that a column holds for it; `None` where that would be infinite.
+/// Round to the nearest float of 32 bits; `None` if that would be infinite.
 #[expect(clippy::cast_possible_truncation, reason = "a float column holds the nearest float")]
 fn nearest_f32(value: f64) -> Option<f64> {
     let nearest = value as f32;
@@ -129,7 +129,7 @@ fn timestamp(object: &Bound<'_, PyAny>, kind: &Kind, zone: &Zone) -> PyResult<Op
     Ok(None)
 }
 
-/// pandas has timestamps of nanoseconds, and one that is no time.
+/// Whether a timestamp of pandas has nanoseconds, or is `NaT`.
 fn has_nanoseconds(datetime: &Bound<'_, PyDateTime>) -> PyResult<bool> {
     match datetime.getattr_opt(intern!(datetime.py(), "nanosecond"))? {
         Some(nanosecond) => Ok(nanosecond.extract::<i64>().ok() != Some(0)),
@@ -169,8 +169,8 @@ fn map(object: &Bound<'_, PyAny>, key: &Field, item: &Field, zone: &Zone) -> Res
     Ok(Some(Value::Map(entries)))
 }
 
-/// A copy of the entries of a map, since reading one may run user code that changes it: of a dict, or of a list or tuple
-/// of pairs. Of pairs with equal keys the last counts, where keys have a hash.
+/// Copy the entries of a map, because reading one may run user code that changes the map. The map is a dict, or a list
+/// or tuple of pairs. If pairs have equal hashable keys, the last pair wins.
 fn pairs<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Pair<'py>>>> {
     if let Ok(dict) = object.cast::<PyDict>() {
         return dict.items().extract().map(Some);
@@ -192,7 +192,7 @@ fn pairs<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Pair<'py>>>> {
     }
 }
 
-/// What a numpy scalar or array stands for, as Python's own type.
+/// Convert a NumPy scalar or array to Python's own type.
 fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     if !object.hasattr(intern!(py, "dtype"))? {

@@ -4,24 +4,24 @@ use pyo3::prelude::*;
 
 use crate::naming::{repr, type_name};
 
-/// Why an object was not taken.
+/// Why an object was refused.
 pub(crate) enum Refused {
     /// It does not fit its type.
     Misfit(Box<Misfit>),
-    /// Looking at it raised.
+    /// Reading it raised.
     Raised(PyErr),
 }
 
-/// What did not fit where.
+/// What did not fit, and where.
 pub(crate) struct Misfit {
-    /// From the inside out: `.name` of a field, `[n]` of an item.
+    /// The path from the inside out: `.name` for a field, `[n]` for an item.
     path: Vec<String>,
     expected: String,
     found: String,
 }
 
 impl Refused {
-    /// `object` is not what was `expected`.
+    /// Refuse `object`, because it is not what was `expected`.
     pub(super) fn misfit(expected: String, object: &Bound<'_, PyAny>) -> Self {
         Self::misfit_described(expected, described(object))
     }
@@ -30,7 +30,7 @@ impl Refused {
         Self::Misfit(Box::new(Misfit { path: Vec::new(), expected, found }))
     }
 
-    /// The same, within the place that `segment` names.
+    /// Add a segment to the front of the path.
     pub(crate) fn at(mut self, segment: impl FnOnce() -> String) -> Self {
         if let Self::Misfit(misfit) = &mut self {
             misfit.path.push(segment());
@@ -55,7 +55,7 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-/// Type and short form of an object.
+/// Describe an object by its type and a short form of its value.
 pub(crate) fn described(object: &Bound<'_, PyAny>) -> String {
     const LONGEST: usize = 60;
     if object.is_none() {

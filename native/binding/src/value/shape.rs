@@ -1,4 +1,4 @@
-//! Columns as the one object a function sees: a scalar where one column has no name of the user's, else a row.
+//! The shape of columns as one Python object: a scalar for one unnamed column, otherwise a row.
 
 use arrow_array::ArrayRef;
 use arrow_schema::{Fields, Schema};
@@ -12,14 +12,14 @@ use super::show::{show, show_record};
 use super::{Builder, Decoder, Value, Zone};
 use crate::error::invalid;
 
-/// How columns are seen.
+/// How a function sees columns.
 pub(crate) enum Shape {
     Scalar(Field),
     Record(Record),
 }
 
 impl Shape {
-    /// One unnamed column as a scalar, else a `Row`, or an instance of `class` where there is one.
+    /// Make a scalar for one unnamed column, otherwise a `Row`, or with `class` an instance of it.
     pub(crate) fn new(
         py: Python<'_>,
         schema: &Schema,
@@ -35,32 +35,32 @@ impl Shape {
         }
     }
 
-    /// A row of these columns.
+    /// Make a row of these columns.
     pub(crate) fn record(py: Python<'_>, fields: &Fields, class: Option<&Bound<'_, PyType>>) -> PyResult<Self> {
         Ok(Self::Record(Record::new(py, fields, class)?))
     }
 
-    /// A row of these columns that a processor emits: a name more than it has columns is left out, as in Spark.
+    /// Make a row of these columns that a processor emits: further names of a `Row` are ignored, as in Spark.
     pub(crate) fn emitted(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Record(Record::emitted(py, fields)?))
     }
 
-    /// A row of these columns whose cells are as Arrow has them: structs are dicts, maps lists of pairs.
+    /// Make a row of these columns with Arrow's types: structs are dicts, maps are lists of pairs.
     pub(crate) fn of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Record(Record::of_arrow(py, fields)?))
     }
 
-    /// A plain tuple of these columns whose cells are as Arrow has them.
+    /// Make a plain tuple of these columns with Arrow's types.
     pub(crate) fn tuple_of_arrow(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Record(Record::of_arrow(py, fields)?.into_tuple()))
     }
 
-    /// A plain tuple of these columns: names count for nothing.
+    /// Make a plain tuple of these columns. Names are ignored.
     pub(crate) fn tuple(py: Python<'_>, fields: &Fields) -> PyResult<Self> {
         Ok(Self::Record(Record::placed(py, fields)?))
     }
 
-    /// Whether its objects cannot be changed by who is given them.
+    /// Whether its objects are immutable.
     pub(crate) fn is_frozen(&self) -> bool {
         match self {
             Self::Scalar(field) => field.kind.is_frozen(),
@@ -68,8 +68,8 @@ impl Shape {
         }
     }
 
-    /// Whether `object` is what will be shown for itself: a scalar of Python's own type, which nobody can change, and
-    /// which is read without any code of the user's.
+    /// Whether `object` can be shown for its own value: an immutable scalar of Python's own type, which is read without
+    /// running user code.
     pub(crate) fn is_shown_as(&self, object: &Bound<'_, PyAny>) -> bool {
         match self {
             Self::Scalar(field) => field.kind.is_shown_as(object),
@@ -77,12 +77,12 @@ impl Shape {
         }
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub(crate) fn width(&self) -> usize {
         self.fields().len()
     }
 
-    /// Whether rows are taken from such an object as it is.
+    /// Whether such an object can be read as a row.
     pub(crate) fn is_row(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         Record::takes(object)
     }
@@ -94,12 +94,12 @@ impl Shape {
         }
     }
 
-    /// The columns, ready to be asked for rows.
+    /// Make decoders for the columns.
     pub(crate) fn decoders(&self, columns: &[ArrayRef]) -> Vec<Decoder> {
         columns.iter().zip(self.fields()).map(|(column, field)| Decoder::new(column, field)).collect()
     }
 
-    /// The object of one row.
+    /// Make the object of one row.
     #[inline]
     pub(crate) fn decode<'py>(
         &self,
@@ -114,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// The object as checked values; a record becomes a `Value::Struct`.
+    /// Parse an object to checked values. A record becomes a `Value::Struct`.
     pub(crate) fn parse(&self, object: &Bound<'_, PyAny>, zone: &Zone) -> Result<Value, Refused> {
         match self {
             Self::Scalar(field) => parse(object, field, zone),
@@ -122,7 +122,7 @@ impl Shape {
         }
     }
 
-    /// The object that stands for values that `parse` made.
+    /// Make the object for values that `parse` returned.
     pub(crate) fn show<'py>(&self, py: Python<'py>, value: &Value, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
         match (self, value) {
             (Self::Scalar(field), value) => show(py, value, field, zone),
@@ -131,7 +131,7 @@ impl Shape {
         }
     }
 
-    /// Empty columns.
+    /// Make empty columns.
     pub(crate) fn builders(&self) -> Vec<Builder> {
         self.fields().iter().map(|field| Builder::new(&field.data_type)).collect()
     }
@@ -144,7 +144,7 @@ impl Shape {
         }
     }
 
-    /// Adds a row that `parse` made.
+    /// Add a row that `parse` returned.
     pub(crate) fn append(&self, py: Python<'_>, value: &Value, columns: &mut [Builder]) -> PyResult<()> {
         match (self, value) {
             (Self::Record(_), Value::Struct(values)) => {
@@ -154,7 +154,7 @@ impl Shape {
         }
     }
 
-    /// Adds the row that `object` is. After an error the columns are of different lengths and good for nothing.
+    /// Parse `object` and add it as a row. After an error the columns have different lengths and must be dropped.
     pub(crate) fn parse_into(
         &self,
         object: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! `Value`s as Python objects: what a function is shown of a state that it updated a moment ago.
+//! Makes Python objects from `Value`s, for example when a function reads a state that it has just updated.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyTuple};
@@ -12,7 +12,7 @@ use super::look::MapLook;
 use super::time::{self, Zone};
 use crate::error::to_python;
 
-/// The object that a function is shown for `value`, which is of the field's type.
+/// Make the object for `value`, which has the field's type.
 pub(crate) fn show<'py>(py: Python<'py>, value: &Value, field: &Field, zone: &Zone) -> PyResult<Bound<'py, PyAny>> {
     Ok(match (value, &field.kind) {
         (Value::Null, _) => py.None().into_bound(py),
@@ -46,7 +46,7 @@ pub(crate) fn show<'py>(py: Python<'py>, value: &Value, field: &Field, zone: &Zo
     })
 }
 
-/// The object that a function is shown for the values of a record.
+/// Make the object for the values of a record.
 pub(crate) fn show_record<'py>(
     py: Python<'py>,
     values: &[Value],
@@ -57,7 +57,7 @@ pub(crate) fn show_record<'py>(
     record.make(&PyTuple::new(py, pairs.map(|(value, field)| Shown { value, field, zone }))?)
 }
 
-/// A value that becomes an object when a tuple or list asks for it.
+/// A value that is converted when a tuple or list is built.
 struct Shown<'a> {
     value: &'a Value,
     field: &'a Field,

@@ -1,4 +1,4 @@
-//! A Python object taken apart into the fields of a `Record`: tuples, `Row`s, lists, dicts and dataclasses.
+//! Splits a Python object into the fields of a `Record`: tuples, `Row`s, lists, dicts and dataclasses.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use super::refused::Refused;
 use crate::naming::type_name;
 
 impl Record {
-    /// Hands the object of each field of `object` to `take`, in order; `None` where a name is missing.
+    /// Call `take` for each field with its object in `object`, in order; `None` if the name is missing.
     pub(crate) fn spread<'py>(
         &self,
         object: &Bound<'py, PyAny>,
@@ -45,7 +45,7 @@ impl Record {
         Err(Refused::misfit(self.described(), object))
     }
 
-    /// Whether `spread` knows such an object.
+    /// Whether `spread` supports such an object.
     pub(super) fn takes(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         let is_known = object.is_instance_of::<PyTuple>() || object.is_instance_of::<PyList>();
         Ok(is_known || object.is_instance_of::<PyDict>() || is_dataclass(object)?)
@@ -62,7 +62,7 @@ impl Record {
         Ok(())
     }
 
-    /// The names in `__fields__`, one for each item; none where it has none, or goes by place alone.
+    /// Return the names in `__fields__`, one for each item. Empty if it has no names, or is read by position only.
     fn given_names(&self, tuple: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
         let py = tuple.py();
         let is_own = match &self.class {
@@ -78,20 +78,20 @@ impl Record {
         Ok(if names.len() == tuple.len() { names } else { Vec::new() })
     }
 
-    /// Whether a row of the names `given` (none: it has no names) goes by name, else by place.
+    /// Whether a row with the names `given` (empty: it has no names) is read by name, not by position.
     fn goes_by_name(&self, object: &Bound<'_, PyAny>, given: &[String]) -> Result<bool, Refused> {
-        if given.is_empty() || self.others == OtherNames::ByPlace {
+        if given.is_empty() || self.others == OtherNames::ByPosition {
             return Ok(false);
         }
         let is_known = given.iter().all(|name| self.is_field(name));
         let is_whole = || self.has_all(|name| given.iter().any(|one| one == name));
-        if is_known || self.others == OtherNames::LeftOut && is_whole() {
+        if is_known || self.others == OtherNames::Ignored && is_whole() {
             return Ok(true);
         }
         Err(self.other_names(object, given))
     }
 
-    /// A dataclass that lacks a field has no other ones.
+    /// Return an error if a dataclass has fields that the record lacks. It may omit fields.
     fn check_fields(&self, object: &Bound<'_, PyAny>) -> Result<(), Refused> {
         let names = object.getattr(intern!(object.py(), "__dataclass_fields__"))?.try_iter()?;
         let given = names.map(|name| name?.extract()).collect::<PyResult<Vec<String>>>()?;
@@ -107,7 +107,7 @@ impl Record {
         self.fields.iter().any(|field| field.name == name)
     }
 
-    /// Whether every field is `given`.
+    /// Whether `given` is true for every field.
     fn has_all(&self, given: impl Fn(&str) -> bool) -> bool {
         self.fields.iter().all(|field| given(&field.name))
     }
@@ -121,7 +121,7 @@ impl Record {
 
     fn check_names(&self, dict: &Bound<'_, PyDict>) -> Result<(), Refused> {
         let has = |name: &str| dict.contains(name).unwrap_or(false);
-        if self.others == OtherNames::LeftOut && self.has_all(has) {
+        if self.others == OtherNames::Ignored && self.has_all(has) {
             return Ok(());
         }
         for key in dict.keys() {

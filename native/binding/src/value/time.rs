@@ -1,8 +1,8 @@
-//! Dates and timestamps as Python's `date` and `datetime`, in the pipeline's time zone; timestamps are naive, and aware
-//! where a `Zone` says so.
+//! Converts dates and timestamps to Python's `date` and `datetime` in the pipeline's time zone, and back. A `Zone` says
+//! whether datetimes are naive or aware.
 //!
-//! Objects are made from their pickled form (`datetime(bytes)`), which the limited API builds fastest; offsets of other
-//! zones than UTC are asked of `zoneinfo` once an hour of data.
+//! Objects are made from their pickled form (`datetime(bytes)`), which is the fastest way with the limited API. For
+//! zones other than UTC, `zoneinfo` is asked for the offset once for each hour of data.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,18 +23,18 @@ const DAYS: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
 pub(crate) struct Zone {
     /// `None`: UTC.
     named: Option<Named>,
-    /// What instants are given as their `tzinfo`; `None`: they are naive.
+    /// The `tzinfo` of shown instants; `None`: they are naive.
     shown: Option<Py<PyAny>>,
 }
 
 struct Named {
     name: String,
     zone: Py<PyAny>,
-    /// By hour since the epoch: the offset that holds all through it, if one does.
+    /// By hour since the epoch: the offset of the whole hour; `None` if the offset changes within it.
     offsets: Mutex<HashMap<i64, Option<Offset>>>,
 }
 
-/// Local time minus UTC, and whether local time is lived through for the second time.
+/// Local time minus UTC, and Python's `fold`: whether this local time occurs for the second time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offset {
     us: i64,
@@ -42,7 +42,7 @@ struct Offset {
 }
 
 impl Zone {
-    /// The zone called `name`; `InvalidInput` where `zoneinfo` knows none.
+    /// Return the zone `name`, in which instants are naive. `InvalidInput` if `zoneinfo` does not know it.
     pub(crate) fn named(py: Python<'_>, name: &str) -> PyResult<Self> {
         if matches!(name, "UTC" | "Etc/UTC" | "Z") {
             return Ok(Self { named: None, shown: None });
@@ -51,13 +51,13 @@ impl Zone {
         Ok(Self { named: Some(Named { name: name.to_owned(), zone, offsets: Mutex::default() }), shown: None })
     }
 
-    /// The zone called `name`, in which instants are shown as aware datetimes.
+    /// Return the zone `name`, in which instants are aware.
     pub(crate) fn aware(py: Python<'_>, name: &str) -> PyResult<Self> {
         let shown = zone_info(py, if name == "Z" { "UTC" } else { name })?;
         Ok(Self { shown: Some(shown), ..Self::named(py, name)? })
     }
 
-    /// An instant as a datetime in this zone.
+    /// Make a datetime in this zone from an instant.
     pub(super) fn instant<'py>(&self, py: Python<'py>, us: i64) -> PyResult<Bound<'py, PyAny>> {
         let (us, fold) = match &self.named {
             None => (us, false),
@@ -72,7 +72,7 @@ impl Zone {
         }
     }
 
-    /// The instant of a datetime, which is in this zone if it is naive.
+    /// Return the instant of a datetime. A naive datetime is in this zone.
     pub(crate) fn instant_of(&self, datetime: &Bound<'_, PyAny>) -> PyResult<i64> {
         let py = datetime.py();
         let epochs = Epochs::get(py)?;
@@ -129,7 +129,7 @@ fn zone_info(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
     Ok(zone.map_err(|_| crate::error::invalid(py, &format!("unknown time zone `{name}`")))?.unbind())
 }
 
-/// A naive datetime, given its distance from 1970-01-01 00:00.
+/// Make a naive datetime from its distance to 1970-01-01 00:00.
 pub(super) fn naive(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, PyAny>> {
     class(py)?.call1((state(py, us, fold)?,))
 }
@@ -139,7 +139,7 @@ fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     CLASS.import(py, "datetime", "datetime")
 }
 
-/// The pickled form of a datetime.
+/// Make the pickled form of a datetime.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "each part is in its range")]
 fn state(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, PyBytes>> {
     let (days, in_day) = (us.div_euclid(DAY_US), us.rem_euclid(DAY_US));
@@ -160,7 +160,7 @@ fn state(py: Python<'_>, us: i64, fold: bool) -> PyResult<Bound<'_, PyBytes>> {
     Ok(PyBytes::new(py, &state))
 }
 
-/// A date, given its distance from 1970-01-01.
+/// Make a date from its distance to 1970-01-01.
 pub(super) fn date(py: Python<'_>, days: i64) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     CLASS.import(py, "datetime", "date")?.call1((PyBytes::new(py, &civil(py, days)?),))

@@ -1,7 +1,7 @@
-"""`.agg(…)`: running aggregates by key and window, declared and over a known input. Sessions stand in `sessions`.
+"""`.agg(…)`: running aggregates by key and window. Aggregates by session are in `sessions`.
 
-They are computed in Rust. State of a key is one row of partials; what leaves is one row for each key that a batch
-touched ("update" mode), or for each window, or key with an event time, that is over ("append").
+The Rust engine computes them. The state of a key is one row of partials. The output has one row for each key that a
+batch touched ("update" mode), or for each window, or key with an event time, that has ended ("append" mode).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class AggregateOperator(Declared):
     name: str
     functions: tuple[tuple[str, Aggregate], ...]
     output_mode: str | None = None
-    """None: what the grouping allows, "update", or "append" by sessions."""
+    """None: "append" for sessions, otherwise "update"."""
 
     @staticmethod
     def declare(name: str, functions: Mapping[str, Any], output_mode: str | None) -> AggregateOperator:
-        """The operator, or `InvalidInput` for what is wrong already without its input."""
+        """Make the operator. `InvalidInput` for errors that are known without the input."""
         if not functions:
             raise InvalidInput(f"operator `{name}`: `.agg()` needs at least one aggregate, such as `n=tm.count()`")
         for output, function in functions.items():
@@ -52,11 +52,11 @@ class AggregateOperator(Declared):
 
     @property
     def takes_windows(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def bind(self, given: Input) -> BoundOperator:
-        """Checks columns and types; the Rust engine says which types a function takes."""
+        """Check columns and types. The Rust engine decides which types a function accepts."""
         for output, aggregate in self.functions:
             if output in given.key:
                 raise InvalidInput(f"operator `{self.name}`: the output column `{output}` is also a key column")
@@ -67,13 +67,13 @@ class AggregateOperator(Declared):
         if given.window is not None and isinstance(given.window[0], SessionWindow):
             bound = BoundSessions.over(self.name, given, self.functions, self.output_mode or "append")
         else:
-            over = _what_ends(given)
+            over = _end_column(given)
             bound = BoundAggregate(self.name, given, self.functions, over, self._ends(given, over))
         check_names(bound.output_schema.names, f"the output of operator `{self.name}`")
         return bound
 
     def _ends(self, given: Input, over: str | None) -> Ends:
-        """What the end of a key is, where `over` is the column whose time ends it."""
+        """Return what happens to a key at its end. `over` is the column whose time ends it."""
         if over is None and self.output_mode == "append":
             what = "a window" if given.window is None else f"a watermark on `{given.window[0].column}`"
             raise InvalidInput(
@@ -94,8 +94,8 @@ class AggregateOperator(Declared):
         return "emitted" if self.output_mode == "append" else "forgotten"
 
 
-def _what_ends(given: Input) -> str | None:
-    """The column by whose time a key is over: the windows' own, or a key column, where it is the event time."""
+def _end_column(given: Input) -> str | None:
+    """Return the column whose time ends a key: that of the windows, or the key column that is the event time."""
     if given.window is not None and given.event_time == given.window[0].column:
         return given.event_time
     return given.event_time if given.event_time in given.key else None
@@ -103,7 +103,7 @@ def _what_ends(given: Input) -> str | None:
 
 @dataclass(frozen=True)
 class _Window:
-    """The windows as the engine is told of them."""
+    """The windows, as an argument of the engine."""
 
     column: str
     cut_ms: tuple[int, int, int] | None
@@ -125,7 +125,7 @@ class BoundAggregate(Defaults):
     kind: str = "aggregate"
 
     def open(self) -> Handle:
-        """The Rust operator."""
+        """Make the Rust operator."""
         functions, more = engine_arguments(self.aggregates)
         if self._key_time is not None:
             more |= {"key_time": (self._key_time, self.ends)}
@@ -133,7 +133,7 @@ class BoundAggregate(Defaults):
 
     @property
     def _key_time(self) -> str | None:
-        """The key column by whose time a key is over."""
+        """The key column whose time ends a key."""
         by_window = self.input.window is not None and self.input.window[0].column == self.over
         return None if by_window else self.over
 
@@ -150,37 +150,37 @@ class BoundAggregate(Defaults):
 
     @property
     def _shown(self) -> str:
-        """The column of the output that holds the windows."""
+        """The output column that holds the windows."""
         given = self.input.window
         return given[0].column if given is not None and isinstance(given[0], GivenWindow) else WINDOW
 
     @property
     def clock(self) -> Clock | None:
-        """Event time, where keys end."""
+        """Event time if keys end."""
         return None if self.ends == "never" else "event"
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """Keys, what is aggregated, and the windows' time."""
+        """The key columns, the aggregated columns, and the windows' time."""
         window = () if self.input.window is None else (self.input.window[0].column,)
         aggregated = [name for _, one in self.aggregates for name in (one.column, one.by) if name is not None]
         return frozenset((*self.input.key, *window, *aggregated))
 
     @property
     def event_time(self) -> str | None:
-        """The window, where windows end: it counts by its end. Else the event time among the key columns."""
+        """The window, which counts by its end, if windows end. Otherwise the event time among the key columns."""
         if self.ends == "never":
             return None
         return self._key_time or self._shown
 
     @property
     def passes_time(self) -> frozenset[str]:
-        """Its key columns, where keys end by one of them. A window's rows leave at its end, far behind their times."""
+        """Its key columns, if keys end by one of them. Windows pass none: their rows are emitted at their end."""
         return frozenset() if self._key_time is None else frozenset(self.input.key)
 
     @property
     def windows(self) -> frozenset[str]:
-        """Those that rows are grouped by."""
+        """The windows that rows are grouped by."""
         return frozenset() if self.input.window is None else frozenset((self._shown,))
 
     @cached_property
@@ -191,7 +191,7 @@ class BoundAggregate(Defaults):
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Key columns, then one column an aggregate."""
+        """The key columns, then one column for each aggregate."""
         return self._shapes[0]
 
     @property
@@ -201,7 +201,7 @@ class BoundAggregate(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """Output column → function and column; the windows, the event time, and what the end of a key is."""
+        """Output column → function and column; the windows, the event time, and what happens at the end of a key."""
         rules = {output: str(a) for output, a in self.aggregates}
         if self.input.window is not None:
             rules |= {"window": str(self.input.window[0]), "window ends": self._window_ends}

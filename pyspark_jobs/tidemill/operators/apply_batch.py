@@ -1,8 +1,8 @@
-"""`.apply_batch(step, …)`: a user's function over whole tables, called once a task and batch with all its keys.
+"""`.apply_batch(step, …)`: a user's function over whole tables, called once for each task and batch with all its keys.
 
-No counterpart in Spark. It works on Arrow tables, so its engine half is Python, over the same state maps. INVARIANT:
-a call sees and changes only keys that its rows have; what else it gives back is refused. A call that fails has changed
-nothing: it may be made again with fewer keys.
+Spark has no counterpart. The function works on Arrow tables, so the engine half is Python, over the same state maps.
+INVARIANT: a call sees and changes only keys of its rows. Other keys in its result are refused.
+INVARIANT: a call that fails changes nothing, so it can be repeated with fewer keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATE_MAP = "state"
 
 @dataclass(frozen=True)
 class BatchContext:
-    """What `step` is told of the batch; times are ms since the epoch. `watermark_ms`: None without a watermark."""
+    """The times of a batch, for `step`, in ms since the epoch. `watermark_ms` is None without a watermark."""
 
     batch_time_ms: int
     watermark_ms: int | None
@@ -48,7 +48,7 @@ class ApplyBatchOperator(Declared):
     on_error: str = "fail"
 
     def bind(self, given: Input) -> BoundApplyBatch:
-        """Checks the function, and that the output has the key columns, by which its rows are put in order."""
+        """Check the function, and that the output has the key columns, by which its rows are sorted."""
         if not callable(self.step):
             raise InvalidInput(f"operator `{self.name}`: apply_batch takes a function, found {self.step!r}")
         key, output = key_schema(given), to_arrow(self.output_schema, unnamed="value")
@@ -103,24 +103,24 @@ class BoundApplyBatch(Defaults):
         return Initial(key_schema(self.input), self.state, self.state_unnamed)
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """As they are."""
+        """Return the rows unchanged."""
         return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
 
     def open(self) -> ApplyBatch:
-        """The operator at work."""
+        """Open the operator."""
         return ApplyBatch(self)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows of a block, key columns first. None is late: the function is given every row."""
+    """The rows of a block, key columns first. No row is late, because the function is given every row."""
 
     rows: pa.RecordBatch
     late: None = None
 
 
 class ApplyBatch(Handle):
-    """`apply_batch` at work in one task. Keeps to `operators.contract.Handle`."""
+    """`apply_batch` open in one task; see `operators.contract.Handle`."""
 
     def __init__(self, operator: BoundApplyBatch) -> None:
         self.operator = operator
@@ -135,22 +135,22 @@ class ApplyBatch(Handle):
         self._quarantined: list[tuple[int, pa.RecordBatch, list[str]]] = []
 
     def prepare(self, rows: pa.RecordBatch, pass_: _native.Pass, combine: bool = True) -> Prepared:
-        """All rows, none combined, whatever `pass_` and `combine` say."""
+        """Return all rows, never combined. `pass_` and `combine` are ignored."""
         del pass_, combine
         return Prepared(rows.select(self._sent))
 
     def open(self, maps: Sequence[_native.StateMap]) -> None:
-        """Takes a fork of its map."""
+        """Take a fork of its map."""
         (state,) = maps
         self._map = state.copy()
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: _native.Pass) -> pa.RecordBatch:
-        """One call for all rows of the pass, in plan order; none where there are no rows."""
+        """Call the function once with all rows of the pass, in plan order. Without rows it is not called."""
         if not any(chunk.num_rows for chunk in chunks):
             return pa.RecordBatch.from_pylist([], schema=self.operator.output_schema)
         rows = pa.Table.from_batches(chunks).select(self.operator.input.schema.names)
         self._counts["rows"] += rows.num_rows
-        made = self._applied(rows, KeySet(rows.select(self._key)), pass_)
+        made = self._call_and_apply(rows, KeySet(rows.select(self._key)), pass_)
         self._quarantine_failed(chunks)
         return self._one_batch(in_hash_order(pa.concat_tables(made), self._key))
 
@@ -159,11 +159,12 @@ class ApplyBatch(Handle):
         quarantined, self._quarantined = self._quarantined, []
         return quarantined
 
-    def _applied(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> list[pa.Table]:
-        """What a call for these keys gives; where it fails and may, what calls for half of them each give.
+    def _call_and_apply(self, rows: pa.Table, keys: KeySet, pass_: _native.Pass) -> list[pa.Table]:
+        """Call the function for these keys, apply the new states, and return the outputs.
 
-        What a key comes to does not depend on which keys come with it, so those that do not fail are as in one call.
-        What the engine refuses is no failure of a call, and ends the batch.
+        If the call fails and `on_error` is "quarantine", each half of the keys is tried again by itself. The result of
+        a key does not depend on the other keys, so keys that succeed have the same result as in one call. An error of
+        the engine is not a failure of the call, and ends the batch.
         """
         found, values = self._map.get_many(self._kept_keys(keys.keys))
         known = keys.keys.filter(found)
@@ -185,13 +186,13 @@ class ApplyBatch(Handle):
         parts = []
         for part in (keys.keys.slice(0, half), keys.keys.slice(half)):
             own = KeySet(pa.Table.from_batches([part]))
-            parts += self._applied(rows.filter(own.holds(of_rows)), own, pass_)
+            parts += self._call_and_apply(rows.filter(own.holds(of_rows)), own, pass_)
         return parts
 
     def _one_call(
         self, rows: pa.Table, state: pa.Table, keys: KeySet, pass_: _native.Pass
     ) -> tuple[pa.RecordBatch, KeySet, pa.Table]:
-        """States, whose keys they are, and output."""
+        """Call the function once. Returns the states, their keys, and the output, all checked."""
         after, output = self._call(rows, state, BatchContext(pass_.batch_time_ms, pass_.watermark_ms))
         states, kept = self._checked(after, keys)
         made = self.operator.output_schema.empty_table()
@@ -222,7 +223,7 @@ class ApplyBatch(Handle):
         return [self._map]
 
     def metrics(self) -> dict[str, Any]:
-        """Rows given, states written and removed, keys that failed."""
+        """Return the counts of rows, of states written and removed, and of keys that failed."""
         return {**self._counts, "failure": self._failure}
 
     @property
@@ -230,7 +231,7 @@ class ApplyBatch(Handle):
         return pa.schema([*key_schema(self.operator.input), *self.operator.state])
 
     def _kept_keys(self, keys: pa.RecordBatch) -> pa.RecordBatch:
-        """The keys under the names that its map has for them."""
+        """Rename the key columns to the names in its map."""
         return keys.rename_columns(self._kept.key.names)
 
     def _call(self, rows: pa.Table, state: pa.Table, context: BatchContext) -> tuple[pa.Table, pa.Table | None]:
@@ -253,7 +254,7 @@ class ApplyBatch(Handle):
         return f"operator `{self.operator.name}`: the {part} that the apply_batch function returned"
 
     def _checked(self, after: pa.Table, keys: KeySet) -> tuple[pa.RecordBatch, KeySet]:
-        """The states that it returned, one a key of the rows, and their keys."""
+        """Check the states that the function returned. Returns them and their keys, each of which occurs once."""
         what = self._returned("state")
         made = self._one_batch(matching(after, self._state_schema, what))
         own = made.select(self._key)

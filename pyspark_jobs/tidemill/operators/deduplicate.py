@@ -1,7 +1,8 @@
-"""`.dropDuplicates()` and `.dropDuplicatesWithinWatermark()`: of each key the first row passes, later ones vanish.
+"""`.dropDuplicates()` and `.dropDuplicatesWithinWatermark()`: pass the first row of each key, drop later rows.
 
-Spark: `Dataset.dropDuplicates`, `dropDuplicatesWithinWatermark` (`StreamingDeduplicateExec`,
-`StreamingDeduplicateWithinWatermarkExec`). What is late, first or forgotten is decided by the Rust engine.
+This module has the declaration and its checks. The Rust engine decides which rows are late or first, and which keys are
+forgotten. Spark: `Dataset.dropDuplicates`, `dropDuplicatesWithinWatermark` (`StreamingDeduplicateExec`,
+`StreamingDeduplicateWithinWatermarkExec`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ Forgets = Literal["never", "at_event_time", "after"]
 
 @dataclass(frozen=True)
 class DeduplicateOperator(Declared):
-    """Deduplication as declared; `within_watermark`: a key is forgotten the delay after its first row."""
+    """Deduplication as declared. With `within_watermark` a key is forgotten the delay after its first row."""
 
     name: str
     within_watermark: bool = False
 
     def bind(self, given: Input) -> BoundDeduplicate:
-        """Checks key and watermark: `InvalidInput` for maps, where a watermark is missing, or keeps late rows."""
+        """Check key and watermark. `InvalidInput` for maps in the key, a missing watermark, or late="keep"."""
         method = "dropDuplicatesWithinWatermark" if self.within_watermark else "dropDuplicates"
         for field in key_schema(given):
             if has_within(field.type, pt.is_map):
@@ -59,7 +60,7 @@ class DeduplicateOperator(Declared):
 
 @dataclass(frozen=True)
 class BoundDeduplicate(Defaults):
-    """Deduplication over a known input. Its output has the columns of its input, event time too."""
+    """Deduplication over a known input. Its output has the columns and the event time of its input."""
 
     name: str
     input: Input
@@ -73,22 +74,22 @@ class BoundDeduplicate(Defaults):
 
     @property
     def event_time(self) -> str | None:
-        """The output has the event time of the input."""
+        """The event time column of the input."""
         return self.input.event_time
 
     @property
     def windows(self) -> frozenset[str]:
-        """Those of the input."""
+        """The columns of the input that hold windows."""
         return self.input.windows
 
     @property
     def passes_time(self) -> frozenset[str]:
-        """All: its output is rows of its input."""
+        """All columns, because the output has rows of the input."""
         return frozenset(self.input.schema.names)
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
-        """One map: key → nothing; when the key is forgotten is its deadline."""
+        """One map: key → nothing. The deadline is the time at which the key is forgotten."""
         return (MapColumns.apart(SEEN, key_schema(self.input)),)
 
     @property
@@ -98,11 +99,11 @@ class BoundDeduplicate(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """When keys are forgotten: deadlines of one rule mean nothing to another. The delay may change."""
+        """When keys are forgotten, because deadlines of one rule are meaningless to another. The delay may change."""
         return {"forgets": self.forgets}
 
     def open(self) -> Handle:
-        """The Rust operator."""
+        """Make the Rust operator."""
         return _native.deduplicate(
             name=self.name,
             key=list(self.input.key),

@@ -1,7 +1,7 @@
-"""`.mapGroupsWithState(…)` and `.flatMapGroupsWithState(…)`: a function, called once a key with all its rows.
+"""`.mapGroupsWithState(…)` and `.flatMapGroupsWithState(…)`: a function, called for each key with all its rows.
 
-Spark: `KeyValueGroupedDataset.mapGroupsWithState`, `flatMapGroupsWithState` with `GroupState`, as in Scala. The
-function is called by the Rust engine, which keeps state and timeout of each key.
+This module has the declarations and checks. The Rust engine calls the function and keeps each key's state and timeout.
+Spark: `KeyValueGroupedDataset.mapGroupsWithState`, `flatMapGroupsWithState` with `GroupState`, as in Scala.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .initial import Initial, check_kind
 
 STATE_MAP = "state"
 EXISTS = pa.field("_exists", pa.bool_())
-"""Tells a state from a timeout without one; only where keys may time out."""
+"""Whether the row has a state. A map has this column only if keys may time out, because a timeout needs no state."""
 
 Timeout = Literal["NoTimeout", "ProcessingTimeTimeout", "EventTimeTimeout"]
 CLOCKS: dict[str, Clock | None] = {"NoTimeout": None, "ProcessingTimeTimeout": "batch", "EventTimeTimeout": "event"}
@@ -32,7 +32,7 @@ MODES = ("append", "update")
 
 @dataclass(frozen=True)
 class Group:
-    """What operators with a `GroupState` have in common, as declared."""
+    """The declaration that all operators with a `GroupState` share."""
 
     name: str
     method: str
@@ -42,7 +42,7 @@ class Group:
     on_error: Any
 
     def check(self, given: Input) -> tuple[Timeout, OnError]:
-        """The timeout and what happens on errors; `InvalidInput` for what Spark refuses."""
+        """Return the timeout and `on_error`. `InvalidInput` for options that Spark refuses."""
         if not callable(self.func):
             raise InvalidInput(f"operator `{self.name}`: {self.method} takes a function, found {self.func!r}")
         if str(self.mode).lower() not in MODES:
@@ -80,7 +80,7 @@ class GroupsWithStateOperator(Declared):
         return self.group.name
 
     def bind(self, given: Input) -> BoundGroupsWithState:
-        """Checks schemas, modes, and that an event-time timeout has an event time."""
+        """Check the schemas, the modes, and that an event-time timeout has an event time."""
         timeout, on_error = self.group.check(given)
         if self.initial_state is not None:
             check_kind(self.initial_state, f"operator `{self.name}`: {self.group.method}: the initial state")
@@ -101,7 +101,7 @@ class GroupsWithStateOperator(Declared):
 
 
 class GroupMaps(Defaults):
-    """The one map of operators with a `GroupState`, and what later code must keep of it."""
+    """The map of operators with a `GroupState`, and the rules that later code must keep."""
 
     input: Input
     timeout: Timeout
@@ -109,27 +109,27 @@ class GroupMaps(Defaults):
 
     @property
     def clock(self) -> Clock | None:
-        """The clock of the timeout, None without one."""
+        """The clock of the timeout; None without a timeout."""
         return CLOCKS[self.timeout]
 
     @property
     def rules(self) -> dict[str, str]:
-        """The timeout: deadlines of one clock mean nothing to another."""
+        """The timeout mode, because deadlines of one clock are meaningless to another."""
         return {"timeout": self.timeout}
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
-        """One map: key → state; the timeout is its deadline, which may stand without a state."""
+        """One map: key → state. The timeout is its deadline; a row may have a deadline and no state."""
         value = self.state if self.timeout == "NoTimeout" else self.state.append(EXISTS)
         return (MapColumns.apart(STATE_MAP, key_schema(self.input), value=value),)
 
     @property
     def marker(self) -> str | None:
-        """The column that tells a state from a timeout without one; None: there is none."""
+        """The column that says whether a row has a state; None if the map has no such column."""
         return None if self.timeout == "NoTimeout" else self.maps[0].value.names[-1]
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """States without a timeout, as in Spark."""
+        """Return the states without timeouts, as in Spark."""
         if self.timeout != "NoTimeout":
             rows = rows.append_column(EXISTS, pa.array([True] * rows.num_rows, EXISTS.type))
         return {STATE_MAP: rows.rename_columns(self.maps[0].names)}
@@ -167,5 +167,5 @@ class BoundGroupsWithState(GroupMaps):
         return (self.func,)
 
     def open(self) -> Handle:
-        """The Rust operator, which calls the function."""
+        """Make the Rust operator, which calls the function."""
         return _native.groups_with_state(self, function=self.func, emits=self.emits, timeout=self.timeout)

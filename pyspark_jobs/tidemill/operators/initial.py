@@ -1,7 +1,8 @@
-"""An initial state: what `init` is given for an operator, as a table that is checked by name and type.
+"""The initial state of an operator: converts what `init` is given to a table that is checked by name and type.
 
-An operator says by `Initial` what it takes, and by `seed` which rows of its maps that makes; `verbs/init.py` writes
-them as version −1 of the state. INVARIANT: a key is there once, unless the operator takes several rows of one.
+An operator declares its columns with `Initial`, and converts the table to rows of its maps with `seed`. `verbs/init.py`
+writes them as version −1 of the state.
+INVARIANT: each key occurs once, unless the operator accepts several rows for a key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .keys import cells, repeated, shown
 
 
 def check_kind(data: Any, what: str) -> None:
-    """`InvalidInput` for what cannot be an initial state; `what` says who is given it."""
+    """Raise `InvalidInput` if `data` cannot be an initial state. `what` begins the message."""
     if isinstance(data, pa.Table | pa.RecordBatch | str | os.PathLike):
         return
     if not isinstance(data, Sequence) or isinstance(data, bytes):
@@ -34,11 +35,11 @@ def check_kind(data: Any, what: str) -> None:
 
 @dataclass(frozen=True)
 class Initial:
-    """The initial state that an operator takes.
+    """The initial state that an operator accepts.
 
-    `data`, which its code gives, is an Arrow table, a list of (key, state) pairs or the path of a Parquet file or
-    folder; None: none. `unnamed`: the state is one column without a name of the user's, so never null. `repeats`: a key
-    may come in several rows.
+    `data` is the initial state in the pipeline's code: an Arrow table, a list of (key, state) pairs, the path of a
+    Parquet file or folder, or None. `unnamed`: the state is one column without a name, which must not be null.
+    `repeats`: a key may occur in several rows.
     """
 
     key: pa.Schema
@@ -49,7 +50,7 @@ class Initial:
 
     @property
     def columns(self) -> pa.Schema:
-        """Key columns, then state columns; one that is called like a key column is `value.…`, as in the state."""
+        """The key columns, then the state columns. A state column with the name of a key column is `value.…`."""
         columns = list(self.key)
         for field in self.state:
             name = field.name
@@ -59,7 +60,7 @@ class Initial:
         return pa.schema(columns)
 
     def table(self, data: Any, operator: str, time_zone: str) -> pa.Table:
-        """`data` (a table, or pairs) in the columns of this; `InvalidInput` names `operator` and what does not fit."""
+        """Convert `data` (a table, or pairs) to a table with these columns. `InvalidInput` if it does not fit."""
         what = f"the initial state of operator `{operator}`"
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
@@ -72,7 +73,7 @@ class Initial:
         return matching(checked(self._as_declared(table), what), self.columns, what).combine_chunks()
 
     def _as_declared(self, table: pa.Table) -> pa.Table:
-        """The table; with the declared names where it has those that the state has for them."""
+        """Rename columns that have their names in the state map to the declared names."""
         declared = self.columns.names
         kept = MapColumns.apart("state", self.key, value=self.state).names
         if declared == kept or set(declared) <= set(table.column_names):
@@ -112,7 +113,10 @@ class Initial:
 
 
 def _fields(state: Any, names: Sequence[str]) -> list[Any] | None:
-    """A state of several columns as `update` takes it: a dict, dataclass, tuple, Row or list; None where it is not."""
+    """Return the fields of a state of several columns, in the forms that `update` accepts; None for any other object.
+
+    The forms are a dict, a dataclass, a tuple, a Row and a list.
+    """
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         state = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
     named = getattr(state, "__fields__", None)

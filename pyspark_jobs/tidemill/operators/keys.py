@@ -1,6 +1,7 @@
-"""Keys as the engine tells them apart: −0.0 is 0.0, NaN is NaN, null is a key of its own.
+"""Sets of keys and look-ups by key over whole tables, with the engine's equality of keys.
 
-For what works on whole tables in Python. INVARIANT: two keys are one here exactly if they are one in a state map.
+−0.0 equals 0.0, NaN equals NaN, and null is a key of its own.
+INVARIANT: two keys are equal here exactly if they are equal in a state map.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Keys = TypeVar("Keys", pa.Table, pa.RecordBatch)
 
 
 class KeySet:
-    """Distinct keys, in the order of (hash, key bytes)."""
+    """A set of distinct keys, in the order of (hash, key bytes)."""
 
     def __init__(self, keys: pa.Table) -> None:
         schema = _numbered(keys).schema
@@ -32,7 +33,7 @@ class KeySet:
         self.keys: pa.RecordBatch = self._map.scan().select(schema.names).rename_columns(keys.schema.names)
 
     def holds(self, keys: pa.RecordBatch) -> pa.BooleanArray:
-        """For each of `keys` whether it is among them."""
+        """Return for each of `keys` whether it is in the set."""
         return self._map.get_many(_numbered(keys))[0]
 
 
@@ -47,18 +48,18 @@ class KeyValues:
         self._map.put_many(numbered, pa.record_batch([values], schema=schema), 0)
 
     def of(self, keys: pa.RecordBatch) -> pa.Array:
-        """The value of each of `keys`; null where it has none."""
+        """Return the value of each of `keys`, or null if it has none."""
         found, values = self._map.get_many(_numbered(keys))
         return pc.if_else(found, values.column(0), None)
 
 
 def _numbered(keys: Keys) -> Keys:
-    """The columns under names that clash with none of a map."""
+    """Rename the columns to numbers, which cannot clash with the columns of a map."""
     return keys.rename_columns([str(place) for place in range(keys.num_columns)])
 
 
 def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Each key that comes more than once, and how often."""
+    """Yield each key that occurs more than once, and how often."""
     rows = one_batch(keys, "keys")
     if pc.count_distinct(_native.key_hashes(rows)).as_py() == rows.num_rows:
         return
@@ -70,21 +71,24 @@ def repeated(keys: pa.Table) -> Iterator[tuple[tuple[Any, ...], int]]:
 
 
 def in_hash_order(rows: pa.Table, key: list[str]) -> pa.Table:
-    """The rows in the order of (hash, key bytes), those of one key in the order they had."""
+    """Sort the rows by (hash, key bytes). Rows with equal keys keep their order."""
     return rows.take(_native.key_order(one_batch(rows.select(key), "keys")))
 
 
 def cells(key: Any, columns: pa.Schema) -> tuple[Any, ...]:
-    """A key as a user writes it: a tuple for several columns, else its one value, which for a struct may be a tuple."""
+    """Return the cells of a key as a user writes it: a tuple for several columns, otherwise its only value.
+
+    The only value of a struct column may be a tuple itself.
+    """
     only_struct = len(columns) == 1 and pa.types.is_struct(columns.field(0).type)
     return key if isinstance(key, tuple) and not only_struct else (key,)
 
 
 def cells_of(keys: pa.RecordBatch, row: int) -> tuple[Any, ...]:
-    """A key of these, for a message; what Python has no object for (a year beyond 9999) is in Arrow's words."""
+    """Return the cells of one key for a message. Arrow formats values that Python lacks, such as the year 10000."""
     return tuple(shown_cells(column.slice(row, 1))[0] for column in keys.columns)
 
 
 def shown(key: tuple[Any, ...]) -> str:
-    """A key for a message."""
+    """Format a key for a message."""
     return repr(key[0] if len(key) == 1 else key)

@@ -1,8 +1,8 @@
-"""pandas frames of one key after the other, and what a function gives back as Arrow rows, as PySpark has both.
+"""Converts rows to a pandas frame for each key, and returned frames to Arrow rows, both as PySpark does.
 
-The one module that imports pandas; it is itself imported only when a function over frames is called. The columns of
-all keys are converted once, and a key's frame is a window on them. INVARIANT: types and values are those that PySpark
-gives a frame of that key alone: an int column with a null in it is a float column, for that key.
+This module imports pandas, so it is imported only when a function over frames is called. The columns of all keys are
+converted once, and the frame of a key is a slice of them. INVARIANT: types and values are those that PySpark gives a
+frame of that key alone. For example, an int column is a float column for exactly the keys that have a null in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from .pandas_structs import structs_by_position
 
 
 class DoesNotFit(Exception):
-    """What a function gave is not what was declared; `number`: of its key, where frames are converted together."""
+    """A function returned an object that does not fit the declaration.
+
+    `number` is the number of the key if the frames of several keys were converted together.
+    """
 
     def __init__(self, why: str, number: int | None = None) -> None:
         super().__init__(why)
@@ -34,19 +37,19 @@ class DoesNotFit(Exception):
 
 @dataclass(frozen=True)
 class FrameFunction:
-    """A user's function over frames, and what it is to give."""
+    """A user's function over frames, and the declaration of its output."""
 
     function: Callable[..., Any]
     output: pa.Schema
     time_zone: str
     key_by_key: bool
-    """Whether what a call gives is converted before the next call, so that a key can fail by itself."""
-    more: Literal["refused", "left out"] = "refused"
-    """What becomes of columns beside all those that are declared."""
+    """Whether the output of a call is converted before the next call, so that a key can fail by itself."""
+    more: Literal["refused", "ignored"] = "refused"
+    """What happens to columns that are not declared."""
 
 
 class Frames:
-    """The frames of one visit; the Rust operator calls it key by key."""
+    """The frames of one visit. The Rust operator uses it key by key."""
 
     misfit = DoesNotFit
 
@@ -55,24 +58,24 @@ class Frames:
         self._keys = _columns(keys, calls.time_zone)
         columns = _columns(rows, calls.time_zone)
         self._all = pandas.DataFrame(dict(zip(rows.schema.names, (one.whole for one in columns), strict=True)))
-        # What is nested takes its types from the values of all rows converted with it: there each key is by itself.
+        # The types of nested values depend on all rows converted together, so these keys are converted one by one.
         self._is_nested = any(pa.types.is_nested(column.type) for column in rows.columns)
         self._nulls = [one.nulls_before for one in columns if one.nulls_before is not None]
         self._indexes: dict[int, Any] = {}
         self._given = _Given(calls)
 
     def key(self, number: int) -> tuple[Any, ...]:
-        """The key as PySpark has it: what a pandas column holds of it."""
+        """Return the key with the types that PySpark gives it: those of a pandas column."""
         return tuple(column.scalar(number) for column in self._keys)
 
     def call(self, number: int, key: tuple[Any, ...], start: int, end: int, state: Any) -> None:
-        """Calls the function for one key and takes its frames; `DoesNotFit` for what is none."""
+        """Call the function for one key, and add its frames. `DoesNotFit` if it returns anything else."""
         frame = self._frame(start, end) if end > start else pandas.DataFrame(columns=self._rows.schema.names)
         self.take(number, self._calls.function(key, iter((frame,)), state))
 
     def take(self, number: int, answer: Any) -> None:
-        """Takes all frames of a call, or none of them; `DoesNotFit` for what is none."""
-        # To iterate over a frame gives the names of its columns.
+        """Add all frames of a call, or none of them. `DoesNotFit` if `answer` is not an iterable of valid frames."""
+        # A frame is refused, because iterating over a frame yields the names of its columns.
         if isinstance(answer, pandas.DataFrame) or not hasattr(answer, "__iter__"):
             raise DoesNotFit(f"found a `{type(answer).__name__}`, expected an iterator of pandas.DataFrame")
         given = [pieces for frame in answer if (pieces := self._given.pieces(frame))]
@@ -83,13 +86,13 @@ class Frames:
             self._given.keep(number, pieces)
 
     def _check_alone(self, number: int, pieces: list[Any]) -> None:
-        """`DoesNotFit` where the rows of one frame are not of the declared types."""
+        """Raise `DoesNotFit` if the rows of one frame do not have the declared types."""
         alone = _Given(self._calls)
         alone.keep(number, pieces)
         alone.rows()
 
     def finish(self) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-        """All rows, and (key, number of rows) in their order."""
+        """Return all rows, and (key number, number of rows) in their order."""
         return self._given.rows(), self._given.counts
 
     def _frame(self, start: int, end: int) -> Any:
@@ -101,7 +104,7 @@ class Frames:
         index = self._indexes.get(count)
         if index is None:
             index = self._indexes[count] = pandas.RangeIndex(count)
-        # What `iloc` does, without the index of the whole, and without a tie to it that would make pandas warn.
+        # Like `iloc`, but with its own index, and without a reference to the whole frame, which makes pandas warn.
         window = self._all._mgr.get_slice(slice(start, end), axis=1)
         window.axes[1] = index
         return pandas.DataFrame._from_mgr(window, axes=window.axes)
@@ -114,7 +117,7 @@ def _columns(rows: pa.RecordBatch, time_zone: str) -> list[_Column]:
 
 
 def _check_times(name: str, column: pa.Array) -> None:
-    """`InvalidInput` for a time that pandas cannot hold, as it counts nanoseconds in 64 bits."""
+    """Raise `InvalidInput` for a time that pandas cannot represent, because it counts nanoseconds in 64 bits."""
     if not pa.types.is_timestamp(column.type) or not len(column):
         return
     times = column.cast(pa.timestamp("us"))
@@ -132,7 +135,7 @@ _MOST_US = (2**63 - 1) // 1000
 
 
 class _Column:
-    """An Arrow column as pandas has it. `whole` has ints and booleans as such also where there are nulls."""
+    """An Arrow column as pandas represents it. In `whole`, ints and booleans keep their type despite nulls."""
 
     def __init__(self, column: pa.Array, time_zone: str) -> None:
         self._column, self._time_zone = column, time_zone
@@ -174,10 +177,10 @@ class _Given:
         self.counts: list[tuple[int, int]] = []
 
     def pieces(self, frame: Any) -> list[Any]:
-        """The columns of a frame in the declared order, none where it has no rows.
+        """Return the columns of a frame in the declared order, or nothing if it has no rows.
 
-        `DoesNotFit` where it is no frame, or has other columns than the declared ones. They are copies: a function may
-        change a frame and give it again, and PySpark writes each as it comes.
+        `DoesNotFit` if it is not a frame, or does not have the declared columns. The columns are copied, because a
+        function may change a frame and return it again, and PySpark writes each frame when it is returned.
         """
         if not isinstance(frame, pandas.DataFrame):
             raise DoesNotFit(f"found an iterator of `{type(frame).__name__}`, expected an iterator of pandas.DataFrame")
@@ -191,7 +194,7 @@ class _Given:
                 places = [found.index(name) for name in self._names]
         if not len(frame):
             return []
-        # What `frame.iloc[:, place]` holds, without a Series around it: a frame a key makes that dear.
+        # Like `frame.iloc[:, place]`, but without making a Series, which would be expensive for each key.
         columns = (_plain(frame._get_column_array(place).copy()) for place in places)
         return [
             column if rewrite is None or column.dtype != object else _rewritten(rewrite, column)
@@ -199,30 +202,33 @@ class _Given:
         ]
 
     def _fits(self, found: list[Any], by_name: bool) -> bool:
-        """Whether the columns are as many as are declared, or are called like them."""
-        if by_name and self._more == "left out":
+        """Whether the columns have the declared number, or with `by_name` the declared names."""
+        if by_name and self._more == "ignored":
             return all(found.count(name) == 1 for name in self._names)
         return len(found) == len(self._names) and (not by_name or set(found) == set(self._names))
 
     def keep(self, number: int, pieces: list[Any]) -> None:
-        """Keeps the columns of a frame."""
+        """Add the columns of a frame."""
         self.counts.append((number, len(pieces[0])))
         for column, piece in zip(self._columns, pieces, strict=True):
             column.append(piece)
 
     def rows(self) -> pa.RecordBatch:
-        """All rows; `DoesNotFit(why, key number)` for the first frame that is not of the declared types."""
+        """Return all rows. `DoesNotFit(why, key number)` for the first frame that does not have the declared types."""
         arrays = [self._array(field, pieces) for field, pieces in zip(self._schema, self._columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _array(self, field: pa.Field, pieces: list[Any]) -> pa.Array:
-        """The rows of all frames. INVARIANT: as if each were converted by itself: what a key gives does not depend on
-        which other keys are in its task. So frames are converted together only where each value counts by itself."""
+        """Convert the rows of all frames.
+
+        INVARIANT: the result is the same as if each frame were converted alone, so that the output of a key does not
+        depend on the other keys of its task. Frames are converted together only if each value is converted by itself.
+        """
         try:
             arrays = [self._by_value(field.type, piece) for piece in _joined(pieces)]
-        except MemoryError:  # Arrow's, too: no fault of the frame
+        except MemoryError:  # Arrow raises it too, and the frame is not at fault
             raise
-        except Exception:  # noqa: BLE001  it takes the frame to say what a value is, or which one does not fit
+        except Exception:  # noqa: BLE001 - the values depend on the frame, or one does not fit: convert each alone
             arrays = []
         if not arrays or (not field.nullable and any(array.null_count for array in arrays)):
             found = zip(self.counts, pieces, strict=True)
@@ -230,13 +236,13 @@ class _Given:
         return pa.concat_arrays(arrays) if arrays else pa.array([], field.type)
 
     def _alone(self, field: pa.Field, piece: Any, number: int) -> pa.Array:
-        """The rows of one frame."""
+        """Convert the rows of one frame."""
         expected = f"expected `{type_ddl(field.type)}{'' if field.nullable else ' not null'}`"
         try:
             found = self._converted(field.type, piece)
         except MemoryError:
             raise
-        except Exception as e:  # pandas, its time zones and Arrow have errors of their own
+        except Exception as e:  # pandas, its time zones and Arrow raise errors of many classes
             why = (str(e).splitlines() or [""])[0]
             reason = f"{type(e).__name__}: {why}" if isinstance(e, LookupError) or not why else why
             raise DoesNotFit(f"column `{field.name}` is `{piece.dtype}`, {expected}: {reason}", number) from e
@@ -246,46 +252,46 @@ class _Given:
 
     def _converted(self, kind: pa.DataType, piece: Any) -> pa.Array:
         if pa.types.is_timestamp(kind) and piece.dtype == object:
-            with warnings.catch_warnings():  # that texts are read one by one, where no form fits all
+            with warnings.catch_warnings():  # pandas warns if it must parse texts one by one
                 warnings.filterwarnings("ignore", "Could not infer format", UserWarning)
                 return self._times(kind, pandas.to_datetime(pandas.Series(piece)))
         try:
             return self._by_value(kind, piece)
-        except pa.ArrowInvalid:  # of an ArrowTypeError PySpark makes nothing either
+        except pa.ArrowInvalid:  # like PySpark, which does not handle ArrowTypeError either
             return pa.Array.from_pandas(piece).cast(kind, safe=True)
 
     def _by_value(self, kind: pa.DataType, piece: Any) -> pa.Array:
-        """What each value is by itself; an error for one of another kind."""
+        """Convert values one by one. Raises an error if a value has another kind, or depends on the other values."""
         if pa.types.is_timestamp(kind) and piece.dtype == object:
             raise TypeError("how objects are read as times depends on all of them")
         if pa.types.is_timestamp(kind) and piece.dtype.kind == "M":
             return self._times(kind, pandas.Series(piece))
-        if piece.dtype.kind in "biufmM" and _is_text(kind):  # Arrow makes bytes of what is in memory
+        if piece.dtype.kind in "biufmM" and _is_text(kind):  # Arrow would copy their memory as bytes
             if not pandas.isna(piece).all():
                 raise pa.ArrowTypeError("numbers and times are neither text nor bytes")
             return pa.nulls(len(piece), kind)
         if piece.dtype.kind in "iu" and pa.types.is_date(kind):
             return _checked_days(pa.Array.from_pandas(piece)).cast(pa.int32()).cast(kind)
         if piece.dtype.kind in "iu" and pa.types.is_decimal(kind):
-            piece = piece.astype(object)  # as in PySpark: a whole number by its value, not by what its type could hold
+            piece = piece.astype(object)  # as in PySpark: by the value of an int, not by the range of its type
         found = pa.Array.from_pandas(piece, type=kind, safe=True)
         if piece.dtype == object and pa.types.is_date(kind):
             _checked_days(found.cast(pa.int32()))
         return found
 
     def _times(self, kind: pa.DataType, series: Any) -> pa.Array:
-        """Naive times are those of the session's time zone, as in PySpark."""
+        """Convert times. Naive times are in the pipeline's time zone, as in PySpark."""
         if kind.tz is not None and series.dt.tz is None:
             series = series.dt.tz_localize(self._time_zone, ambiguous=False)
         return pa.Array.from_pandas(series).cast(kind)
 
 
 _DAYS = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
-"""Of the years 1 to 9999, from 1970 on."""
+"""The first and the last day of the years 1 to 9999, relative to 1970-01-01."""
 
 
 def _checked_days(days: pa.Array) -> pa.Array:
-    """Whole numbers for dates; `ValueError` for one that is in no year that a date has."""
+    """Check whole numbers for dates. `ValueError` for a day outside the years 1 to 9999."""
     for found in pc.min_max(days).values():
         if found.is_valid and not _DAYS[0] <= found.as_py() <= _DAYS[1]:
             raise ValueError(f"{found} days from 1970-01-01 is outside the years 1 to 9999")
@@ -297,21 +303,21 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _rewritten(rewrite: Callable[[Any], Any], column: Any) -> Any:
-    """A column of objects with each value rewritten."""
+    """Rewrite each value of a column of objects."""
     made = np.empty(len(column), dtype=object)
     made[:] = [rewrite(value) for value in column]
     return made
 
 
 def _plain(column: Any) -> Any:
-    """A column of a frame as a NumPy array if NumPy has its type, else as a Series."""
+    """Return a column of a frame as a NumPy array if NumPy has its type, otherwise as a Series."""
     if isinstance(column, np.ndarray):
         return column
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else pandas.Series(column)
 
 
 def _joined(pieces: list[Any]) -> Iterator[Any]:
-    """The same, with neighbours of one type as one array."""
+    """Join adjacent arrays of the same type."""
     run: list[Any] = []
     for piece in pieces:
         if run and not (

@@ -1,4 +1,4 @@
-"""Whether the pandas that functions over frames need is installed; nothing is imported to find out."""
+"""Checks that the pandas version that functions over frames need is installed, without importing it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..errors import InvalidInput
 
 
 def check_pandas(operator: str, method: str, instead: str) -> None:
-    """`InvalidInput` where pandas is not installed, or is one that PySpark does not know.
+    """Raise `InvalidInput` if pandas is not installed, or is a version that PySpark does not support.
 
-    `method`: what needs it. `instead`: what needs none.
+    `method` is the method that needs pandas, `instead` an alternative that does not.
     """
     try:
         version = metadata.version("pandas")

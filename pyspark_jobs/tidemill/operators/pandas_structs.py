@@ -1,6 +1,6 @@
-"""Lists that stand for structs in what a function over frames gives back, as tuples: a cell by position, as in PySpark.
+"""Converts lists that stand for structs in returned frames to tuples, so that cells go by position, as in PySpark.
 
-Arrow takes a list there for pairs of names and values, and makes nulls of all that has no such name.
+Arrow would read such a list as pairs of names and values, and make every field without a pair null.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Rewrite = Callable[[Any], Any]
 
 
 def structs_by_position(kind: pa.DataType) -> Rewrite | None:
-    """What rewrites a value of the type; None where it has no struct and no map. What is not of the type stays."""
+    """Return a function that rewrites values of the type, or None if the type has no struct and no map.
+
+    The function returns values of other types unchanged.
+    """
     if pa.types.is_struct(kind):
         return _of_struct({field.name: structs_by_position(field.type) for field in kind})
     if pa.types.is_map(kind):
@@ -46,11 +49,11 @@ def _of_struct(fields: dict[str, Rewrite | None]) -> Rewrite:
 
 
 def _of_map(key: Rewrite | None, item: Rewrite | None) -> Rewrite:
-    """Of a dict, and of the pairs that may stand for one."""
+    """Rewrite a dict, or a list of pairs that stands for one."""
 
     def pair(found: Any) -> Any:
         if found is None:
-            return ()  # which Arrow refuses; of None among pairs it ends the process
+            return ()  # Arrow refuses an empty tuple, but None among pairs would crash the process
         if not isinstance(found, list | tuple | np.ndarray) or len(found) != 2:
             return found
         return (found[0] if key is None else key(found[0]), found[1] if item is None else item(found[1]))

@@ -1,7 +1,8 @@
-"""`.applyInPandasWithState(…)`: a function over pandas frames, called once a key; functions of PySpark run unchanged.
+"""`.applyInPandasWithState(…)`: a function over pandas frames, called for each key.
 
-Spark: `GroupedData.applyInPandasWithState`. What is special to PySpark is kept: the key is a tuple of what pandas makes
-of it, `state.get` is a tuple, a timed-out key is given one empty frame, and a call that does nothing keeps a timeout.
+Functions written for PySpark run unchanged. As there, the key is a tuple with the types of pandas, `state.get` is a
+tuple, a key that timed out is given one empty frame, and a call that changes nothing keeps the timeout.
+Spark: `GroupedData.applyInPandasWithState`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class PandasWithStateOperator(Declared):
         return self.group.name
 
     def bind(self, given: Input) -> BoundPandasWithState:
-        """Checks schemas, modes, that pandas is there, and that an event-time timeout has an event time."""
+        """Check the schemas, the modes, that pandas is installed, and that an event-time timeout has an event time."""
         timeout, on_error = self.group.check(given)
         check_pandas(self.name, "applyInPandasWithState", ".flatMapGroupsWithState")
         return BoundPandasWithState(
@@ -63,7 +64,7 @@ class BoundPandasWithState(GroupMaps):
 
     @property
     def initial(self) -> Initial:
-        """Keys with their states; only `init(initial_state=…)` gives any."""
+        """Keys with their states, which only `init(initial_state=…)` accepts."""
         return Initial(key_schema(self.input), self.state)
 
     @property
@@ -77,12 +78,12 @@ class BoundPandasWithState(GroupMaps):
         return True
 
     def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
-        """What makes the frames of a visit, and calls the function; pandas is imported here."""
+        """Make the object that makes the frames of a visit and calls the function. This imports pandas."""
         from .pandas_frames import FrameFunction, Frames
 
         key_by_key = self.on_error == "quarantine"
         return Frames(FrameFunction(self.func, self.output_schema, self.input.time_zone, key_by_key), rows, keys)
 
     def open(self) -> Handle:
-        """The Rust operator, which calls the function through frames."""
+        """Make the Rust operator, which calls the function through frames."""
         return _native.pandas_with_state(self, function=self.func, frames=self.frames, timeout=self.timeout)

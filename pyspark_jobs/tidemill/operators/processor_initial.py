@@ -1,4 +1,4 @@
-"""The initial state of a processor: rows that its code gives, handed to `handleInitialState` in the first batch."""
+"""The initial state of a processor: rows in the pipeline's code, which `handleInitialState` gets in the first batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..schema import checked, normalise
 
 @dataclass(frozen=True)
 class InitialColumns:
-    """The initial state, as the engine is told of it: what its map keeps, and what the processor is shown.
+    """The columns of the initial state, as an argument of the engine.
 
-    `places`: where each column that is shown lies in the key columns and those that are stored.
+    `stored` are the columns of its map beside the key, `shown` those of the rows that the processor is given. `places`
+    has the position of each shown column among the key columns and the stored columns.
     """
 
     stored: pa.Schema
@@ -26,9 +27,9 @@ class InitialColumns:
 
 @dataclass(frozen=True)
 class InitialRows:
-    """The initial state that the code gives. Its rows stay where they are: workers need their columns alone.
+    """The initial state in the pipeline's code. Its rows are not sent to workers, which need only the columns.
 
-    `order`: the names of all columns, those of the key among them, as they were given and are shown.
+    `order` has the names of all columns, including the key, in the order in which the user gave them.
     """
 
     state: pa.Schema
@@ -37,7 +38,7 @@ class InitialRows:
 
     @staticmethod
     def of(data: Any, key: pa.Schema, what: str) -> InitialRows:
-        """An Arrow table with the key columns, or Spark's grouped data, whose rows are fetched."""
+        """Read an Arrow table with the key columns, or fetch the rows of Spark's grouped data."""
         to_arrow = getattr(getattr(data, "_df", None), "toArrow", None)
         table = data if to_arrow is None else to_arrow()
         if not isinstance(table, pa.Table):
@@ -54,7 +55,7 @@ class InitialRows:
         return InitialRows(normalise(table.select(names).schema), tuple(table.column_names), table)
 
     def columns(self, key: pa.Schema, stored: pa.Schema) -> InitialColumns:
-        """What the engine is told of them; `stored`: the columns of their map beside the key."""
+        """Return the argument of the engine. `stored` are the columns of the map beside the key."""
         given = pa.schema([*key, *self.state])
         places = [given.get_field_index(name) for name in self.order]
         return InitialColumns(stored, pa.schema([given.field(place) for place in places]), places)

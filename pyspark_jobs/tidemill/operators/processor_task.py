@@ -1,6 +1,6 @@
-"""A processor at work in one task: a copy of the user's object, with its variables, between `init` and `close`.
+"""A processor in one task: a copy of the user's object with its variables, from `init` to `close`.
 
-Which keys it is called for, and what is written, is decided by the Rust operator that is made for it.
+The Rust operator decides for which keys it is called, and writes its state.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .user_processor import UserProcessor
 
 
 class ProcessorTask(Handle):
-    """The operator at work in one task: `init` before its first pass, `close` after its last.
+    """The open operator in one task. It calls `init` before the first pass and `close` after the last.
 
-    `handle` makes what `init` is given, `engine` the Rust operator over a processor and its variables.
+    `handle` makes the handle for `init`. `engine` makes the Rust operator over a processor and its variables.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ProcessorTask(Handle):
         self._is_begun = False
 
     def prepare(self, rows: pa.RecordBatch, pass_: Any, combine: bool = True) -> Any:
-        """Late rows out; needs no `init`."""
+        """Remove late rows. This needs no call of `init`."""
         if self._inner is None:
             handle = self._handle()
             handle.make_known()
@@ -40,7 +40,7 @@ class ProcessorTask(Handle):
         return self._inner.prepare(rows, pass_, combine)
 
     def begin(self) -> Any:
-        """Calls `init`, and makes the engine's operator over the variables that it declares."""
+        """Call `init`, and make the engine's operator over the variables that it declares."""
         handle = self._handle()
         self._processor.call("init", handle)
         self._is_begun = True
@@ -49,11 +49,11 @@ class ProcessorTask(Handle):
         return self._inner
 
     def open(self, maps: Sequence[Any]) -> None:
-        """Calls `init`, and takes the maps."""
+        """Call `init`, and take the maps."""
         self.begin().open(maps)
 
     def apply(self, chunks: Sequence[pa.RecordBatch], pass_: Any) -> pa.RecordBatch:
-        """Calls the processor for keys with rows, then for timers that are due."""
+        """Call the processor for keys with rows, then for due timers."""
         rows: pa.RecordBatch = self._inner.apply(chunks, pass_)
         return rows
 
@@ -63,18 +63,18 @@ class ProcessorTask(Handle):
         return quarantined
 
     def finish(self) -> list[Any]:
-        """Calls `close`."""
+        """Return the maps, and call `close`."""
         maps: list[Any] = self._inner.finish()
         self.close()
         return maps
 
     def close(self) -> None:
-        """Calls `close` of a processor whose `init` has returned, once."""
+        """Call the processor's `close` once, if its `init` has returned."""
         if self._is_begun:
             self._is_begun = False
             self._processor.call("close")
 
     def metrics(self) -> dict[str, Any]:
-        """As the engine counts."""
+        """Return the counts of the engine."""
         found: dict[str, Any] = self._inner.metrics()
         return found

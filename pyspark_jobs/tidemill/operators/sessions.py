@@ -1,6 +1,6 @@
 """`.groupBy(tm.session_window(…)).agg(…)`: aggregates by session, over a known input.
 
-They are computed in Rust. State of a key is a row for each open session: its start, its end, partials.
+The Rust engine computes them. The state of a key has one row for each open session: its start, its end and partials.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .functions import Aggregate, engine_arguments, output_and_map
 from .session_window import SESSION, SessionWindow
 
 _IN_TIME = {"first": "earliest", "last": "max_by"}
-"""What `first` and `last` are in a session, which has no other order than time: rows come late, sessions merge."""
+"""`first` and `last` go by event time in a session, because late rows and merged sessions leave no other order."""
 
 
 @dataclass(frozen=True)
 class BoundSessions(Defaults):
-    """Aggregates by session. Its output has the session as event time, which counts by its end."""
+    """Aggregates by session. The event time of the output is the end of the session."""
 
     name: str
     input: Input
@@ -36,7 +36,7 @@ class BoundSessions(Defaults):
 
     @staticmethod
     def over(name: str, given: Input, aggregates: tuple[tuple[str, Aggregate], ...], output_mode: str) -> BoundSessions:
-        """Checks mode and watermark: as in Spark there is append mode alone, and it needs the sessions' watermark."""
+        """Check mode and watermark. As in Spark, only append mode is allowed, and it needs the sessions' watermark."""
         assert given.window is not None
         sessions, place = given.window
         assert isinstance(sessions, SessionWindow)
@@ -60,7 +60,7 @@ class BoundSessions(Defaults):
         return BoundSessions(name, given, aggregates, sessions, place)
 
     def open(self) -> Handle:
-        """The Rust operator."""
+        """Make the Rust operator."""
         functions, more = engine_arguments(self._calls())
         return _native.sessions(
             self.name,
@@ -74,12 +74,12 @@ class BoundSessions(Defaults):
         )
 
     def _calls(self) -> Iterator[tuple[str, Aggregate]]:
-        """The aggregates, with `first` and `last` by time."""
-        for output, one in self.aggregates:
-            if one.function in _IN_TIME:
-                yield output, Aggregate(_IN_TIME[one.function], one.column, self.sessions.column)
+        """Return the aggregates, with `first` and `last` replaced by their counterparts by time."""
+        for output, aggregate in self.aggregates:
+            if aggregate.function in _IN_TIME:
+                yield output, Aggregate(_IN_TIME[aggregate.function], aggregate.column, self.sessions.column)
             else:
-                yield output, one
+                yield output, aggregate
 
     @property
     def clock(self) -> Clock | None:
@@ -102,17 +102,17 @@ class BoundSessions(Defaults):
 
     @property
     def output_schema(self) -> pa.Schema:
-        """Key columns and the session, then one column an aggregate."""
+        """The key columns and the session, then one column for each aggregate."""
         return self._shapes[0]
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
-        """One map: key, start → end and partials."""
+        """One map: key, start → end and partials of the session."""
         return self._shapes[1]
 
     @property
     def rules(self) -> dict[str, str]:
-        """Output column → function and columns; the sessions."""
+        """Output column → function and columns; the declaration of the sessions."""
         return {output: str(a) for output, a in self._calls()} | {"sessions": str(self.sessions)}
 
     def __str__(self) -> str:

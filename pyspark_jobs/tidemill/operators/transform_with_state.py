@@ -1,6 +1,6 @@
-"""`.transformWithState(processor, …)`: a user's `StatefulProcessor`, called once a key with its rows, and once a timer.
+"""`.transformWithState(processor, …)`: a user's `StatefulProcessor`, called for each key with its rows and each timer.
 
-Here: checks, schemas, and when `init` and `close` are called. The calls and the variables are the Rust engine's.
+This module has checks and schemas. The Rust engine makes the calls and has the variables.
 Spark: `GroupedData.transformWithState` of PySpark (`TransformWithStateInPySparkExec`).
 """
 
@@ -28,18 +28,18 @@ from .stateful_processor import Declaration, StatefulProcessorHandle, TimeMode, 
 from .user_processor import UserProcessor
 
 TIMERS = "timers"
-"""The last map: the timers of each key."""
+"""The map of timers, after the maps of the variables."""
 _EXPIRY = pa.schema([("expiry_ms", pa.int64())])
 
 INITIAL = "initial"
-"""The map of the initial state, which the first batch empties."""
+"""The map of the initial state. The first batch empties it."""
 _ROW = pa.schema([("row", pa.int64())])
 
 _TIME_MODES: dict[str, TimeMode] = {"none": "None", "processingtime": "ProcessingTime", "eventtime": "EventTime"}
 _CLOCKS: dict[TimeMode, Clock | None] = {"None": None, "ProcessingTime": "batch", "EventTime": "event"}
 _OUTPUT_MODES = ("append", "update")
 RowsAs = Literal["rows", "frames"]
-"""What a processor is given and gives back: rows, or pandas frames."""
+"""The form of a processor's input and output: rows, or pandas frames."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TransformWithStateOperator(Declared):
         return "transformWithState" if self.rows_as == "rows" else "transformWithStateInPandas"
 
     def bind(self, given: Input) -> BoundTransformWithState:
-        """Checks modes, schemas and the watermark, and calls `init` on a copy to learn the variables."""
+        """Check modes, schemas and the watermark, and call `init` on a copy to learn the variables."""
         what = f"operator `{self.name}`: {self._method}"
         if self.rows_as == "frames":
             check_pandas(self.name, self._method, ".transformWithState")
@@ -133,7 +133,7 @@ class TransformWithStateOperator(Declared):
 
 @dataclass(frozen=True)
 class BoundTransformWithState(Defaults):
-    """`transformWithState` over a known input, its variables known."""
+    """`transformWithState` over a known input, with known variables."""
 
     name: str
     input: Input
@@ -148,7 +148,7 @@ class BoundTransformWithState(Defaults):
     kind: str = "transform-with-state"
 
     def with_variables(self) -> BoundTransformWithState:
-        """The same with what `init` declares, called on a copy of the processor."""
+        """Return the same operator with the variables that `init` declares, called on a copy of the processor."""
         handle = StatefulProcessorHandle(self.name, self.time_mode, self.input.time_zone)
         processor = self._user().copied()
         processor.call("init", handle)
@@ -167,9 +167,10 @@ class BoundTransformWithState(Defaults):
 
     @property
     def rules(self) -> dict[str, str]:
-        """The clock that timers go by, and which variables there are, and of which rows have a time to live.
+        """The clock of the timers, the variables, and whether their rows have a time to live.
 
-        How long that is may change: what is stored keeps its deadline. What has none would live for ever.
+        The length of the time to live may change, because stored rows keep their deadline. Adding or removing it is not
+        allowed, because stored rows without a deadline would live forever.
         """
         lives = {False: "", True: " with ttl"}
         found = {
@@ -179,7 +180,7 @@ class BoundTransformWithState(Defaults):
 
     @property
     def maps(self) -> tuple[MapColumns, ...]:
-        """One map a variable, then the timers': (key, nothing | position | user's key) → value."""
+        """One map for each variable, then that of the timers: (key, nothing | position | user's key) → value."""
         key = key_schema(self.input)
         kept = MapColumns.apart(TIMERS, key, _EXPIRY)
         variables = (self._map(one, kept.key) for one in self.variables)
@@ -188,7 +189,7 @@ class BoundTransformWithState(Defaults):
 
     @property
     def stored_initial(self) -> pa.Schema:
-        """The columns of the initial state beside the key, as its map has them."""
+        """The columns of the initial state beside the key, with their names in its map."""
         given = self.initial_rows
         if given is None:
             return pa.schema([])
@@ -196,14 +197,14 @@ class BoundTransformWithState(Defaults):
 
     @property
     def initial(self) -> Initial | None:
-        """Rows of a key, any number; `handleInitialState` is called for each."""
+        """Any number of rows for each key. `handleInitialState` is called for each row."""
         given = self.initial_rows
         if given is None:
             return None
         return Initial(key_schema(self.input), given.state, data=given.table, repeats=True)
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
-        """The rows as they are, numbered."""
+        """Return the rows with a number for each."""
         numbers = pa.array(range(rows.num_rows), pa.int64())
         keys, columns = rows.columns[: len(self.input.key)], rows.columns[len(self.input.key) :]
         return {INITIAL: pa.table([*keys, numbers, *columns], names=self.maps[-1].names)}
@@ -216,24 +217,24 @@ class BoundTransformWithState(Defaults):
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The methods that decide what becomes of states."""
+        """The methods that determine the state."""
         methods = ("handleInputRows", "handleExpiredTimer", "handleInitialState", "init")
         return tuple(f for name in methods if (f := getattr(type(self.processor), name, None)) is not None)
 
     @property
     def makes_frames(self) -> bool:
-        """In the pandas form."""
+        """Whether this is the pandas form."""
         return self.rows_as == "frames"
 
     def frames(self, rows: pa.RecordBatch, keys: pa.RecordBatch) -> Any:
-        """What makes the frames of a visit; pandas is imported here."""
+        """Make the object that makes the frames of a visit. This imports pandas."""
         from .processor_frames import ProcessorFrames
 
         key_by_key = self.on_error == "quarantine"
         return ProcessorFrames(self.output_schema, self.input.time_zone, rows, keys, key_by_key=key_by_key)
 
     def open(self) -> Handle:
-        """The Rust operator with a copy of the processor."""
+        """Make the Rust operator with a copy of the processor."""
         return ProcessorTask(self._user().copied(), self._handle, self._engine)
 
     def _user(self) -> UserProcessor:
@@ -261,7 +262,7 @@ class BoundTransformWithState(Defaults):
 
 
 def _check_names(operator: str, names: Sequence[str]) -> None:
-    """`InvalidInput` for a name too long for an object's name, or told from another by case alone."""
+    """Raise `InvalidInput` if a name is too long for an object name, or differs from another only in case."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -275,7 +276,7 @@ def _check_names(operator: str, names: Sequence[str]) -> None:
 
 
 def _renamed(columns: pa.Schema, part: str, taken: Iterable[str]) -> pa.Schema:
-    """The columns, those whose name is taken in the map as `part.name`."""
+    """Rename the columns whose name is already used in the map to `part.name`."""
     used = {name.lower() for name in (*taken, *SYSTEM_COLUMNS)}
     fields = []
     for field in columns:

@@ -1,4 +1,4 @@
-"""The object that a user gives to `transformWithState`: copied for each task, and what its `init` and `close` raise."""
+"""The processor that a user passes to `transformWithState`: its copies for tasks, and calls of `init` and `close`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..errors import InvalidInput, TidemillError, summary
 
 @dataclass(frozen=True)
 class UserProcessor:
-    """A processor of an operator."""
+    """The processor of an operator."""
 
     operator: str
     given: Any
 
     def copied(self) -> UserProcessor:
-        """A processor for one task: what it does to itself stays there."""
+        """Copy the processor for one task, so that tasks do not share its attributes."""
         try:
             return dataclasses.replace(self, given=copy.deepcopy(self.given))
         except Exception as error:
@@ -29,7 +29,7 @@ class UserProcessor:
             ) from error
 
     def call(self, method: str, *arguments: Any) -> None:
-        """Calls `init` or `close`, if there is one; what it raises is told with its traceback."""
+        """Call `init` or `close` if the processor has it. Its exceptions become `InvalidInput` with their traceback."""
         function = getattr(self.given, method, None)
         if function is None:
             return
@@ -37,7 +37,7 @@ class UserProcessor:
             function(*arguments)
         except TidemillError:
             raise
-        except (Exception, SystemExit) as error:  # a `sys.exit` must not end the process as if all were well
+        except (Exception, SystemExit) as error:  # `sys.exit` must not end the process with success
             raise InvalidInput(
                 f"method `{method}` of operator `{self.operator}` raised `{summary(error)}`\n"
                 + traceback.format_exc().rstrip()

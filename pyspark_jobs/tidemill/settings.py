@@ -18,7 +18,6 @@ from typing import Any
 
 from .errors import InvalidInput
 from .spelling import unknown
-from .units import interval_ms as interval_ms  # for a core that was compiled before `units` existed
 from .units import size_bytes
 
 _FILE = "tidemill.toml"

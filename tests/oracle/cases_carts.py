@@ -1,7 +1,7 @@
 """Programs as users write them: shopping carts with reminders, and a state used in odd order within a generator.
 
-A cart has its items in a list and notes in a map, both with a time to live where there is one, its total in a value,
-and two timers that every row puts off; a reminder comes three times. Rows are orders of what to do.
+A cart has its items in a list and notes in a map, both with a time to live if the case has one. Its total is a value.
+Every row moves its two timers to later times, and a reminder is sent three times. Rows are commands.
 """
 
 from __future__ import annotations

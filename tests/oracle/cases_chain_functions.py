@@ -77,7 +77,7 @@ class Watched(StatefulProcessor):
         seen = sorted(n for (n,) in self.seen.get())
         timers = sorted(timer - ORIGIN_MS for timer in self.handle.listTimers())
         text = f"{what} {seen} {timers} {timerValues.getCurrentWatermarkInMs()}"
-        return pd.DataFrame({"k": [key[0]], "told": [text]})
+        return pd.DataFrame({"k": [key[0]], "told": [text]})  # prose: quoted
 
 
 def late(stream: Any) -> Any:
@@ -90,7 +90,8 @@ def latest(stream: Any) -> Any:
 
 
 def watched(stream: Any) -> Any:
-    return stream.groupBy("k").transformWithStateInPandas(Watched(), "k string, told string", "Append", "EventTime")
+    output = "k string, told string"  # prose: quoted
+    return stream.groupBy("k").transformWithStateInPandas(Watched(), output, "Append", "EventTime")
 
 
 def programmed(stream: Any) -> Any:
@@ -117,11 +118,12 @@ class Totals(StatefulProcessor):
         yield self.report(key, f"fired {expiredTimerInfo.getExpiryTimeInMs() - ORIGIN_MS}", timerValues)
 
     def report(self, key: Any, what: str, timerValues: Any) -> Any:
-        return Row(k=key[0], told=f"{what} {self.total.get()} {timerValues.getCurrentWatermarkInMs()}")
+        return Row(k=key[0], told=f"{what} {self.total.get()} {timerValues.getCurrentWatermarkInMs()}")  # prose: quoted
 
 
 def summed(stream: Any) -> Any:
-    return stream.groupBy("k").transformWithState(Totals(), "k string, told string", "Append", "EventTime")
+    output = "k string, told string"  # prose: quoted
+    return stream.groupBy("k").transformWithState(Totals(), output, "Append", "EventTime")
 
 
 def spark_windows(df: Any) -> Any:

@@ -28,7 +28,7 @@ def row(k: str | None, seconds: float | None, n: int) -> tuple[Any, ...]:
 BOUNDARIES = [
     [row("a", 1, 1), row("a", 1, 2), row("b", 1, 3), row("a", None, 4), row(None, 2, 5)],
     [row("a", 1, 6), row("a", 6.0005, 7), row("a", None, 8)],
-    # The watermark is at 1 s after the batch before: what is at it is late, what is a microsecond behind is not.
+    # The watermark is at 1 s after the previous batch: a row at 1 s is late, a row a microsecond later is not.
     [row("a", 1, 9), row("a", 1.000001, 10), row("b", 1.0005, 11), row("b", 20, 12)],
     [row("a", 15, 13), row("a", 15.000001, 14), row("b", 20, 15)],
     [],

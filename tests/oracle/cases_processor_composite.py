@@ -167,7 +167,7 @@ class Iterated(StatefulProcessor):
             found = self.letters.getValue("x"), self.map.getValue(part for part in ("b", n % 2))
             self.map.removeKey(iter(("b", 1)))
             state = list(self.list.get()), sorted(self.map.iterator()), list(self.letters.keys())
-            yield Row(id=key[0], told=repr((before, has, found, state, self.refused())))
+            yield Row(id=key[0], told=repr((before, has, found, state, self.refused())))  # prose: quoted
 
     def refused(self) -> bool:
         try:
@@ -194,5 +194,5 @@ def readings(name: str, row: Any, frames: Any, output: str) -> list[Case]:
 CASES = [
     *readings("composite", Composite, CompositeInFrames, TOLD),
     *readings("composite-output", CompositeOutput, CompositeOutputInFrames, NESTED),
-    *readings("iterated-cells", Iterated, None, "id string, told string"),
+    *readings("iterated-cells", Iterated, None, "id string, told string"),  # prose: quoted
 ]

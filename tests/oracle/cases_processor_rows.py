@@ -49,7 +49,7 @@ class Telling(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self.handle = handle
         self.kept = handle.getValueState("kept", KEPT)
-        self.given = handle.getListState("given", "told string")
+        self.given = handle.getListState("given", "told string")  # prose: quoted
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         self.given.appendValue((f"{key!r} {initialState!r}",))

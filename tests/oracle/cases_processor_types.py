@@ -7,7 +7,7 @@ turn off micro-batches without data (event_time, chaining_ops) are followed with
 | its test | here |
 | --- | --- |
 | basic | processor-iterated-cells; its deleted variable: `test_a_variable_that_init_deleted_cannot_be_used` |
-| query_restarts | each case: `case.ours` starts anew after every micro-batch. No counterpart: counts of variables |
+| query_restarts | each case: `case.ours` restarts after every micro-batch. No counterpart: counts of variables |
 | proc_timer | processor-processing-time-1, -2, processor-frames-processing-time |
 | event_time | processor-event-time-1, -2, processor-frames-event-time |
 | with_timers_single_partition (both) | each case: all run with one task and with three |
@@ -58,7 +58,7 @@ from tests.oracle.case import Case
 from tests.oracle.cases_processor import DELAY, SCHEMA, Passing, commands, event_time
 
 KEYED = "x double, i int, n bigint, k string"
-SUMMED = "told string, i int, total bigint, k string"
+SUMMED = "told string, i int, total bigint, k string"  # prose: quoted
 INITIAL_NAMES = ["n", "k", "note", "i"]
 INITIAL_KEYED = "n bigint, k string, note string, i int"
 INITIAL_ROWS = [
@@ -78,7 +78,7 @@ class Summed(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         self.sum = handle.getValueState("sum", "n bigint")
-        self.given = handle.getListState("given", "told string")
+        self.given = handle.getListState("given", "told string")  # prose: quoted
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         self.add([initialState.n])
@@ -87,7 +87,8 @@ class Summed(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         found = sorted(rows, key=repr)
         self.add([row.n for row in found])
-        yield Row(told=self.with_given(f"{key!r} {found!r}"), i=key[1], total=self.sum.get()[0], k=key[0])
+        text = self.with_given(f"{key!r} {found!r}")
+        yield Row(told=text, i=key[1], total=self.sum.get()[0], k=key[0])  # prose: quoted
 
     def add(self, numbers: list[Any]) -> None:
         old = self.sum.get()[0] if self.sum.exists() else 0
@@ -108,7 +109,8 @@ class SummedInFrames(Summed):
         found = list(rows)
         self.add([n for frame in found for n in frame["n"]])
         text = self.with_given(f"{key!r} {[seen(frame) for frame in found]}")
-        yield pd.DataFrame({"told": [text], "i": [key[1]], "total": [self.sum.get()[0]], "k": [key[0]]})
+        row = {"told": text, "i": key[1], "total": self.sum.get()[0], "k": key[0]}  # prose: quoted
+        yield pd.DataFrame({name: [cell] for name, cell in row.items()})
 
 
 def seen(frame: Any) -> str:

@@ -109,7 +109,7 @@ def test_a_lost_answer_in_a_lost_race_is_recognised(store: Store, effect: str) -
 class Failing(FaultStore):
     """A store whose `create`, and optionally `get`, raises before or after the write."""
 
-    error: Exception = ValueError("what nobody expected")
+    error: Exception = ValueError("an unexpected error")
     writes_first = False
     fails_reading = 0
 
@@ -127,7 +127,7 @@ class Failing(FaultStore):
 
 def test_after_any_error_the_name_is_read_back(store: Store) -> None:
     failing = Failing(store)
-    with pytest.raises(ValueError, match="what nobody expected"):
+    with pytest.raises(ValueError, match="an unexpected error"):
         log_of(failing).create_commit(make.commit(0))
     failing.writes_first = True
     assert log_of(failing).create_commit(make.commit(0)).outcome == "created"

@@ -25,7 +25,9 @@ def test_a_stored_run_is_found_by_every_process(cache: DiskCache) -> None:
     assert same(cache.put(KEY, run), run)
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
     assert cache.folder.stat().st_mode & 0o777 == 0o700
-    assert (cache.folder / f"{KEY}.run").stat().st_mode & 0o777 == 0o400  # nobody shortens it by accident
+    assert (
+        cache.folder / f"{KEY}.run"
+    ).stat().st_mode & 0o777 == 0o400  # read-only, so that no program truncates it by accident
     assert same(DiskCache(str(cache.folder), 1 << 30).get(KEY, SCHEMA), run)
     assert cache.get(OTHER, SCHEMA) is None
 

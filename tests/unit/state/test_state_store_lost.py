@@ -62,7 +62,7 @@ def test_a_loss_never_shows_an_older_or_an_empty_store(folder: Path, tmp_path: P
     for call in (lambda: store.get(left), lambda: store.get(VERSIONS), lambda: store.maintain(keep=1)):
         with pytest.raises(CorruptState):
             call()
-    assert not record(folder, left + 1).exists()  # and no version is made anew
+    assert not record(folder, left + 1).exists()  # and no version is made again
 
 
 def test_floor_and_segments_show_the_loss_of_the_last_record_and_the_hint(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The fault store: what each fault leaves behind, and that a dead process does nothing more."""
+"""The fault store: the effect of each fault, and that a dead process does nothing more."""
 
 from __future__ import annotations
 

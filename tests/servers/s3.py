@@ -167,7 +167,7 @@ def serve(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        raise SystemExit("the process that started the server is gone")
+        raise SystemExit("the process that started the server has ended")
     from ministack.app import main  # type: ignore[import-not-found]
 
     sys.argv = ["ministack"]

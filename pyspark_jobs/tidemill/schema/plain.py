@@ -67,7 +67,7 @@ def _text_array(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
 
 
 def _validity(values: Sequence[object]) -> pa.Buffer | None:
-    """Return Arrow's bitmap of the values that are not None, or None if there is no such value."""
+    """Return Arrow's validity bitmap, or None if no value is None."""
     if None not in values:
         return None
     bits = bytearray(-(-len(values) // 8))

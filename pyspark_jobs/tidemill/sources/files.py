@@ -124,7 +124,7 @@ class Files:
 
     @property
     def intake(self) -> Intake:
-        """Where reading starts, what an overwritten file is, and the limits of a batch, as the options say."""
+        """The options `start`, `overwritten` and the limits of a batch, for the planner."""
         return Intake(
             start="latest" if self.start == "latest" else "earliest",
             overwritten="new" if self.overwritten == "new" else "error",

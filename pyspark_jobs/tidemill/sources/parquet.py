@@ -134,13 +134,13 @@ def row_group_ranges(file: IO[bytes], size: int, split_bytes: int) -> list[tuple
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     total = sum(group.total_byte_size for group in groups) or 1
     ranges: list[tuple[int, int, int]] = []
-    first, row, next_row, taken = 0, 0, 0, 0.0
+    first, row, next_row, size_so_far = 0, 0, 0, 0.0
     for number, group in enumerate(groups):
         share = group.total_byte_size / total * size
-        if number > first and taken + share > split_bytes:
+        if number > first and size_so_far + share > split_bytes:
             ranges.append((first, number - 1, row))
-            first, row, taken = number, next_row, 0.0
-        taken += share
+            first, row, size_so_far = number, next_row, 0.0
+        size_so_far += share
         next_row += group.num_rows
     return [*ranges, (first, len(groups) - 1, row)] if groups else ranges
 

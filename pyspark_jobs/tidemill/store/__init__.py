@@ -20,7 +20,7 @@ from .probe import probe
 __all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "folder_uri", "open_store", "probe", "relative_folder"]
 
 _S3 = ("s3", "s3a")
-_OF_OTHERS = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")
+_OTHER_SCHEMES = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")
 """Schemes that Spark also accepts with one slash. Text that begins with one of them is not a path."""
 
 
@@ -34,12 +34,12 @@ def open_store(uri: str, options: Mapping[str, Any] | None = None) -> Store:
         raise InvalidInput(f"open a store: found the root {repr_of(uri)}, expected a URI or a path")
     scheme, separator, rest = str(uri).partition("://")
     if not separator:
-        word, colon, behind = scheme.partition(":")
-        if colon and behind.startswith("/") and word in (*_S3, "memory"):
+        word, colon, path = scheme.partition(":")
+        if colon and path.startswith("/") and word in (*_S3, "memory"):
             raise InvalidInput(
-                f"open the store `{uri}`: `{word}:/` has one slash, expected two", hint=f"use `{word}:/{behind}`"
+                f"open the store `{uri}`: `{word}:/` has one slash, expected two", hint=f"use `{word}:/{path}`"
             )
-        if colon and behind.startswith("/") and word in _OF_OTHERS:
+        if colon and path.startswith("/") and word in _OTHER_SCHEMES:
             raise _not_known(uri, word)
         return _without(options, uri, _local(uri, _plain_path(uri)))
     if scheme in _S3:

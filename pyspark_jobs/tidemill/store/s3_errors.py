@@ -118,12 +118,12 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
             f"{what}: {endpoint} does not support this request ({status} {code})",
             hint="use a store with conditional create",
         )
-    if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _PASSING:
+    if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _RETRYABLE:
         return InvalidInput(f"{what}: {endpoint} refused the request ({status} {code}: {_message(error)})")
     return StoreUnavailable(f"{what}: {endpoint} failed ({status} {code})", hint="run again")
 
 
-_PASSING = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
+_RETRYABLE = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
 """Codes with a status of 400 to 499 for which a retry may still succeed."""
 
 

@@ -162,7 +162,7 @@ def test_a_value_outside_its_type_late_in_a_file_rejects_the_file(tmp_path: Path
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_decimal_with_more_digits_than_declared_rejects_the_file(tmp_path: Path, nested: bool) -> None:
-    value = Decimal(10) ** 20  # with two digits behind the point 23
+    value = Decimal(10) ** 20  # 23 digits, two of them after the point
     cells = pa.array(
         [[value]] if nested else [value], pa.list_(pa.decimal128(23, 2)) if nested else pa.decimal128(23, 2)
     )

@@ -89,7 +89,7 @@ class Context:
         return dict(head.schemas) if head is not None else dict(self.initialised().schemas)
 
     def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
-        """Return the live segments of a version, plus initial state that no batch has used yet. None is version −1."""
+        """Return the live segments of a version, plus initial state that no batch has used yet. None is version -1."""
         return {**(head.state if head is not None else {}), **self.begins_with(head)}
 
     def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:

@@ -30,7 +30,7 @@ def publish(context: Context, commit: Commit) -> int:
 
 
 def published_through(context: Context, head: Commit | None) -> int:
-    """Return the last version up to which all versions are published, or −1. This asks the sinks."""
+    """Return the last version up to which all versions are published, or -1. This asks the sinks."""
     if head is None or context.branch != MAIN:
         return -1
     options = context.storage_options.get("sink")

@@ -176,7 +176,7 @@ class BoundOperator(Protocol):
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
         """Return the rows of its maps for an initial state: map → key, sub-key and value columns.
 
-        `rows` have the columns of `initial` and are checked. The result becomes version −1 of the state, without
+        `rows` have the columns of `initial` and are checked. The result becomes version -1 of the state, without
         deadlines. In the operator's first batch its maps hold these rows, and `Pass.begins` is true in every range. In
         that data pass the operator does what must be done once: it sets deadlines, or calls a function for each key.
         """

@@ -78,7 +78,7 @@ class StateSpec:
         return dataclasses.replace(self, timeout_ms=milliseconds, clock=cast(Clock, clock))
 
     def initialState(self, data: Any) -> StateSpec:
-        """Set the state that keys have before the first batch. `init` writes it once, as version −1.
+        """Set the state that keys have before the first batch. `init` writes it once, as version -1.
 
         `data` is an Arrow table with the key columns and the state columns (`state` if it has no name of its own), a
         list of (key, state) pairs, or the path of a Parquet file or folder. Each key occurs once.

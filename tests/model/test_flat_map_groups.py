@@ -35,7 +35,7 @@ PySpark's tests of applyInPandasWithState (`test_apply_in_pandas_with_state_` in
 | basic_no_state, _no_state_no_data | `test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state` (unit) |
 | basic_more_data, _fewer_data, _with_null | the same |
 | python_worker_random_failure | `test_function_fails_once.py`, for every operator that calls functions |
-| int_to_decimal_coercion | `test_what_is_not_of_the_type_is_refused` (unit): Spark's default, it has a setting |
+| int_to_decimal_coercion | `test_values_of_another_type_are_refused` (unit): Spark's default, it has a setting |
 """
 
 from __future__ import annotations

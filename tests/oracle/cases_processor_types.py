@@ -20,16 +20,16 @@ turn off micro-batches without data (event_time, chaining_ops) are followed with
 | large_values | `unit/test_large_states.py`: texts and bytes |
 | with_records_limit | `test_frames_are_cut_at_so_many_rows_and_an_initial_state_is_one_frame`: the limit is fixed |
 | with_bytes_limit | no counterpart: frames are cut by rows alone |
-| int_to_decimal_coercion | `test_what_is_not_of_the_type_is_refused`, which is Spark's default; it has a setting |
+| int_to_decimal_coercion | `test_values_of_another_type_are_refused`, which is Spark's default; it has a setting |
 | schema_evolution_scenarios, schema_evolution_fails | `test_variables_are_checked_against_the_state`: all are refused |
-| not_nullable_fails | no counterpart: with Avro only; else as Spark: `test_a_field_that_is_not_null_takes_no_none` |
+| not_nullable_fails | no counterpart: with Avro only; else as Spark: `test_a_not_null_field_refuses_none` |
 | batch_query, batch_query_initial_state | no counterpart: tables that are not streams |
 | non_exist_value_state, list_state, map_state | processor-states-1, -2 |
 | list_state_large_list | `unit/test_large_states.py`: thousands |
 | list_state_large_ttl, map_state_large_ttl | processor-processing-time-1, -2 |
 | value_state_ttl_basic, value_state_ttl_expiration | processor-processing-time-1, -2 |
 | init_state, init_state_with_timers | processor-initial-state, processor-initial-state-before-any-row |
-| init_state_with_extra_transformation | `test_what_a_processor_with_an_initial_state_emits_is_transformed_further` |
+| init_state_with_extra_transformation | `test_the_output_of_a_processor_with_an_initial_state_can_be_transformed` |
 | restart_with_multiple_rows_init_state | processor-frames-two-keys-initial-state, processor-initial-state |
 | map_state_metadata (_with_init_state), list_ and value_state_metadata | `test_state_is_read_by_variable` |
 | TwsTester: fuzz_running_count, fuzz_topk, fuzz_word_frequency | processor-states-1, -2: seeded random commands |

@@ -44,7 +44,7 @@ def test_a_new_verb_reads_any_version(with_additions):
     assert (t.repository.count_keys("latest", 0), t.repository.count_keys("latest")) == (1, 2)
 
 
-def test_a_new_sink_is_published_once_a_version_and_by_what_the_commit_says(tmp_path, monkeypatch):
+def test_a_new_sink_publishes_each_version_once_as_recorded_in_the_commit(tmp_path, monkeypatch):
     monkeypatch.setitem(sinks.KINDS, "test-journal", Journal)
     place = tmp_path / "journal"
 

@@ -37,7 +37,7 @@ def places(column: pa.Array) -> list[int]:
 
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("slice_", [(0, 300), (8, 100)], ids=["whole", "slice"])
-def test_what_goes_into_the_engine_and_comes_out_of_it_is_the_same_memory(name: str, slice_: tuple[int, int]) -> None:
+def test_arrays_pass_in_and_out_of_the_engine_without_a_copy(name: str, slice_: tuple[int, int]) -> None:
     """Split into one part, rows go in by one capsule and out by another, and nothing happens to them between."""
     given = pa.record_batch([KEYS, COLUMNS[name]], names=["k", "v"]).slice(*slice_)
     (back,) = partition(given, ["k"], [2**64 - 1])
@@ -54,7 +54,7 @@ def given_to_engine(states: tm.StateMap, keys: Any) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("form", ["array", "chunked array", "table", "batch"])
-def test_keys_of_canonical_types_reach_the_engine_as_they_were_given(form: str) -> None:
+def test_keys_of_canonical_types_are_not_copied(form: str) -> None:
     for name, column in COLUMNS.items():
         if "map" in name:
             continue
@@ -68,14 +68,14 @@ def test_keys_of_canonical_types_reach_the_engine_as_they_were_given(form: str) 
         assert places(given_to_engine(tm.StateMap(schema, "int"), keys).column(0)) == places(column), name
 
 
-def test_what_other_libraries_export_reaches_the_engine_where_it_lay() -> None:
+def test_arrays_of_other_libraries_are_not_copied() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"key": range(1000)})
     address, _, _ = frame["key"]._get_buffer_info()
     assert places(given_to_engine(tm.StateMap("bigint", "int"), frame).column(0)) == [address]
 
 
-def test_rows_of_a_run_are_handed_out_where_they_lie_in_memory_and_in_a_mapped_file(tmp_path: Path) -> None:
+def test_rows_of_a_run_are_not_copied_from_memory_or_from_a_mapped_file(tmp_path: Path) -> None:
     schema = MapSchema("m", pa.schema([("k", pa.int64())]), pa.schema([]), pa.schema([("v", pa.string())]))
     states = StateMap.open(schema, [], 0, 2**64 - 1)
     keys, values = pa.record_batch([KEYS], names=["k"]), pa.record_batch([COLUMNS["string"]], names=["v"])

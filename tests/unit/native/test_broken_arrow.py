@@ -193,7 +193,7 @@ def said() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_refused_and_changes_nothing(name: str, said: dict[str, list[str]]) -> None:
+def test_broken_arrow_data_is_refused_and_changes_nothing(name: str, said: dict[str, list[str]]) -> None:
     assert said[name]
     assert [line for line in said[name] if CASES[name][0] not in line] == []
 
@@ -216,7 +216,7 @@ def nested(within: str) -> tuple[pa.DataType, Any]:
 
 
 @pytest.mark.parametrize("within", WITHIN)
-def test_20_levels_are_taken_written_and_read_also_where_the_stack_is_small(within: str, tmp_path: Path) -> None:
+def test_20_levels_of_nesting_are_stored_and_read_even_with_a_small_stack(within: str, tmp_path: Path) -> None:
     kind, value = nested(within)
     one, path = pa.table({"v": pa.array([value], kind)}), tmp_path / "base.parquet"
 

@@ -102,7 +102,7 @@ def test_a_child_uses_the_map_on_which_another_thread_works(call: str) -> None:
         thread.join()
 
 
-def test_a_child_searches_what_is_due_while_another_thread_orders_it() -> None:
+def test_a_child_searches_due_rows_while_another_thread_sorts_them() -> None:
     columns = MapColumns("m", pa.schema([("k", pa.int64())]), pa.schema([]), pa.schema([("v", pa.int64())]))
     batch = pa.record_batch([KEYS], names=["k"]), pa.record_batch([KEYS], names=["v"])
     for number in range(FORKS):

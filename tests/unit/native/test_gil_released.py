@@ -178,13 +178,13 @@ def longest_wait(call: Callable[[], object]) -> float:
         "key_hashes",
     ],
 )
-def test_others_never_wait_for_long_during(name: str, long_calls: dict[str, Callable[[], object]]) -> None:
+def test_other_threads_never_wait_long_during(name: str, long_calls: dict[str, Callable[[], object]]) -> None:
     # A busy machine may keep the other thread waiting as well, but not each time.
     waits = (longest_wait(long_calls[name]) for _ in range(60))
     assert any(wait < FEW for wait in waits)
 
 
-def test_others_wait_for_long_during_a_call_that_keeps_the_gil_for_a_part_of_it() -> None:
+def test_other_threads_wait_during_a_call_that_keeps_the_gil_for_part_of_it() -> None:
     def call() -> None:
         hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()
         sum(range(200 * ROWS))

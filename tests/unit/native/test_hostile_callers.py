@@ -51,7 +51,7 @@ HOSTILE["an object with a dtype"].dtype = "O"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_objects_whose_methods_raise(states: tm.StateMap, name: str) -> None:
+def test_errors_of_an_objects_methods_reach_the_caller(states: tm.StateMap, name: str) -> None:
     hostile = HOSTILE[name]({"zzz": 1}) if name == "a dict" else HOSTILE[name]()
     for call in (
         lambda: states.get(hostile),
@@ -69,7 +69,7 @@ def test_objects_whose_methods_raise(states: tm.StateMap, name: str) -> None:
     assert list(states.get_all()) == [("ann", (1, ["a"]), 1)]
 
 
-def test_an_object_that_changes_the_map_while_it_is_looked_at(states: tm.StateMap) -> None:
+def test_an_object_may_change_the_map_while_it_is_read(states: tm.StateMap) -> None:
     class Meddling:
         dtype = "O"
 
@@ -86,7 +86,7 @@ def test_an_object_that_changes_the_map_while_it_is_looked_at(states: tm.StateMa
     assert sorted(key for key, _, _ in states.get_all()) == ["ann", "meddler"]
 
 
-def test_subclasses_are_what_they_stand_for_and_what_does_not_fit_is_refused() -> None:
+def test_subclasses_are_accepted_by_value_and_misfits_are_refused() -> None:
     class Text(str):
         __slots__ = ()
 
@@ -207,7 +207,7 @@ def in_numpy() -> Any:
         lambda: [2**63],
     ],
 )
-def test_deadlines_that_are_none(deadlines: Callable[[], Any]) -> None:
+def test_invalid_deadlines_are_refused(deadlines: Callable[[], Any]) -> None:
     numbers = tm.StateMap("bigint", "bigint")
     with pytest.raises(InvalidInput, match="deadlines_ms must be"):
         numbers.put_many(pa.array([1]), pa.array([1]), 0, deadlines())
@@ -215,14 +215,14 @@ def test_deadlines_that_are_none(deadlines: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("given", [into_itself, deep, lambda: {"of itself": into_itself()}, in_numpy])
-def test_objects_of_pandas_that_have_no_end(given: Callable[[], Any]) -> None:
+def test_objects_of_pandas_that_are_nested_too_deep_are_refused(given: Callable[[], Any]) -> None:
     states = tm.StateMap("k array<string>", "v bigint")
     for frame in (pandas.DataFrame({"k": [given()]}), pandas.Series([given()], name="k")):
         with pytest.raises(InvalidInput, match="keys have a cell with more than 50 nested lists or dicts"):
             states.get_many(frame)
 
 
-def test_deadlines_of_every_kind_that_is_one() -> None:
+def test_deadlines_of_every_valid_kind_are_accepted() -> None:
     going: list[Any] = []
     going.append(Index(going))
     for deadlines in (
@@ -244,7 +244,7 @@ def test_deadlines_of_every_kind_that_is_one() -> None:
         assert [row[3] for row in numbers.get_due(7)] == [7], deadlines
 
 
-def test_rows_that_are_taken_away_while_they_are_looked_at() -> None:
+def test_a_list_may_change_while_it_is_read() -> None:
     rows = tm.Rows("k string, v array<timestamp>")
     assert len(rows.table([("a", times_that_go())]).column("v")[0]) == 100_000
     endless = into_itself()
@@ -252,7 +252,7 @@ def test_rows_that_are_taken_away_while_they_are_looked_at() -> None:
         rows.table([("a", endless)])
 
 
-def test_what_cannot_be_shown_is_refused_all_the_same(tmp_path: Path) -> None:
+def test_an_object_without_a_repr_is_still_refused(tmp_path: Path) -> None:
     states = tm.StateMap("bigint", "bigint")
 
     class Hidden:
@@ -274,7 +274,7 @@ def test_what_cannot_be_shown_is_refused_all_the_same(tmp_path: Path) -> None:
         tm.StateStore(None, "op", 0, key="bigint", state="bigint")  # type: ignore[arg-type]
 
 
-def test_capsules_that_are_none_or_are_used_up(states: tm.StateMap) -> None:
+def test_invalid_and_consumed_capsules_are_refused(states: tm.StateMap) -> None:
     class Exports:
         def __init__(self, capsules: Any) -> None:
             self.capsules = capsules
@@ -343,7 +343,7 @@ def test_threads_may_write_one_file_at_once(tmp_path: Path) -> None:
     assert len(tm.StateMap.read([tmp_path / "base"])) == len(tm.StateMap.read([tmp_path / "delta"])) == 1000
 
 
-def test_more_keys_than_wait_at_once_are_all_there() -> None:
+def test_more_keys_than_the_buffer_holds_are_all_stored() -> None:
     states = tm.StateMap("string", "bigint")
     for number in range(40_000):
         states.put(str(number % 25_000), number, number)

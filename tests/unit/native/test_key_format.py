@@ -146,7 +146,7 @@ def test_single_keys_are_structs_lists_and_maps() -> None:
     assert [by_list.get(key) for key in ([], (None,), None, ["a"])] == [1, 2, 3, None]
 
 
-def test_unknown_types_are_no_keys_and_no_sub_keys() -> None:
+def test_unsupported_types_are_refused_as_keys_and_sub_keys() -> None:
     from tidemill._native import MapSchema
 
     empty, bytes_ = pa.schema([]), pa.schema([("at", pa.list_(pa.uint8()))])
@@ -158,7 +158,7 @@ def test_unknown_types_are_no_keys_and_no_sub_keys() -> None:
 
 
 @pytest.mark.parametrize("state", ["map<array<int>, int>", "x int, m map<struct<a: map<int, int>>, int>"])
-def test_maps_whose_keys_no_dict_can_have_are_refused_when_they_are_declared(state: str) -> None:
+def test_maps_with_keys_that_a_dict_cannot_have_are_refused_when_declared(state: str) -> None:
     for columns in (("int", state), (state, "int")):
         with pytest.raises(InvalidInput, match="the keys of a dict are no lists or dicts"):
             tm.StateMap(*columns)
@@ -185,9 +185,7 @@ SUB_KEYS: list[tuple[pa.DataType, list[Any], list[int]]] = [
 
 
 @pytest.mark.parametrize(("kind", "cells", "same"), SUB_KEYS)
-def test_sub_keys_of_every_shape_are_told_apart_as_keys_are(
-    kind: pa.DataType, cells: list[Any], same: list[int]
-) -> None:
+def test_sub_keys_of_every_shape_are_compared_like_keys(kind: pa.DataType, cells: list[Any], same: list[int]) -> None:
     """Spark's rule for keys: −0.0 is 0.0, there is one NaN, maps have no order. Rows go by their bytes, null first."""
     from tidemill._native import MapSchema, Run, StateMap
 

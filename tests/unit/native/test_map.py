@@ -259,7 +259,7 @@ def test_columns_of_other_names_types_and_kinds_are_refused() -> None:
     assert len(state) == 3
 
 
-def test_schemas_that_cannot_be_are_refused() -> None:
+def test_invalid_schemas_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"`m` cannot be keyed by `k` of type List\(UInt32\)"):
         MapSchema("m", pa.schema([("k", pa.list_(pa.uint32()))]), NOTHING, NOTHING)
     with pytest.raises(InvalidInput, match=r"`m` cannot store `v\[\]` of type LargeUtf8"):
@@ -292,12 +292,12 @@ def test_partition_keeps_order_and_loses_nothing() -> None:
         ([9, 3, END], "must be in ascending order"),
     ],
 )
-def test_bounds_that_are_no_ranges_are_refused(bounds: list[int], message: str) -> None:
+def test_bounds_that_are_not_ranges_are_refused(bounds: list[int], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         partition(pa.record_batch({"k": [1]}), ["k"], bounds)
 
 
-def test_partition_by_an_unknown_column_names_those_there_are() -> None:
+def test_partition_by_an_unknown_column_names_the_known_columns() -> None:
     with pytest.raises(InvalidInput, match="cannot split rows by `q`: their columns are k, n"):
         partition(pa.record_batch({"k": [1], "n": [1]}), ["q"], [END])
 
@@ -326,7 +326,7 @@ def test_time_bounds_are_floored_to_ms(column: pa.Array, bounds: tuple[int, int]
     assert time_bounds_ms(column) == bounds
 
 
-def test_time_bounds_of_what_is_no_time_are_refused() -> None:
+def test_time_bounds_of_other_types_are_refused() -> None:
     with pytest.raises(InvalidInput, match="event time must be a timestamp or a date, found Int64"):
         time_bounds_ms(pa.array([1]))
 

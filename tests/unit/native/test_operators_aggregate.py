@@ -205,7 +205,7 @@ def test_result_types_are_sparks(function: str, given: pa.DataType, expected: pa
         ),
     ],
 )
-def test_a_type_that_a_function_does_not_take_is_named(function: str, given: pa.DataType, text: str) -> None:
+def test_a_type_that_a_function_does_not_accept_is_named(function: str, given: pa.DataType, text: str) -> None:
     schema = pa.schema([("key", pa.int8()), ("v", given)])
     with pytest.raises(InvalidInput, match="operator `totals`: ") as caught:
         over(("out", function, "v"), schema=schema)
@@ -222,7 +222,7 @@ def test_a_type_that_a_function_does_not_take_is_named(function: str, given: pa.
         ([("n", "count", None), ("n", "sum", "x")], "two columns named `n`"),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused(functions: list[tuple[str, str, str | None]], text: str) -> None:
+def test_an_invalid_declaration_is_refused(functions: list[tuple[str, str, str | None]], text: str) -> None:
     with pytest.raises(InvalidInput, match=text):
         over(*functions)
 
@@ -292,7 +292,7 @@ def test_first_and_last_take_nulls_as_they_come() -> None:
         (pa.struct([("a", pa.float64())]), {"a": math.inf}, {"a": math.nan}),
     ],
 )
-def test_extremes_of_every_type_that_has_an_order(data_type: pa.DataType, least: Any, greatest: Any) -> None:
+def test_min_and_max_work_on_every_type_with_an_order(data_type: pa.DataType, least: Any, greatest: Any) -> None:
     assert str(one(greatest, data_type, "min", None, least)) == str(least)
     assert str(one(least, data_type, "max", None, greatest)) == str(greatest)
 

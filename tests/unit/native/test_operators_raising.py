@@ -20,7 +20,7 @@ def track(batch_time: int, key: Any, value: int, state: State) -> None:
     state.update(1 // value)
 
 
-def test_what_a_function_raises_comes_back_with_its_traceback() -> None:
+def test_an_exception_of_a_function_is_raised_with_its_traceback() -> None:
     operator = function_operator(track)
     chunks = [
         operator.prepare(batch(INPUT, ("a", 1, None)), data()).rows,
@@ -55,7 +55,7 @@ def test_a_function_that_raises_when_timing_out_has_no_chunk() -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, GeneratorExit])
-def test_interrupts_pass_untouched(interrupt: type[BaseException]) -> None:
+def test_interrupts_pass_through_unchanged(interrupt: type[BaseException]) -> None:
     raised = interrupt("stop")
 
     def stop(value: int, state: State) -> None:
@@ -128,7 +128,7 @@ def test_nothing_is_kept_alive() -> None:
     assert Witness.alive == 0
 
 
-def test_other_threads_run_while_rows_are_folded_and_are_told_that_the_operator_is_busy() -> None:
+def test_other_threads_run_while_rows_are_folded_and_get_an_error_from_the_busy_operator() -> None:
     entered, done = threading.Event(), threading.Event()
     answers: list[str] = []
 

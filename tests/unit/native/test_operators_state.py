@@ -120,7 +120,7 @@ def test_get_without_a_state_raises_a_lookup_error() -> None:
     assert "the state is not set" in str(caught[0])
 
 
-def test_what_a_call_may_not_do_raises_a_value_error() -> None:
+def test_a_call_that_is_not_allowed_raises_a_value_error() -> None:
     errors: list[str] = []
 
     def attempt(do: Any, *given: Any) -> None:
@@ -165,7 +165,7 @@ def test_the_next_call_may_update_what_the_last_one_removed() -> None:
     assert states(operator) == {"a": 3}
 
 
-def test_a_state_that_was_kept_is_inert_and_sees_no_other_key() -> None:
+def test_a_state_that_user_code_kept_raises_and_shows_no_other_key() -> None:
     kept: list[State] = []
 
     def keep(value: int, state: State) -> str:
@@ -216,7 +216,7 @@ def test_arguments_that_the_function_kept_stay_as_they_were(arguments: int) -> N
             each[-1].update(9)
 
 
-def test_changing_an_object_changes_no_state() -> None:
+def test_changing_an_object_does_not_change_the_state() -> None:
     schema = pa.schema([("state", pa.list_(pa.int64()))])
 
     def mutate(value: int, state: State) -> str:
@@ -247,7 +247,7 @@ def test_a_state_handed_on_within_a_batch_is_what_a_later_batch_reads() -> None:
     assert call(two, ("a", 2, None)) == [("1.0",)]
 
 
-def test_reading_a_new_state_may_run_code_that_asks_the_state() -> None:
+def test_reading_a_new_state_may_run_code_that_uses_the_state() -> None:
     @dataclass
     class Asking:
         state: State
@@ -315,7 +315,7 @@ def test_event_time_timeouts_fire_when_the_watermark_passes() -> None:
     assert states(operator) == {"b": 2}
 
 
-def test_late_rows_are_taken_out_and_masked() -> None:
+def test_late_rows_are_removed_and_masked() -> None:
     operator = function_operator(add, timeout_ms=1000, clock="event", event_time="time")
     times = [datetime.fromtimestamp(ms / 1000, UTC) for ms in (999, 1000, 1001)]
     rows = batch(INPUT, *(("a", place, time) for place, time in enumerate([*times, None])))

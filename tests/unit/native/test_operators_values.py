@@ -98,7 +98,7 @@ SHOWN: list[tuple[pa.DataType, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("data_type", "cell", "shown"), SHOWN, ids=lambda v: str(v)[:30])
-def test_every_type_is_shown_and_given_back(data_type: pa.DataType, cell: Any, shown: Any) -> None:
+def test_every_type_round_trips_through_python(data_type: pa.DataType, cell: Any, shown: Any) -> None:
     seen: list[Any] = []
 
     def identity(value: Any) -> Any:
@@ -111,7 +111,7 @@ def test_every_type_is_shown_and_given_back(data_type: pa.DataType, cell: Any, s
     assert stored(data_type, shown) == cell
 
 
-def test_a_row_has_attributes_names_and_places() -> None:
+def test_a_row_has_attributes_names_and_positions() -> None:
     schema = pa.schema([("key", pa.string()), ("n", pa.int64()), ("_row", pa.int64()), ("_metadata", POINT)])
     seen: list[Any] = []
     operator = function_operator(lambda row, state: seen.append(row), arguments=2, input_schema=schema, value=None)
@@ -126,7 +126,7 @@ def test_a_row_has_attributes_names_and_places() -> None:
     st.datetimes(datetime(1850, 1, 1), datetime(2400, 1, 1)),
     st.sampled_from(ZONES),
 )
-def test_instants_are_shown_in_the_pipelines_zone_as_python_has_them(moment: datetime, zone: str) -> None:
+def test_instants_are_shown_as_datetimes_in_the_pipelines_zone(moment: datetime, zone: str) -> None:
     seen: list[Any] = []
     near = [moment.replace(tzinfo=UTC) + timedelta(minutes=20 * step) for step in range(12)]
     back = through(pa.timestamp("us", "UTC"), lambda value: seen.append(value) or value, *near, zone=zone)
@@ -135,7 +135,7 @@ def test_instants_are_shown_in_the_pipelines_zone_as_python_has_them(moment: dat
     assert back == near
 
 
-def test_the_hour_that_is_lived_through_twice_keeps_its_instants() -> None:
+def test_the_repeated_hour_of_a_time_change_keeps_its_instants() -> None:
     near = [datetime(2025, 10, 25, 23, tzinfo=UTC) + timedelta(minutes=7 * step) for step in range(40)]
     folds: list[int] = []
     assert through(pa.timestamp("us", "UTC"), lambda v: folds.append(v.fold) or v, *near, zone="Europe/Berlin") == near
@@ -148,7 +148,7 @@ def test_aware_datetimes_are_instants() -> None:
     assert stored(INSTANT, datetime(2026, 1, 1), "Europe/Berlin") == datetime(2025, 12, 31, 23, tzinfo=UTC)
 
 
-def test_a_time_beyond_pythons_years_is_an_error_that_says_so() -> None:
+def test_a_time_outside_pythons_years_is_a_clear_error() -> None:
     schema = pa.schema([("v", pa.timestamp("us"))])
     operator = function_operator(lambda v, s: None, arguments=2, key=[], input_schema=schema, value="v")
     far = pa.record_batch([pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))], schema=schema)
@@ -191,7 +191,7 @@ class Name(str):
     ],
     ids=repr,
 )
-def test_what_loses_nothing_is_taken(data_type: pa.DataType, new: Any, cell: Any) -> None:
+def test_lossless_values_are_accepted(data_type: pa.DataType, new: Any, cell: Any) -> None:
     assert stored(data_type, new) == cell
 
 
@@ -221,7 +221,7 @@ Named = namedtuple("Named", ["y", "x"])
     ],
     ids=repr,
 )
-def test_rows_are_taken_by_name_where_they_have_names_else_by_place(new: Any) -> None:
+def test_rows_with_names_are_read_by_name_and_others_by_position(new: Any) -> None:
     assert stored(POINT, new) == {"x": 1, "y": "a"}
 
 
@@ -229,18 +229,18 @@ OTHER_NAMES = [Row(y="a", z=1), SparkRow(p=1, q="a"), SparkRow("x", "p")(1, "a")
 
 
 @pytest.mark.parametrize("new", OTHER_NAMES, ids=repr)
-def test_a_row_that_has_a_name_which_is_no_field_is_refused(new: Any) -> None:
+def test_a_row_with_an_unknown_name_is_refused(new: Any) -> None:
     names = ", ".join(new.__fields__)
     with pytest.raises(InvalidInput, match=rf"found a `Row` with the names \({names}\), expected \(x int, y string"):
         stored(POINT, new)
 
 
 @pytest.mark.parametrize("new", [{"x": 1}, Row(x=1), Point(1)], ids=repr)
-def test_a_name_that_is_missing_is_null(new: Any) -> None:
+def test_a_missing_name_is_null(new: Any) -> None:
     assert stored(POINT, new) == {"x": 1, "y": None}
 
 
-def test_numpy_rows_in_objects_are_taken() -> None:
+def test_numpy_rows_in_objects_are_accepted() -> None:
     assert stored(POINT, (np.int32(1), np.str_("a"))) == {"x": 1, "y": "a"}
 
 
@@ -284,14 +284,14 @@ REFUSED: list[tuple[pa.DataType, Any, str]] = [
 
 
 @pytest.mark.parametrize(("data_type", "new", "text"), REFUSED, ids=lambda v: str(v)[:40])
-def test_what_does_not_fit_is_named(data_type: pa.DataType, new: Any, text: str) -> None:
+def test_an_error_names_the_field_that_does_not_fit(data_type: pa.DataType, new: Any, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         stored(data_type, new)
     assert str(caught.value).startswith("cannot store the state of key `()` of operator `spend`: ")
     assert text in str(caught.value)
 
 
-def test_null_is_refused_where_the_schema_says_not_null() -> None:
+def test_null_is_refused_in_a_not_null_field() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
     for given_back in ((None, 1), {"b": 1}):
         operator = function_operator(
@@ -346,7 +346,7 @@ def state_class(schema: pa.Schema, state_type: type, *steps: Callable[[Any], Any
     return seen, tuples(operator.finish()[0].scan())
 
 
-def test_a_state_that_is_a_dataclass_is_that_class_all_the_way_down() -> None:
+def test_nested_dataclasses_of_a_state_keep_their_classes() -> None:
     schema = pa.schema([("name", pa.string()), ("points", pa.list_(POINT)), ("home", POINT)])
     first = Track("t", [Point(1, "a")], None)
     seen, state = state_class(

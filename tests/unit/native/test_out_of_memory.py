@@ -66,7 +66,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["read", "compact", "get_many", "put_many", "write_base", "write_delta"])
-def test_it_is_one_clear_error(name: str, said: dict[str, str]) -> None:
+def test_a_lack_of_memory_is_one_clear_error(name: str, said: dict[str, str]) -> None:
     assert "not enough memory for " in said[name]
     assert "hint: give the process more memory" in said[name]
 

@@ -22,7 +22,7 @@ def sealed(states: StateMap) -> int:
     return len(states)
 
 
-def test_puts_are_sealed_when_their_text_is_as_long_as_may_wait() -> None:
+def test_puts_are_flushed_when_their_text_reaches_the_limit() -> None:
     for text, data in (("é" * 200, pa.string()), (b"x" * 400, pa.binary())):
         keys, states = single_keys(data, 1700)
         waited = []
@@ -34,7 +34,7 @@ def test_puts_are_sealed_when_their_text_is_as_long_as_may_wait() -> None:
         assert len(keys.flush()) == 10
 
 
-def test_nested_states_count_with_all_that_is_in_them() -> None:
+def test_the_size_of_a_nested_state_includes_its_content() -> None:
     entries = pa.map_(pa.string(), pa.list_(pa.struct([("x", pa.string())])))
     keys, states = single_keys(entries, 3000)
     value: Any = {"k" * 100: [{"x": "y" * 800}], "l" * 100: [None]}
@@ -57,7 +57,7 @@ def test_a_key_that_is_put_again_counts_once() -> None:
     assert sealed(states) == 4
 
 
-def test_a_state_that_is_larger_than_may_wait_goes_into_the_map_at_once_behind_what_waited() -> None:
+def test_a_state_above_the_limit_is_stored_at_once_after_the_buffered_puts() -> None:
     keys, states = single_keys(pa.string(), 1000)
     keys.put(1, "before", 1)
     keys.put(1, "x" * 1000, 2)
@@ -67,7 +67,7 @@ def test_a_state_that_is_larger_than_may_wait_goes_into_the_map_at_once_behind_w
     assert keys.flush().scan().column("state").to_pylist() == ["after"]
 
 
-def test_as_many_keys_wait_as_lie_in_cache() -> None:
+def test_the_buffer_holds_as_many_keys_as_fit_in_the_cache() -> None:
     keys, states = single_keys(pa.int64(), 1 << 30)
     for key in range((1 << 14) + 1):
         keys.put(key, key, 1)

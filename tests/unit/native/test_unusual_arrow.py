@@ -78,7 +78,7 @@ def texts() -> tm.StateMap:
     return made
 
 
-def test_an_extension_type_is_what_it_is_stored_as() -> None:
+def test_an_extension_type_is_read_as_its_storage_type() -> None:
     states = numbers()
     states.put_many(metres(1, 2), metres(7, 8), 5, metres(9, 9))
     assert sorted(states.get_due(9)) == [(1, 7, 5, 9), (2, 8, 5, 9)]
@@ -137,7 +137,7 @@ RAISING: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", RAISING)
 @pytest.mark.parametrize("place", ["keys", "states", "deadlines_ms"])
-def test_a_producer_that_raises_is_told_with_what_it_raised(name: str, place: str) -> None:
+def test_an_exception_of_an_arrow_producer_reaches_the_caller(name: str, place: str) -> None:
     raising, message = RAISING[name]
     given: dict[str, Any] = {"keys": pa.array(["b"]), "states": pa.array(["y"]), "deadlines_ms": pa.array([1])}
     given[place] = raising
@@ -157,7 +157,7 @@ def test_deadlines_may_come_from_anything_that_exports_arrow() -> None:
         states.put_many(pa.array([1, 2]), pa.array([3, 4]), 1)
 
 
-def test_list_views_are_taken_with_their_nulls() -> None:
+def test_list_views_are_accepted_with_their_nulls() -> None:
     """PyArrow casts those that have any to lists without offsets, which end the process that reads them."""
     states = tm.StateMap("bigint", pa.schema([("v", pa.list_(pa.int64()))]))
     for kind in (pa.list_view(pa.int64()), pa.large_list_view(pa.int64())):

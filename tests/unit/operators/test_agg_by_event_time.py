@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused() -> None:
     assert "or by that column" in str(caught.value)
 
 
-def test_state_made_under_another_end_is_not_read_on(tmp_path: Any) -> None:
+def test_state_with_another_end_of_keys_is_refused(tmp_path: Any) -> None:
     root = str(tmp_path)
     tm.open(by_time(), root=root).init()
     with pytest.raises(InvalidInput, match=r"`keys end` = forgotten at ts, this code declares emitted at ts"):

@@ -59,7 +59,7 @@ def deadlines(repository: tm.Repository) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("later", ["2 seconds", "60 seconds"])
-def test_another_delay_counts_for_keys_that_are_first_seen_under_it(place: Place, later: str) -> None:
+def test_a_changed_delay_applies_to_keys_first_seen_afterwards(place: Place, later: str) -> None:
     assert len(place.run(within(place, "10 seconds"), ("old", 100))) == 1
     new = within(place, later)
     assert [k for k, _ in place.run(new, ("old", 101), ("new", 101))] == ["new"]
@@ -108,7 +108,7 @@ def living(place: Place, kind: str, ttl_ms: int | None) -> tm.Pipeline:
     return p
 
 
-def test_another_time_to_live_counts_for_what_is_written_under_it(place: Place) -> None:
+def test_a_changed_time_to_live_applies_to_rows_written_afterwards(place: Place) -> None:
     assert place.run(living(place, "value", 10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
     longer = living(place, "value", 60_000)
     assert place.run(longer, ("a", 0), at_s=9) == [("a", 2)]
@@ -118,7 +118,7 @@ def test_another_time_to_live_counts_for_what_is_written_under_it(place: Place) 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
 @pytest.mark.parametrize(("before", "after"), [(None, 1000), (1000, None)])
-def test_a_variable_neither_gets_nor_loses_a_time_to_live(
+def test_adding_or_removing_a_time_to_live_is_refused(
     place: Place, kind: str, before: int | None, after: int | None
 ) -> None:
     place.run(living(place, kind, before), ("a", 0))
@@ -143,7 +143,7 @@ def counted(place: Place, **functions: Any) -> tm.Pipeline:
         ({"renamed": tm.count()}, "`renamed` = count(*)"),
     ],
 )
-def test_an_aggregate_more_or_renamed_is_told_with_all_of_both_sides(
+def test_an_added_or_renamed_aggregate_is_refused_with_both_declarations(
     place: Place, functions: dict[str, Any], declared: str
 ) -> None:
     place.run(counted(place, n=tm.count()), ("a", 0))

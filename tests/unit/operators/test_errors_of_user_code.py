@@ -65,7 +65,7 @@ def answering(kind: str, answer: Callable[[], Any]) -> Tester:
         (NoIterator, "raised `TypeError: "),
     ],
 )
-def test_what_raises_while_rows_are_taken_is_told_with_its_traceback(
+def test_an_exception_while_rows_are_read_is_raised_with_its_traceback(
     kind: str, answer: Callable[[], Any], said: str
 ) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
@@ -75,7 +75,7 @@ def test_what_raises_while_rows_are_taken_is_told_with_its_traceback(
 
 
 @pytest.mark.parametrize("kind", ["group", "processor"])
-def test_what_cannot_be_iterated_over_is_told_as_that(kind: str) -> None:
+def test_a_result_that_is_not_iterable_is_named(kind: str) -> None:
     said = {"group": "found a `int`, expected", "processor": "returned `int` for key"}[kind]
     with pytest.raises(tm.InvalidInput, match=said):
         answering(kind, lambda: 5).batch([("a", None)])
@@ -120,7 +120,7 @@ class Lost(tzinfo):
 
 @pytest.mark.parametrize("kind", ["map", "group"])
 @pytest.mark.parametrize("on_error", ["fail", "quarantine"])
-def test_what_a_state_raises_while_it_is_read_is_the_users_error(kind: str, on_error: str) -> None:
+def test_an_exception_while_a_state_is_read_is_the_users_error(kind: str, on_error: str) -> None:
     def mapped(batch_time: int, key: str, row: Any, state: Any) -> None:
         state.update(datetime(2024, 1, 1, tzinfo=Lost() if key == "bad" else UTC))
 

@@ -52,7 +52,7 @@ def refused(act: Any, timeout: str = "NoTimeout", *, watermark: bool = False) ->
     return said
 
 
-def test_the_state_says_what_it_refuses() -> None:
+def test_errors_of_the_state_say_what_is_refused() -> None:
     processing, event = "ProcessingTimeTimeout", "EventTimeTimeout"
     assert refused(lambda s: s.get) == "StateNotSet: the state is not set: check `exists` first, or use `getOption`"
     assert refused(lambda s: s.update(None)) == "TypeError: cannot update the state with None: call `remove()` instead"
@@ -120,7 +120,7 @@ PROCESSING, EVENT = "ProcessingTimeTimeout", "EventTimeTimeout"
     ("duration", "expected"),
     [("10 seconds", 15_000), ("1 day", 86_405_000), (timedelta(seconds=1), 6_000), (np.int64(7), 5_007), (7.9, 5_007)],
 )
-def test_durations_are_taken_in_many_forms(duration: Any, expected: int) -> None:
+def test_durations_are_accepted_in_many_forms(duration: Any, expected: int) -> None:
     assert armed_ms(lambda s: s.setTimeoutDuration(durationMs=duration), PROCESSING) == expected
 
 
@@ -140,7 +140,7 @@ def test_durations_are_taken_in_many_forms(duration: Any, expected: int) -> None
         ((date(1969, 12, 31), "2 days"), 82_800_000),
     ],
 )
-def test_timestamps_are_taken_in_many_forms_by_the_pipelines_zone(given: Any, expected: int) -> None:
+def test_timestamps_are_accepted_in_many_forms_in_the_pipelines_zone(given: Any, expected: int) -> None:
     assert armed_ms(lambda s: s.setTimeoutTimestamp(*given), EVENT, "Europe/Berlin") == expected
 
 
@@ -156,7 +156,7 @@ EAST = timezone(timedelta(hours=5))
         *(pd.Timestamp("2020-01-01", tz="Asia/Tokyo"), np.datetime64("2020-01-01")),
     ],
 )
-def test_a_timestamp_is_taken_or_refused_as_by_pysparks_own_state(given: Any) -> None:
+def test_a_timestamp_is_accepted_or_refused_as_by_pysparks_own_state(given: Any) -> None:
     def answer(state: Any) -> Any:
         try:
             state.setTimeoutTimestamp(given)
@@ -175,7 +175,7 @@ def test_a_timestamp_is_taken_or_refused_as_by_pysparks_own_state(given: Any) ->
         assert t.repository.state("g").num_rows == 0
 
 
-def test_what_is_no_timestamp_is_told() -> None:
+def test_an_invalid_timestamp_is_named() -> None:
     expected = "cannot set a timeout timestamp: found {}, expected ms, a datetime or a date"
     for given, found in (
         ("1 day", "TypeError: `str` '1 day'"),
@@ -201,7 +201,7 @@ def test_a_timeout_beyond_the_year_9999_is_shown_as_its_end(never: Any) -> None:
     assert row["deadline"].isoformat() == "9999-12-31T23:59:59.999000+00:00"
 
 
-def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:
+def test_a_state_or_rows_that_user_code_kept_show_no_other_key() -> None:
     kept: list[Any] = []
 
     def func(key: str, rows: Any, state: Any) -> Any:
@@ -218,7 +218,7 @@ def test_a_state_or_rows_that_were_kept_tell_of_no_other_key() -> None:
     assert sorted(once(func, rows=rows)) == ["a GroupState(1) 2", "b GroupState(1) 1", "c GroupState(1) 1"]
 
 
-def test_a_row_that_does_not_fit_and_no_rows_at_all() -> None:
+def test_a_misfitting_row_and_a_result_without_rows_are_refused() -> None:
     with pytest.raises(tm.InvalidInput, match="found a `int`, expected an iterable of rows"):
         once(lambda key, rows, state: 5)
     with pytest.raises(tm.InvalidInput, match="the result of function .* for key `'a'`: found `int` 5, expected"):
@@ -251,7 +251,7 @@ def test_a_declaration_that_spark_refuses_is_refused(call: Any, message: str) ->
     assert message in str(caught.value)
 
 
-def test_pandas_that_is_missing_or_too_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_too_new_pandas_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise pandas_here.metadata.PackageNotFoundError(name)
 
@@ -296,7 +296,7 @@ def in_pandas(make: Any, on_error: str = "fail") -> Tester:
         (lambda pd: [pd.DataFrame({"a": [None], "b": ["y"]})], "column `a` has nulls, expected `bigint not null`"),
     ],
 )
-def test_a_frame_that_does_not_fit_is_told_by_names_and_types(make: Any, message: str) -> None:
+def test_a_frame_that_does_not_fit_is_described_by_names_and_types(make: Any, message: str) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
         in_pandas(make).batch([("a", None, 1)])
     assert message in str(caught.value)
@@ -306,7 +306,7 @@ def test_a_frame_that_does_not_fit_is_told_by_names_and_types(make: Any, message
     assert message in aside.repository.quarantine(0).to_pylist()[0]["reason"]
 
 
-def test_frames_are_taken_by_position_where_no_column_has_a_name() -> None:
+def test_frames_without_column_names_are_read_by_position() -> None:
     t = in_pandas(lambda pd: [pd.DataFrame([[1, "x"]]), pd.DataFrame(), pd.DataFrame({"b": ["y"], "a": [2.0]})])
     assert t.batch([("a", None, 1)]).outputs == [(1, "x"), (2, "y")]
 

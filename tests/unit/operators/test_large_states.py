@@ -87,7 +87,7 @@ def fed(processor: Any, output: str, mode: str = "None") -> Tester:
 
 
 @pytest.mark.parametrize("form", ["rows", "frames"])
-def test_texts_and_bytes_of_half_a_mebibyte_are_kept(form: str) -> None:
+def test_texts_and_bytes_of_half_a_mebibyte_are_stored(form: str) -> None:
     t = fed(Texts(form), "k string, value string, bytes binary, list string, map string")
     assert sorted(t.batch([("a", 1), ("b", 2)]).outputs) == [("a", "", b"", "", ""), ("b", "", b"", "", "")]
     t.restart()
@@ -97,7 +97,7 @@ def test_texts_and_bytes_of_half_a_mebibyte_are_kept(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["rows", "frames"])
-def test_thousands_of_elements_entries_and_timers_are_kept_in_order(form: str) -> None:
+def test_thousands_of_elements_entries_and_timers_stay_in_order(form: str) -> None:
     t = fed(Thousands(form), "n int", "ProcessingTime")
     for number in range(3):
         assert t.batch([("a", 0)]).outputs == [(number * MANY,)]

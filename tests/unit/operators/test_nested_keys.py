@@ -57,7 +57,7 @@ def test_keys_of_several_columns_may_hold_lists_and_maps() -> None:
     }
 
 
-def test_what_spark_does_not_do_with_maps_is_refused() -> None:
+def test_operations_on_maps_that_spark_lacks_are_refused() -> None:
     p = tm.Pipeline("nested")
     with pytest.raises(InvalidInput, match=r"dropDuplicates cannot compare the column `m` of type map<string, ?int>"):
         stream(p).dropDuplicates(["n", "m"])
@@ -97,7 +97,7 @@ def test_apply_batch_by_nested_keys(key: str, kind: str, values: list[Any]) -> N
 
 
 @pytest.mark.parametrize("twice", [[("a", -0.0), ("a", 0.0)], [("a", math.nan), ("a", math.nan)]])
-def test_a_nested_key_that_comes_twice_is_named(twice: list[Any]) -> None:
+def test_a_repeated_nested_key_is_named(twice: list[Any]) -> None:
     p = tm.Pipeline("nested")
     spec = tm.StateSpec.function(count).initialState([(key, 1) for key in [("b", None), *twice]])
     stream(p).groupBy("s").mapWithState(spec, stateSchema="bigint", outputSchema="key string, n long", name="op")

@@ -107,7 +107,7 @@ SCALARS = ("rows", "groups", "tables")
 
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("kind", WHAT)
-def test_a_key_that_fails_is_put_aside_whole_and_the_others_are_applied(kind: str, tasks: int) -> None:
+def test_all_rows_of_a_failed_key_are_quarantined_and_other_keys_are_applied(kind: str, tasks: int) -> None:
     p = tm.Pipeline("aside")
     declared(p.read(tm.Rows(ROWS)), kind, "quarantine")
     t = Tester(p, tasks=tasks)
@@ -132,7 +132,7 @@ def test_a_key_that_fails_is_put_aside_whole_and_the_others_are_applied(kind: st
 
 
 @pytest.mark.parametrize("kind", ["rows", "groups", "frames"])
-def test_without_it_the_batch_fails_and_says_where(kind: str) -> None:
+def test_without_quarantine_the_batch_fails_and_names_the_key(kind: str) -> None:
     p = tm.Pipeline("aside")
     declared(p.read(tm.Rows(ROWS)), kind, "fail")
     t = Tester(p)
@@ -140,7 +140,7 @@ def test_without_it_the_batch_fails_and_says_where(kind: str) -> None:
         t.batch([("a", 0)])
 
 
-def test_what_does_not_fit_is_put_aside_too() -> None:
+def test_a_result_that_does_not_fit_quarantines_the_key() -> None:
     p = tm.Pipeline("aside")
     grouped = p.read(tm.Rows(ROWS)).groupBy("k")
     grouped.mapGroupsWithState(lambda key, rows, state: next(rows).k * 2, "bigint", "bigint", on_error="quarantine")
@@ -162,7 +162,7 @@ def failing(key: str, rows: Any, state: Any) -> Any:
     return []
 
 
-def test_a_timed_out_call_that_fails_is_told_and_made_again_in_later_batches(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_timeout_is_reported_and_retried_in_later_batches(caplog: pytest.LogCaptureFixture) -> None:
     p = tm.Pipeline("again")
     grouped = p.read(tm.Rows(ROWS)).groupBy("k")
     grouped.flatMapGroupsWithState(
@@ -200,7 +200,7 @@ def test_a_key_of_map_with_state_that_fails_while_timing_out_stays() -> None:
     assert (t.sweep(2000).outputs, t.sweep(3000).state, t.sweep(4000).outputs) == ([], {"a": 1}, [("a",)])
 
 
-def test_another_word_is_refused() -> None:
+def test_an_unknown_on_error_is_refused() -> None:
     p = tm.Pipeline("aside")
     with pytest.raises(tm.InvalidInput, match="operator `totals`: on_error='ignore', expected 'fail' or 'quarantine'"):
         declared(p.read(tm.Rows(ROWS)), "rows", "ignore")
@@ -250,7 +250,7 @@ def test_no_variable_and_no_timer_of_a_key_that_fails_is_changed(tasks: int) -> 
     assert sorted(t.sweep(2000).outputs) == [("a", -2000), ("b", -2000), ("b", -4)]
 
 
-def test_timers_of_a_key_of_which_one_fails_fire_again_together() -> None:
+def test_all_timers_of_a_key_fire_again_after_one_of_them_fails() -> None:
     t = Tester(alarms())
     t.batch([("a", 12), ("a", 13), ("a", 14), ("b", 13 * 100)], batch_time_ms=0)
     assert t.sweep(1000).outputs == []
@@ -281,7 +281,7 @@ class Begun(tm.StatefulProcessor):
         raise ValueError("no")
 
 
-def test_what_a_processor_gave_and_does_not_fit_is_put_aside_and_its_initial_state_never() -> None:
+def test_a_misfitting_output_of_a_processor_is_quarantined_but_never_its_initial_state() -> None:
     def pipeline(initial: pa.Table | None) -> tm.Pipeline:
         p = tm.Pipeline("begun")
         grouped = p.read(tm.Rows(ROWS)).groupBy("k")
@@ -307,7 +307,7 @@ def by_whole(rows: pa.Table, state: pa.Table, context: Any) -> tuple[pa.Table, p
 
 
 @pytest.mark.parametrize("tasks", [1, 4])
-def test_the_keys_that_a_step_over_tables_fails_for_are_found(tasks: int) -> None:
+def test_apply_batch_finds_the_keys_that_fail(tasks: int) -> None:
     p = tm.Pipeline("aside")
     p.read(tm.Rows(ROWS)).groupBy("k").apply_batch(
         by_whole, "n bigint", "k string, n bigint", name="sums", on_error="quarantine"
@@ -326,7 +326,7 @@ def test_the_keys_that_a_step_over_tables_fails_for_are_found(tasks: int) -> Non
     assert len(reasons) == 6
 
 
-def test_a_step_that_gives_back_a_foreign_key_is_put_aside_with_its_rows() -> None:
+def test_a_key_whose_result_has_a_foreign_key_is_quarantined() -> None:
     def foreign(rows: pa.Table, state: pa.Table, context: Any) -> tuple[pa.Table, None]:
         return pa.table({"k": ["x"], "n": [1]}), None
 
@@ -341,7 +341,7 @@ def test_a_step_that_gives_back_a_foreign_key_is_put_aside_with_its_rows() -> No
     )
 
 
-def test_several_keys_that_fail_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_several_failed_keys_are_reported_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     def never(value: Any, state: Any) -> None:
         raise ValueError("x" * 10_000)
 
@@ -372,7 +372,7 @@ class Both(tm.StatefulProcessor):
 
 
 @pytest.mark.parametrize("how", ["batch", "preview"])
-def test_the_first_error_is_told_where_closing_fails_too(how: str, tmp_path: Path) -> None:
+def test_the_first_error_is_raised_even_if_closing_fails_too(how: str, tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("k\na\n")
     Both.closed.clear()
     p = tm.Pipeline("both")

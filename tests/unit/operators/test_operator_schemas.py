@@ -130,7 +130,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_code_that_does_not_fit_the_state_is_refused_and_both_are_shown(tmp_path: Any, change: str) -> None:
+def test_code_that_does_not_fit_the_state_is_refused_with_both_schemas(tmp_path: Any, change: str) -> None:
     first, second, both = CHANGES[change]
 
     def pipeline(operator: Callable[[Any], Any]) -> tm.Pipeline:
@@ -148,7 +148,7 @@ def test_code_that_does_not_fit_the_state_is_refused_and_both_are_shown(tmp_path
         assert part in text, text
 
 
-def test_what_an_operator_emits_may_change(tmp_path: Any) -> None:
+def test_the_output_schema_of_an_operator_may_change(tmp_path: Any) -> None:
     (tmp_path / "a.json").write_text('{"k": "a", "n": 1}\n')
     (tmp_path / "b.json").write_text('{"k": "a", "n": 2}\n')
 

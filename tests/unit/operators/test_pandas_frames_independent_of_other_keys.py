@@ -38,7 +38,7 @@ def test_texts_are_read_as_times_key_by_key(tasks: int, swapped: bool) -> None:
     assert found == alone
 
 
-def test_texts_in_no_form_that_pandas_knows_are_read_without_a_word() -> None:
+def test_texts_in_mixed_time_formats_are_read_without_a_warning() -> None:
     told = pd.Series(["1/2/26", "3/4/26"], dtype=object)
 
     def two_rows(key: Any, frames: Any, state: Any) -> Any:
@@ -67,7 +67,9 @@ def test_texts_in_no_form_that_pandas_knows_are_read_without_a_word() -> None:
         ({"a": pd.Series([float("nan")]), "b": pd.Timestamp("2026-01-01")}, "timestamp"),
     ],
 )
-def test_cells_of_several_kinds_are_taken_or_refused_key_by_key(tasks: int, cells: dict[str, Any], kind: str) -> None:
+def test_cells_of_several_kinds_are_accepted_or_refused_key_by_key(
+    tasks: int, cells: dict[str, Any], kind: str
+) -> None:
     def alone(key: str) -> Any:
         try:
             return given(cells, kind, 1).batch([(key,)]).outputs
@@ -96,7 +98,7 @@ def test_cells_of_several_kinds_are_taken_or_refused_key_by_key(tasks: int, cell
         ("no time", "expected `timestamp`: "),
     ],
 )
-def test_what_is_no_time_is_told_with_operator_and_key(cell: Any, said: str) -> None:
+def test_an_invalid_time_is_reported_with_operator_and_key(cell: Any, said: str) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
         given({"a": cell}, "timestamp", 1, zone="Europe/Berlin").batch([("a",)])
     line = caught.value.first_line
@@ -128,7 +130,7 @@ def misfits(make: Callable[[], Any]) -> Tester:
 
 
 @pytest.mark.parametrize("make", [lambda: 5, lambda: pd.DataFrame({"n": ["x"]})])
-def test_frames_of_a_timer_are_told_as_its(make: Callable[[], Any]) -> None:
+def test_errors_of_frames_from_a_timer_name_the_timer_method(make: Callable[[], Any]) -> None:
     tester = misfits(make)
     tester.batch([("a",)], batch_time_ms=0)
     with pytest.raises(tm.InvalidInput, match="the result of method `handleExpiredTimer` of operator `op` for key"):

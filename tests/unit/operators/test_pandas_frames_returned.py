@@ -67,15 +67,13 @@ BOTH = {"x": {"a": 1, "b": "a"}, "y": {"a": 2, "b": "b"}}
         (f"map<string, {STRUCT}>", [], []),
     ],
 )
-def test_lists_for_structs_in_maps_are_their_cells_also_where_pairs_stand_for_the_map(
-    kind: str, value: Any, expected: Any
-) -> None:
+def test_lists_for_structs_in_maps_go_by_position_even_in_pairs(kind: str, value: Any, expected: Any) -> None:
     assert given(kind, [value]) == [expected]
     assert given(f"array<{kind}>", [[value, None]]) == [[expected, None]]
 
 
 @pytest.mark.parametrize("kind", ["string", "binary"])
-def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: str) -> None:
+def test_a_column_of_only_nan_is_null_for_texts_and_bytes(kind: str) -> None:
     assert given(kind, [float("nan"), float("nan")]) == [None, None]
     assert given(kind, pd.Series([pd.NaT])) == [None]
 
@@ -108,7 +106,7 @@ def test_a_column_of_nan_alone_is_nulls_where_texts_or_bytes_are_expected(kind: 
         ("bigint", [True, None], "object"),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(kind: str, column: Any, found: str) -> None:
+def test_values_of_another_type_are_refused(kind: str, column: Any, found: str) -> None:
     with pytest.raises(tm.InvalidInput) as caught:
         given(kind, column)
     assert "operator `op`" in caught.value.first_line
@@ -164,24 +162,24 @@ def test_a_function_gives_as_many_rows_as_it_likes_with_and_without_a_state(
         ("array<date>", [[np.int64(1), 2]], [[date(1970, 1, 2), date(1970, 1, 3)]]),
     ],
 )
-def test_whole_numbers_count_by_their_values_in_decimals_and_dates(kind: str, column: Any, expected: Any) -> None:
+def test_ints_are_accepted_by_value_for_decimals_and_dates(kind: str, column: Any, expected: Any) -> None:
     assert given(kind, column) == expected
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "Int64", "object"])
 @pytest.mark.parametrize("days", [-719163, 2932897, -(2**31), 2**31 - 1])
-def test_a_whole_number_that_is_no_date_is_refused(days: int, dtype: str) -> None:
+def test_an_int_outside_the_range_of_dates_is_refused(days: int, dtype: str) -> None:
     with pytest.raises(tm.InvalidInput, match=f"is `{dtype}`, expected `date`: {days} days from 1970-01-01 is outside"):
         given("date", pd.Series([0, days], dtype=dtype))
 
 
 @pytest.mark.parametrize(("days", "dtype"), [(2**31, "int64"), (-(2**63), "int64"), (2**64 - 1, "uint64")])
-def test_a_whole_number_that_is_no_date_by_far_is_refused_alike(days: int, dtype: str) -> None:
+def test_an_int_far_outside_the_range_of_dates_is_refused(days: int, dtype: str) -> None:
     with pytest.raises(tm.InvalidInput, match=f"{days} days from 1970-01-01 is outside the years 1 to 9999"):
         given("date", np.array([days], dtype=dtype))
 
 
-def test_numpys_whole_numbers_in_lists_are_no_decimals_as_in_pyspark() -> None:
+def test_numpy_ints_in_lists_are_not_decimals_as_in_pyspark() -> None:
     assert given("array<decimal(10,2)>", [[1, 2]]) == [[Decimal("1.00"), Decimal("2.00")]]
     with pytest.raises(tm.InvalidInput, match="int or Decimal object expected, got numpy.int64"):
         given("array<decimal(10,2)>", [[np.int64(1)]])

@@ -34,7 +34,7 @@ def zoned(processor, columns, output, zone="UTC", initial=None, key=("k",), mode
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Etc/UTC", "America/New_York", "Europe/London", "Asia/Kathmandu"])
-def test_cells_of_rows_keys_and_the_initial_state_are_what_arrow_has_in_the_pipelines_zone(zone):
+def test_rows_keys_and_initial_state_have_arrows_types_in_the_pipelines_zone(zone):
     table = tm.Rows(f"k string, {CELLS}").table(
         [(str(n), at, None, [at, None], {at: {"t": at}}, {"n": n, "deep": None}) for n, at in enumerate(MOMENTS)]
         + [("x", None, datetime(2020, 1, 1), None, None, {"n": None, "deep": {"m": {"a": [1, None], "b": None}}})]
@@ -91,7 +91,7 @@ def test_the_key_of_a_timer_is_a_row_with_naive_times_as_variables_have_them():
     assert outputs == [("Row(k='a', at=datetime.datetime(2020, 11, 1, 12, 15))",)]
 
 
-def test_what_a_row_holds_may_be_emitted_and_kept_as_it_is():
+def test_cells_of_a_row_may_be_emitted_and_stored_unchanged():
     def init(self, handle):
         self.kept = handle.getValueState("kept", CELLS)
         self.list = handle.getListState("list", CELLS)
@@ -135,7 +135,7 @@ def test_a_map_may_be_given_as_pairs_and_the_last_of_equal_keys_counts(pairs, sh
     assert Tester(p).batch([("a", 1)]).outputs == [(list(shown.items()), repr((shown,)))]
 
 
-def test_keys_of_pairs_may_be_what_python_cannot_look_up():
+def test_keys_of_pairs_may_be_unhashable():
     def rows(self, key, rows):
         yield ([({"u": 1}, "x"), ({"u": 2}, "y")],)
 
@@ -144,7 +144,7 @@ def test_keys_of_pairs_may_be_what_python_cannot_look_up():
 
 
 @pytest.mark.parametrize("found", [[("a",)], [["a", 1]], ["ab"], [("a", 1), None], {"a"}, "ab"])
-def test_what_is_neither_a_dict_nor_pairs_is_no_map(found):
+def test_only_dicts_and_pairs_are_maps(found):
     def init(self, handle):
         self.map = handle.getValueState("map", "m map<string, int>")
 
@@ -157,7 +157,7 @@ def test_what_is_neither_a_dict_nor_pairs_is_no_map(found):
     [("a",), ["a"], {"k": "a"}, "a", {"a"}, iter("a"), (one for one in "a"), {"a": 1}.keys()],
     ids=lambda one: type(one).__name__,
 )
-def test_a_key_of_a_map_state_is_anything_that_gives_its_cells(key):
+def test_any_iterable_of_its_cells_is_a_key_of_a_map_state(key):
     def init(self, handle):
         self.map = handle.getMapState("map", "k string", "n int")
 
@@ -175,7 +175,7 @@ def test_a_key_of_a_map_state_is_anything_that_gives_its_cells(key):
     assert sorted(Tester(p).batch([("x", 1)]).outputs) == [("(Row(n=7), True, [('a',)])",), ("False",)]
 
 
-def test_values_are_iterated_too():
+def test_any_iterable_of_its_cells_is_a_value():
     def rows(self, key, rows):
         self.value.update(cell for cell in (5, "five"))
         yield (repr(self.value.get()),)
@@ -184,7 +184,7 @@ def test_values_are_iterated_too():
 
 
 @pytest.mark.parametrize("found", ["abc", "", itertools.count(), b"", range(3)], ids=repr)
-def test_what_gives_other_than_as_many_cells_is_refused(found):
+def test_an_iterable_with_another_number_of_cells_is_refused(found):
     def init(self, handle):
         self.map = handle.getMapState("map", "k string, j string", "n int")
 

@@ -47,7 +47,7 @@ def test_frames_have_the_types_that_pyspark_gives_them():
         (lambda *_: iter([pd.DataFrame({"k": ["a"], "n": ["x"]})]), "column `n` is `object`, expected `bigint`"),
     ],
 )
-def test_frames_that_do_not_fit_are_told_with_method_operator_and_key(answer, message):
+def test_frames_that_do_not_fit_are_reported_with_method_operator_and_key(answer, message):
     with pytest.raises(InvalidInput) as caught:
         in_frames(answer).batch([("a", 1, None, None)])
     text = str(caught.value)

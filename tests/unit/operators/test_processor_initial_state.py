@@ -49,7 +49,7 @@ def test_an_initial_state_may_be_given_to_init_instead():
     assert set(t.batch([("a", 1, None), ("b", 1, None)]).outputs) == {("(('b',), Row(row=2, k='b'))",)}
 
 
-def test_what_handle_initial_state_raises_is_told():
+def test_an_exception_of_handle_initial_state_is_raised():
     class Failing(Seeded):
         def handleInitialState(self, key, initialState, timerValues):
             raise ValueError("no")
@@ -60,7 +60,7 @@ def test_what_handle_initial_state_raises_is_told():
 
 
 @pytest.mark.parametrize("form", ["rows", "frames"])
-def test_what_a_processor_with_an_initial_state_emits_is_transformed_further(form, tmp_path):
+def test_the_output_of_a_processor_with_an_initial_state_can_be_transformed(form, tmp_path):
     class Sum(Processor):
         def init(self, handle):
             self.sum = handle.getValueState("sum", "n bigint")

@@ -40,7 +40,7 @@ def test_a_group_state_is_pysparks() -> None:
     assert grouped(lambda key, rows, state: [str(isinstance(state, GroupState))]) == ["True"]
 
 
-def test_what_a_group_state_refuses_is_pysparks_error() -> None:
+def test_errors_of_a_group_state_are_pysparks_errors() -> None:
     calls = {
         PySparkValueError: lambda state: state.get,
         PySparkTypeError: lambda state: state.update(None),
@@ -61,7 +61,7 @@ def test_what_a_group_state_refuses_is_pysparks_error() -> None:
     ]
 
 
-def test_what_a_processor_is_given_is_pysparks() -> None:
+def test_arguments_of_a_processor_are_pysparks() -> None:
     found = {}
 
     def init(self: Any, handle: Any) -> None:
@@ -140,7 +140,7 @@ def test_the_message_is_ours_whatever_pysparks_class_sets(monkeypatch: pytest.Mo
         assert (one.message, one.hint, str(one)) == ("not now", "later", "not now\nhint: later")
 
 
-def test_what_a_state_refused_crosses_to_the_driver_as_invalid_input() -> None:
+def test_errors_of_a_state_reach_the_driver_as_invalid_input() -> None:
     error = raised_by_state(CallRefused, "PySparkRuntimeError", "not now")
     assert isinstance(error, TidemillError)
     assert type(crossed(error)) is InvalidInput

@@ -65,7 +65,7 @@ def test_a_row_of_other_names_is_refused_with_both(method: str, row: Any, why: s
 
 
 @pytest.mark.parametrize("method", EMITS)
-def test_names_in_any_order_and_a_name_less_are_taken(method: str) -> None:
+def test_names_may_come_in_any_order_and_may_be_missing(method: str) -> None:
     expected = {"a": "a", "n": 1, "part": {"x": 1, "y": "s"}}
     assert emitted(EMITS[method], SparkRow(part=tm.Row(y="s", x=1), n=1, a="a")) == [expected]
     assert emitted(EMITS[method], ("a", 1, PART)) == [expected]
@@ -73,7 +73,7 @@ def test_names_in_any_order_and_a_name_less_are_taken(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", EMITS)
-def test_a_name_more_is_left_out_where_spark_leaves_it_out(method: str) -> None:
+def test_a_further_name_is_ignored_where_spark_ignores_it(method: str) -> None:
     rows = [
         tm.Row(z=0, a="a", n=1, part=PART),
         {"a": "a", "n": 1, "part": PART, "z": 0},
@@ -115,7 +115,7 @@ def test_a_frame_of_other_columns_is_refused_with_both(method: str, frame: Any) 
         emitted(lambda grouped, _: in_frames(frame)[method](grouped), None)
 
 
-def test_a_column_more_is_left_out_of_a_processors_frames_alone() -> None:
+def test_a_further_column_is_ignored_only_in_frames_of_a_processor() -> None:
     frame = pd.DataFrame({"z": [0], "n": [1], "a": ["a"]})
     assert emitted(lambda grouped, _: in_frames(frame)["processor"](grouped), None) == [{"a": "a", "n": 1}]
     with pytest.raises(tm.InvalidInput, match=r"found a frame with the columns \(z int64, n int64, a "):
@@ -138,7 +138,7 @@ def test_a_row_that_is_an_initial_state_goes_by_its_names(given: Any) -> None:
 
 
 @pytest.mark.parametrize("row", [tm.Row, SparkRow])
-def test_variables_take_rows_by_place_also_within(row: Any) -> None:
+def test_variables_read_rows_by_position_even_nested_ones(row: Any) -> None:
     """So does Spark 4.3."""
 
     class Kept(tm.StatefulProcessor):

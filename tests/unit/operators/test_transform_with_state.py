@@ -32,7 +32,7 @@ from tidemill.testing import Tester
         ({"initialState": pa.table({"K": ["a"]})}, "initialState has no key column `k`, it has `K`"),
     ],
 )
-def test_what_cannot_be_is_refused_where_it_is_written(arguments, message):
+def test_invalid_arguments_are_refused_at_the_call(arguments, message):
     with pytest.raises(InvalidInput, match="^(?s:.*)" + message.replace("?", "\\?").replace("(", "\\(")):
         declared(**({"processor": Processor()} | arguments))
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_is_refused_where_it_is_written(arguments, message):
         (lambda s, h: 1 / 0, "method `init` of operator `transform-with-state` raised `ZeroDivisionError"),
     ],
 )
-def test_a_variable_that_cannot_be_is_refused_when_the_pipeline_is_built(init, message):
+def test_an_invalid_variable_is_refused_when_the_pipeline_is_built(init, message):
     with pytest.raises(InvalidInput) as caught:
         declared(Processor(init))
     assert message in str(caught.value)
@@ -83,7 +83,7 @@ def test_a_time_to_live_of_zero_is_none_as_in_spark(time_mode):
     assert [zero.maps, zero.rules] == [none.maps, none.rules]
 
 
-def test_a_call_that_may_not_be_made_now_raises_an_error_that_spark_code_expects_too():
+def test_a_call_out_of_place_raises_an_error_that_spark_code_catches_too():
     def rows(self, key, rows):
         for call in (lambda: self.handle.getValueState("b", "n int"), lambda: self.handle.deleteIfExists("count")):
             with pytest.raises(RuntimeError) as caught:
@@ -130,7 +130,7 @@ def test_a_variable_that_init_deleted_cannot_be_used():
         (5, "found `int` 5, expected (n int, s string)"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told_with_variable_field_and_key(new, message):
+def test_a_value_that_does_not_fit_is_reported_with_variable_field_and_key(new, message):
     text = raised(value, lambda self, key, rows: [self.value.update(new)])
     assert text.startswith("method `handleInputRows` of operator `transform-with-state` raised `InvalidInput: ")
     assert message in text
@@ -138,7 +138,7 @@ def test_a_value_that_does_not_fit_is_told_with_variable_field_and_key(new, mess
     assert "test_transform_with_state.py" in text, "the user's traceback"
 
 
-def test_a_field_that_is_not_null_takes_no_none():
+def test_a_not_null_field_refuses_none():
     def init(self, handle):
         self.value = handle.getValueState("count", pa.schema([pa.field("n", pa.int32(), nullable=False)]))
 
@@ -151,7 +151,7 @@ def test_a_field_that_is_not_null_takes_no_none():
     assert once(init, lambda self, key, given: [next(rows(self, key, given))]) == [("(1,)",)]
 
 
-def test_values_are_taken_by_place_as_spark_takes_them():
+def test_values_are_read_by_position_as_in_spark():
     def rows(self, key, rows):
         self.value.update(tm.Row(s=7, n="x"))
         yield (repr(self.value.get()),)
@@ -179,11 +179,11 @@ def test_an_empty_list_is_refused():
         (lambda *_: [None], "found None, expected (text string)"),
     ],
 )
-def test_what_is_no_row_is_told(answer, message):
+def test_an_output_that_is_not_a_row_is_named(answer, message):
     assert message in raised(None, answer)
 
 
-def test_what_the_processor_raises_is_told_with_its_key_and_file():
+def test_an_exception_of_a_processor_names_key_and_file():
     def rows(self, key, rows):
         yield ("fine",)
         raise LookupError("where is it?")
@@ -206,7 +206,7 @@ def test_init_must_declare_the_same_in_each_task():
     assert "init declared `v1` (value state of n int) in a task, `v0` (value state of n int) when the" in text
 
 
-def test_init_and_close_are_called_on_copies_so_a_processor_carries_nothing_from_task_to_task():
+def test_init_and_close_are_called_on_copies_so_tasks_share_no_attributes():
     calls = []
 
     class Counting(Processor):
@@ -246,7 +246,7 @@ def test_rows_are_rows_and_keys_are_tuples():
     assert once(None, rows) == [("(('a',), Row(k='a', id=1, ts=None), 1, 'a')",)]
 
 
-def test_columns_of_variables_may_be_called_as_key_columns_are():
+def test_columns_of_variables_may_have_the_names_of_key_columns():
     def init(self, handle):
         self.map = handle.getMapState("m", "k string", "k string, deadline int, K2 int")
 
@@ -307,7 +307,7 @@ def test_variables_are_checked_against_the_state(change, message):
     assert message in str(caught.value)
 
 
-def test_a_variable_that_is_new_begins_empty_and_is_kept():
+def test_a_new_variable_begins_empty_and_is_stored():
     """Spark takes added variables too."""
 
     def more(self, handle):
@@ -351,7 +351,7 @@ def test_map_names_keep_variables_apart_and_inside_their_folder():
     assert [variable_name(map_name(name)) for name in names] == names
 
 
-def test_an_output_at_or_before_the_watermark_is_refused_where_it_is_an_event_time():
+def test_an_output_with_a_late_event_time_is_refused():
     def rows(self, key, rows):
         for row in rows:
             yield (row.ts,)

@@ -168,9 +168,7 @@ class Drain:
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
-        self.context.check_operators(
-            head
-        )  # again, because operators may have been added or dropped since this run started
+        self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
         engine = self._engine()  # starting the engine does not count as time of the batch
         overtaken = self.context.log.head()
         if overtaken is not None and overtaken.version >= plan.number:

@@ -36,11 +36,16 @@ def rewritten(markdown: str, change: Callable[[str], str]) -> str:
     return "\n".join(lines)
 
 
-def targets(markdown: str) -> Iterator[str]:
+def targets(markdown: str) -> list[str]:
     """The relative targets of the page's links."""
     found: list[str] = []
-    rewritten(markdown, lambda target: found.append(target) or target)
-    return iter(found)
+
+    def keep(target: str) -> str:
+        found.append(target)
+        return target
+
+    rewritten(markdown, keep)
+    return found
 
 
 class Sources:

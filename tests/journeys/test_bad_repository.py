@@ -43,7 +43,7 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
             r.run(engine="local")
             continue
         before = r.context.log.head()
-        refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "another name", "--drop keep")  # noqa: B023
+        refused(lambda: r.run(engine="local"), "`keep`", "int", "double", "rename the operator", "--drop keep")  # noqa: B023
         assert r.context.log.head() == before
 
 
@@ -173,7 +173,10 @@ def test_a_root_that_holds_another_pipeline_or_is_a_repository_itself(folder, tm
     grouped.agg(n=tm.count())
     refused(lambda: tm.open(other, root=str(root)).init(), "`one`", "`two`")
     refused(lambda: tm.open(other, root=str(root)).run(engine="local"), "`one`", "`two`")
-    refused(lambda: tm.open(other, root=str(root / "two")).init(), "itself the repository")
+    refused(
+        lambda: tm.open(other, root=str(root / "two")).init(),
+        "is the repository of a pipeline, expected the folder above it",
+    )
 
 
 def test_a_record_of_a_newer_format_is_refused(folder, tmp_path):
@@ -234,7 +237,7 @@ def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp
     repository = functools.partial(counting_as, folder, tmp_path)
     repository("a", "b").init()
     repository("a", "b").run(engine="local")
-    refused(lambda: repository("a").run(engine="local"), "`b`", "miss")
+    refused(lambda: repository("a").run(engine="local"), "`b`", "this code does not have the operator")
     repository("a").init(drop=["b"])
     (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
     repository("a").run(engine="local")

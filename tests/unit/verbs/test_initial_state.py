@@ -187,7 +187,7 @@ def test_the_command_line_accepts_a_parquet_file_and_a_folder(tmp_path, capsys):
     assert main([*common, "--initial-state", f"count={tmp_path}/given"]) == Exit.DONE
     assert states(files(tmp_path)) == {"a": 5, "b": 10}
     for wrong, status, said in (
-        ("count", Exit.USAGE, "expected OPERATOR=PATH"),
+        ("count", Exit.USAGE, "expects OPERATOR=PATH"),
         (f"count={tmp_path}/none.parquet", Exit.FAILED, "found no Parquet file at"),
         (f"count={tmp_path}/words.py", Exit.FAILED, "is not a Parquet file"),
     ):

@@ -1,4 +1,4 @@
-"""A test-only verb as a new file: how many keys an operator has at a version."""
+"""A test-only verb in one new file: counts the keys of an operator at a version."""
 
 from __future__ import annotations
 

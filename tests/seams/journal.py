@@ -1,4 +1,4 @@
-"""A test-only sink as a new file: one file that grows by a line a row, each version once, as a table's log would."""
+"""A test-only sink in one new file. It appends one line for each row to a file, and each version once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tidemill.store import Store
 
 
 class Journal(Json):
-    """Kept as JSON lines, published by appending to `path`; the last version stands beside it."""
+    """Stores JSON lines, and publishes them by appending to `path`. The last version is in a file beside it."""
 
     kind = "test-journal"
 
     def check_place(self, options: Options) -> None:
-        """Any local path."""
+        """Accept any local path."""
 
     def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Appends unless the version is there."""
+        """Append the rows unless the version was published."""
         if self.is_published(store, files, whose, options):
             return 0
         with open(self.path, "ab") as journal:
@@ -33,11 +33,11 @@ class Journal(Json):
         return len(files)
 
     def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Whether the version is there."""
+        """Whether the version was published."""
         last = Path(self.path + ".version")
         return last.exists() and json.loads(last.read_text()) >= whose.version
 
 
 def rows(path: Path) -> pa.Table:
-    """What the journal holds."""
+    """Read the journal."""
     return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])

@@ -1,4 +1,4 @@
-"""A test-only operator as a new file: the row of each key that came last, in whole-array steps over the state map."""
+"""A test-only operator in one new file: keeps the last row of each key, with whole-array calls of the state map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Latest(Declared):
-    """Declared: `grouped.latest("column")`."""
+    """`grouped.latest("column")` as declared."""
 
     name: str
     value: str
@@ -49,7 +49,7 @@ class BoundLatest(Defaults):
 
 
 class LatestHandle(Handle):
-    """At work: folds whole chunks, so it needs no Rust of its own."""
+    """The open operator. It folds whole chunks, so it needs no Rust code."""
 
     def __init__(self, operator: BoundLatest) -> None:
         self.operator, self.rows = operator, 0

@@ -1,4 +1,4 @@
-"""Later work arrives as new files: a test-only operator, verb and sink, each a file and one line."""
+"""A new operator, verb or sink is one new file and one line: shown with a test-only one of each."""
 
 from __future__ import annotations
 

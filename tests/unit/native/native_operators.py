@@ -1,4 +1,4 @@
-"""Operators driven by hand: maps, passes and chunks as a batch would hand them in, without a batch."""
+"""Helpers that drive engine operators without a batch: they pass in maps, passes and chunks as a batch would."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TEXT = pa.schema([("text", pa.string())])
 
 
 def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
-    """`mapWithState` over (key, value, time) with a bigint state and one text a row, unless told otherwise."""
+    """`mapWithState` over (key, value, time) with a bigint state and one text a row, by default."""
     said: dict[str, Any] = {
         "key": ["key"],
         "input_schema": INPUT,

@@ -1,6 +1,6 @@
-"""Arrow data that is not what it says, and types nested without an end: `InvalidInput`, and the map stays as it was.
+"""Invalid Arrow data and types nested too deep raise `InvalidInput`, and the map stays unchanged.
 
-The cases run in child processes: who believes such data ends the process, or reads memory that is not its own.
+The cases run in child processes, because trusting such data would crash the process or read foreign memory.
 """
 
 from __future__ import annotations

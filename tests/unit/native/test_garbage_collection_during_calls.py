@@ -1,6 +1,6 @@
-"""The garbage collector may run in any call of a map, and a `__del__` call the same map: no thread waits for itself.
+"""The garbage collector may run during any call of a map, and a `__del__` may call the same map without a deadlock.
 
-In a child process: a thread that waits for its own lock can be ended in no other way.
+The cases run in a child process, because only that ends a thread that waits for its own lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long calls of the engine let other Python threads run: the GIL is given up while rows are worked on and copied."""
+"""Long calls of the engine let other Python threads run: the GIL is released while rows are processed and copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller may hand to a state map, none of which ends the process, poisons the map or changes it halfway."""
+"""No argument of a caller crashes the process, poisons a state map or changes it halfway."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The binding of keys, runs and state maps: types across the border, errors, threads. What the engine computes is
-tested beside it in Rust; here stands what Python can see of it.
+"""The binding of keys, runs and state maps: types, errors and threads, as Python sees them.
+
+Tests in Rust, beside the engine, cover what it computes.
 """
 
 from __future__ import annotations

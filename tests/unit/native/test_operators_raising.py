@@ -1,4 +1,4 @@
-"""What becomes of a `mapWithState` function that raises or gives back what does not fit, and of memory and threads."""
+"""`mapWithState` functions that raise or return a value that does not fit, and their effect on memory and threads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`mapWithState` in Rust: the `State` a function is lent, timeouts, keys, and what becomes of a function that raises.
+"""`mapWithState` in Rust: the `State` that a function is given, timeouts, keys, and late rows.
 
-The rules of passes and deadlines have a model of their own beside the engine (`native/core/tests/keyed_function.rs`).
+A model beside the engine (`native/core/tests/keyed_function.rs`) covers the rules of passes and deadlines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells as Python objects and back: what a function is shown, what it may give back, what is refused in which words."""
+"""Cells as Python objects and back: what a function is given, what it may return, and the messages of refusals."""
 
 from __future__ import annotations
 

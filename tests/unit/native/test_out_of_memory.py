@@ -1,4 +1,4 @@
-"""Where there is no memory for what is asked, one error says so, and the process and the state live on.
+"""A lack of memory raises one clear error, after which the process and the state remain usable.
 
 The cases run in child processes whose address space is limited.
 """

@@ -1,4 +1,4 @@
-"""Puts of single keys wait in a hash map: how many of them do, by count and by bytes, and that none is lost."""
+"""Puts of single keys are buffered: the limits by count and by bytes hold, and no put is lost."""
 
 from __future__ import annotations
 

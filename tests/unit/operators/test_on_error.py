@@ -1,4 +1,4 @@
-"""`on_error="quarantine"`: a key whose function raises is put aside for the batch, counted, and called again later."""
+"""`on_error="quarantine"`: the rows of a key whose function raises are quarantined and counted; other rows are not."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def keep(*arguments: Any) -> Any:
 
 
 class Keeping(tm.StatefulProcessor):
-    """One variable of each kind, of types that are told."""
+    """One variable of each kind, with the given types."""
 
     def __init__(self, value: str = "n int", element: str = "n int", entry: str = "n int") -> None:
         self.value, self.element, self.entry = value, element, entry

@@ -1,4 +1,4 @@
-"""`transformWithState`: what is refused and how it is told, and what the handle promises."""
+"""`transformWithState`: refused calls and their messages, and the guarantees of the handle."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ impl<'a, 'py> Calls<'a, 'py> {
         self.take(number, &answer, &place)
     }
 
-    /// Whether a call has succeeded; where it failed and its key is to be put aside, nothing of that key is kept.
+    /// Whether a call has succeeded. If it failed and its key is to be quarantined, discard all changes of the key.
     fn unless_failed(&mut self, number: u32, called: Result<()>) -> Result<bool> {
         let Err(error) = called else { return Ok(true) };
         let reason = self.of.on_error.reason(self.py, error)?;

@@ -63,7 +63,8 @@ class Context:
         if init is None:
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
-                hint="create it once with r.init() or `tidemill init`",
+                hint="check the root and the name of the pipeline; if both are right, create the repository with "
+                "r.init() or `tidemill init`",
             )
         if init.pipeline != self.job.pipeline:
             raise InvalidInput(
@@ -124,12 +125,14 @@ class Context:
         """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
         declared, ours = self.declared(), self.job.operators
         recorded = {**declared, **(head.schemas if head is not None else {})}
+        gone = sorted(name for name in declared if name not in ours)
         for name, placed in ours.items():
             if name not in declared:
                 raise InvalidInput(
                     f"operator `{name}` has no state in this repository, which has state for "
                     + (", ".join(f"`{known}`" for known in sorted(declared)) or "no operator"),
-                    hint="for a new operator run init again, which adds it; for a renamed one restore the name",
+                    hint=(f"if you renamed `{gone[0]}`, restore its name; " if gone else "")
+                    + "if the operator is new, run init again, which adds it",
                 )
             check_operator(name, recorded[name], describe(placed.operator))
         for name in declared:

@@ -46,14 +46,22 @@ def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> l
         elif etag != file.etag:
             if overwritten != "new":
                 raise InvalidInput(
-                    f"file `{file.path}` of source `{file.source}` was overwritten after it was read: found "
-                    f"{file.size:,} bytes modified {iso(file.modified_ms)} (etag `{file.etag}`), expected {size:,} "
-                    f"bytes modified {iso(modified_ms)} (`{etag}`)",
-                    hint="delete or move the file, or restore it, including its modification time; write new data "
-                    'under new names. With overwritten="new" Tidemill reads all its rows again',
+                    f"file `{file.path}` of source `{file.source}` was modified after it was read: "
+                    + _difference(file, etag, size, modified_ms),
+                    hint="move the file away, or restore it, including its modification time; write new data under "
+                    'new names. With tm.Files(…, overwritten="new") Tidemill reads all rows of the file a second time',
                 )
             fresh.append(file)
     return fresh
+
+
+def _difference(file: SourceFile, etag: str, size: int, modified_ms: int) -> str:
+    """Describe how a file differs from what was read: by size, else by modification time, else by ETag."""
+    if file.size != size:
+        return f"found {file.size} bytes, expected {size}"
+    if file.modified_ms != modified_ms:
+        return f"same size, found modification time {iso(file.modified_ms)}, expected {iso(modified_ms)}"
+    return f"same size and modification time, found ETag `{file.etag}`, expected `{etag}`"
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: StateMap) -> None:
@@ -73,9 +81,10 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
         file = fresh.get((path, etag))
         if file is not None and (source not in listed or source in unread):
             raise InvalidInput(
-                f"source `{file.source}` would read file `{path}` again: batch {version} already read it as source "
-                f"`{source}`, so the source was renamed",
-                hint=f"restore the name: p.read(…, name={source!r}). To read the files again, use another root",
+                f"source `{file.source}` would read file `{path}` again: batch {version} already read it as "
+                f"`{source}`; you renamed the source",
+                hint=f"restore the name: p.read(…, name={source!r}). To read the files again, use another root and "
+                "other sink folders",
             )
 
 

@@ -240,9 +240,9 @@ def test_status_tells_what_keeps_the_next_batch_from_being_planned(home, tmp_pat
     assert main(["status", *target, "--json"]) == Exit.DONE
     (found,) = objects(capfd.readouterr().out)
     assert found["head"] == 0
-    assert "`1.csv` of source `source` was overwritten after it was read" in found["problem"]
+    assert "`1.csv` of source `source` was modified after it was read" in found["problem"]
     assert main(["status", *target]) == Exit.DONE
-    assert "was overwritten after it was read" in capfd.readouterr().out
+    assert "was modified after it was read" in capfd.readouterr().out
 
 
 def test_state_is_one_json_line_a_key_at_any_version(call):

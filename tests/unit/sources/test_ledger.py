@@ -56,12 +56,18 @@ def test_an_overwritten_file_is_an_error_unless_it_counts_as_new() -> None:
     ledger = empty()
     record(ledger, plan(0, A))
     changed = dataclasses.replace(A, etag="e9", size=1234)
-    with pytest.raises(InvalidInput) as caught:
-        unseen([changed], ledger, "error")
-    assert caught.value.first_line == (
-        "file `a.csv` of source `days` was overwritten after it was read: found 1,234 bytes modified "
-        "1970-01-01T00:00:01.000Z (etag `e9`), expected 10 bytes modified 1970-01-01T00:00:01.000Z (`e1`)"
-    )
+    for file, difference in (
+        (changed, "found 1234 bytes, expected 10"),
+        (
+            dataclasses.replace(A, etag="e9", modified_ms=2000),
+            "same size, found modification time 1970-01-01T00:00:02.000Z, expected 1970-01-01T00:00:01.000Z",
+        ),
+        (dataclasses.replace(A, etag="e9"), "same size and modification time, found ETag `e9`, expected `e1`"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            unseen([file], ledger, "error")
+        expected = f"file `a.csv` of source `days` was modified after it was read: {difference}"
+        assert caught.value.first_line == expected
     assert unseen([changed, B], ledger, "new") == [changed, B]
     record(ledger, plan(1, changed))
     assert unseen([changed], ledger, "error") == []
@@ -94,8 +100,7 @@ def test_a_renamed_source_is_refused_and_a_new_one_is_not() -> None:
     with pytest.raises(InvalidInput) as caught:
         check_names({"nights": named("nights", changed, B)}, ["nights"], ledger)
     assert caught.value.first_line == (
-        "source `nights` would read file `b.csv` again: batch 3 already read it as source `days`, so the source was "
-        "renamed"
+        "source `nights` would read file `b.csv` again: batch 3 already read it as `days`; you renamed the source"
     )
     assert caught.value.hint is not None
     assert "p.read(…, name='days')" in caught.value.hint
@@ -107,7 +112,7 @@ def test_swapped_source_names_are_refused() -> None:
     record(ledger, plan(1, *named("nights", B)))
     swapped = {"days": named("days", B), "nights": named("nights", A)}
     with pytest.raises(
-        InvalidInput, match=r"source `nights` would read file `a\.csv` again: batch 0 already read it as source `days`"
+        InvalidInput, match=r"source `nights` would read file `a\.csv` again: batch 0 already read it as `days`"
     ):
         check_names(swapped, ["days", "nights"], ledger)
 

@@ -237,7 +237,7 @@ def test_an_operator_that_was_dropped_does_not_miss_batches_silently(folder, tmp
     repository = functools.partial(counting_as, folder, tmp_path)
     repository("a", "b").init()
     repository("a", "b").run(engine="local")
-    refused(lambda: repository("a").run(engine="local"), "`b`", "this code does not have the operator")
+    refused(lambda: repository("a").run(engine="local"), "`b`", "but this code does not have the operator", "--drop b")
     repository("a").init(drop=["b"])
     (folder / "b.json").write_text('{"k": "x", "v": 1}\n')
     repository("a").run(engine="local")

@@ -42,9 +42,10 @@ fmt: setup ## format Python and Rust
 	@$(PYTHON_BIN)/ruff format --quiet .
 	@cargo fmt --all
 
-lint: build ## check format, ruff, mypy, imports between packages, clippy
+lint: build ## check format, ruff, wording, mypy, imports between packages, clippy
 	$(PYTHON_BIN)/ruff format --check --quiet .
 	$(PYTHON_BIN)/ruff check --quiet .
+	$(PYTHON_BIN)/python .ci/prose.py
 	$(PYTHON_BIN)/mypy
 	$(PYTHON_BIN)/lint-imports
 	cargo fmt --all --check

@@ -17,7 +17,7 @@ EXEMPT = ("tests/golden/", "tests/oracle/outputs/", ".ci/prose.py", "LICENSE")
 QUOTED = "prose: quoted"
 
 _PLACE = "(in|on|at|below|above|under|beside|behind|where|there|here|outside|within|between)"
-_START = r"(?:^|[.!?] |// |/// |//! |# |\"\"\")"
+_START = r"(?:^|^[^#]*[.!?] |// |/// |//! |[^#\n]# |\"\"\")"
 _VERB = "(?:is|are|was|were|has|have|had|may|must|can|cannot|does|do|goes|comes|needs|makes|gives|takes)"
 
 # What not to write, and what to write instead.
@@ -28,9 +28,9 @@ PHRASES = {
     r"\b(is|are) at it\b": "in progress",
     rf"\b(lies|lie) {_PLACE}\b": "is stored in, is in",
     r"\b(let|lets|letting) go of\b|\b(is|are) let go\b": "discard, release",
-    r"\b(is|are|was|were) taken\b": "is read, is used, is accepted",
+    r"(?<!lock )(?<!name )(?<!sample )\b(is|are|was|were) taken\b": "is read, is used, is accepted",
     r"\b(some|no|every)body\b": "say who: another run, you, no caller",
-    r"\b(is|are) none\b": "is empty, is invalid, is missing",
+    r"(?<!there )\b(is|are) none\b": "is empty, is invalid, is missing",
     r"(?<!there )\bis one[.,;:)]": "repeat the noun",
     r"\bof (theirs|ours)\b|\bthe former\b|\bthe latter\b": "repeat the noun",
     r"\banew\b": "again",

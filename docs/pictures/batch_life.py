@@ -18,7 +18,7 @@ CRASHES = (
         406,
         "After the plan, before the commit",
         "The next run finds the plan and reads the same files at the same batch time.\n"
-        "No commit names the files that the dead run wrote, so nobody reads them.",
+        "No commit names the files that the dead run wrote, so no reader uses them.",
     ),
     (
         "C",

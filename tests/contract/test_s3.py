@@ -305,7 +305,7 @@ def test_half_of_the_credentials_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_missing_profile_is_named() -> None:
     with pytest.raises(StoreUnavailable, match=r"no usable AWS credentials \(ProfileNotFound\)"):
-        open_store("s3://bucket", {"profile_name": "nobody"})
+        open_store("s3://bucket", {"profile_name": "missing"})
 
 
 @pytest.mark.parametrize(

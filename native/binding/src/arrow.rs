@@ -102,7 +102,7 @@ fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<ArrayData
     check_depth(schema)?;
     let data_type = DataType::try_from(schema)?;
     check_structure(&data_type, &array)?;
-    #[expect(unsafe_code, reason = "it has the children and buffers of its type; what lies in them is believed")]
+    #[expect(unsafe_code, reason = "the array has the children and buffers of its type; their contents are trusted")]
     let data = unsafe { from_ffi_and_data_type(array, data_type) }?;
     check_nulls(&data)?;
     Ok(data)

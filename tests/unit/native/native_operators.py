@@ -76,7 +76,7 @@ def function_operator(function: Callable[..., Any], **changes: Any) -> Operator:
 
 
 def whole_split(operator: Operator, rows: pa.RecordBatch, at: Pass, block_rows: int = 1000) -> pa.RecordBatch:
-    """What is sent of a split, as one chunk."""
+    """Return all rows that the operator sends for a split, as one chunk."""
     starts = range(0, rows.num_rows or 1, block_rows)
     sent = [operator.prepare(rows.slice(start, block_rows), at).rows for start in starts]
     rest = operator.rest()

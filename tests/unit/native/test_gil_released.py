@@ -39,7 +39,7 @@ RUN = STATES.base()
 SEGMENT = RUN.write()
 TIMES = pa.array(range(ROWS), pa.timestamp("us"))
 UNTOUCHED = iter([Run.read(SCHEMA, SEGMENT, "s") for _ in range(20)])
-"""Runs whose order of deadlines nobody has asked for: it is made once."""
+"""Runs whose order of deadlines was never requested, because the engine computes it only once."""
 CALLS: dict[str, Callable[[], object]] = {
     "put_many": lambda: filled().put_many(KEYS, VALUES, 2),
     "remove_many": lambda: filled().remove_many(KEYS),

@@ -110,7 +110,7 @@ def test_get_many_answers_in_the_order_asked(state: StateMap) -> None:
 
 
 def test_remove_hides_and_put_without_deadline_clears_it(state: StateMap) -> None:
-    state.remove_many(rows(KEY, ("bob", 1), ("nobody", 1)))
+    state.remove_many(rows(KEY, ("bob", 1), ("eve", 1)))
     state.put_many(rows(KEY, ("ann", 1)), rows(VALUE, (9.0, None)), 2000)
     assert set(by_user(state.scan())) == {"ann", None}
     assert state.next_deadline() == 6000

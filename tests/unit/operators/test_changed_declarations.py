@@ -112,7 +112,7 @@ def test_a_changed_time_to_live_applies_to_rows_written_afterwards(place: Place)
     assert place.run(living(place, "value", 10_000), ("a", 0), ("b", 0), at_s=0) == [("b", 1), ("a", 1)]
     longer = living(place, "value", 60_000)
     assert place.run(longer, ("a", 0), at_s=9) == [("a", 2)]
-    # What was stored under 10 s is gone by then, what was written under 60 s is not.
+    # Entries written with a TTL of 10 s have expired by then, entries with 60 s have not.
     assert sorted(place.run(longer, ("a", 0), ("b", 0), at_s=11)) == [("a", 3), ("b", 1)]
 
 

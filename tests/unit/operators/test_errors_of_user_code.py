@@ -1,4 +1,4 @@
-"""Errors where a function's call has ended, or has not begun: while its rows are taken, or are made into frames."""
+"""Errors before and after the call of a function: while its rows are read, or while its frames are built."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Texts(tm.StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
         (n,) = [n for rows in rows for n in (rows["n"] if self.form == "frames" else [rows.n])]
         value = self.value.get() or ("", b"")
-        told = {
+        fields = {
             "k": key[0],
             "value": value[0],
             "bytes": value[1],
@@ -42,7 +42,7 @@ class Texts(tm.StatefulProcessor):
         self.list.appendValue((TEXT,))
         self.map.updateValue((f"{TEXT}{n}",), (TEXT,))
         assert self.map.containsKey((f"{TEXT}{n}",)) and self.map.getValue((f"{TEXT}{n}",)) == (TEXT,)
-        yield pd.DataFrame([told]) if self.form == "frames" else told
+        yield pd.DataFrame([fields]) if self.form == "frames" else fields
 
 
 class Thousands(tm.StatefulProcessor):

@@ -39,10 +39,10 @@ def test_texts_are_read_as_times_key_by_key(tasks: int, swapped: bool) -> None:
 
 
 def test_texts_in_mixed_time_formats_are_read_without_a_warning() -> None:
-    told = pd.Series(["1/2/26", "3/4/26"], dtype=object)
+    texts = pd.Series(["1/2/26", "3/4/26"], dtype=object)
 
     def two_rows(key: Any, frames: Any, state: Any) -> Any:
-        yield pd.DataFrame({"k": ["a", "a"], "made": told})
+        yield pd.DataFrame({"k": ["a", "a"], "made": texts})
 
     p = tm.Pipeline("texts")
     p.read(tm.Rows("k string")).groupBy("k").applyInPandasWithState(
@@ -50,7 +50,7 @@ def test_texts_in_mixed_time_formats_are_read_without_a_warning() -> None:
     )
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        expected = [time.to_pydatetime() for time in pd.to_datetime(told)]
+        expected = [time.to_pydatetime() for time in pd.to_datetime(texts)]
         assert [str(one.message)[:22] for one in found] == ["Could not infer format"]
         assert [row[1] for row in Tester(p).batch([("a",)]).outputs] == expected
         assert [one for one in found[1:] if "infer" in str(one.message)] == []

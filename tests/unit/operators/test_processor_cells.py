@@ -1,4 +1,4 @@
-"""`transformWithState`: what cells of rows and keys are, and what is taken for cells that are emitted or kept."""
+"""`transformWithState`: the Python types of cells, and which values are accepted in output and state."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def in_frames(rows: Any, output: Any = "k string, n bigint") -> Tester:
 def test_frames_have_the_types_that_pyspark_gives_them():
     def rows(self, key, frames):
         for frame in frames:
-            told = [f"{name} {kind}" for name, kind in frame.dtypes.items()]
-            yield pd.DataFrame({"k": [f"{key} {len(frame)} {frame.index.tolist()} {told}"], "n": [1]})
+            kinds = [f"{name} {kind}" for name, kind in frame.dtypes.items()]
+            yield pd.DataFrame({"k": [f"{key} {len(frame)} {frame.index.tolist()} {kinds}"], "n": [1]})
 
     t = in_frames(rows)
     at = datetime(2026, 1, 1, tzinfo=UTC)

@@ -71,15 +71,15 @@ def test_the_output_of_a_processor_with_an_initial_state_can_be_transformed(form
         def handleInputRows(self, key, rows, timerValues):
             ids = [id for rows in rows for id in (rows["id"] if form == "frames" else [rows.id])]
             self.sum.update(((self.sum.get() or (0,))[0] + int(sum(ids)),))
-            told = {"k": key[0], "n": self.sum.get()[0]}
-            yield pd.DataFrame([told]) if form == "frames" else told
+            fields = {"k": key[0], "n": self.sum.get()[0]}
+            yield pd.DataFrame([fields]) if form == "frames" else fields
 
     p = tm.Pipeline("p")
     grouped = p.read(tm.Rows("k string, id int")).groupBy("k")
     method = grouped.transformWithState if form == "rows" else grouped.transformWithStateInPandas
     initial = pa.table({"k": ["a", "c"], "n": [789, 987]})
     summed = method(Sum(), "k string, n bigint", "update", "None", initialState=initial)
-    summed.sql("SELECT k AS key, 'n=' || n AS told FROM rows").write(tm.Json(str(tmp_path)), name="told")
+    summed.sql("SELECT k AS key, 'n=' || n AS text FROM rows").write(tm.Json(str(tmp_path)), name="texts")
     t = Tester(p)
     assert sorted(t.batch([("a", 123), ("a", 46), ("b", 146)]).outputs) == [("a", "n=958"), ("b", "n=146")]
     assert sorted(t.batch([("a", 67), ("c", 12)]).outputs) == [("a", "n=1025"), ("c", "n=999")]

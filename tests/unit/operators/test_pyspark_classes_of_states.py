@@ -33,7 +33,7 @@ def grouped(func: Any) -> list[Any]:
     """What a function over one key emits."""
     p = tm.Pipeline("groups")
     p.read(tm.Rows("k string")).groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", "NoTimeout")
-    return [told for (told,) in Tester(p).batch([("a",)]).outputs]
+    return [text for (text,) in Tester(p).batch([("a",)]).outputs]
 
 
 def test_a_group_state_is_pysparks() -> None:
@@ -119,8 +119,8 @@ def test_an_error_of_both_stays_itself(
         assert spark_name in [base.__name__ for base in type(one).__mro__]
         assert (type(one).__name__, str(one)) == (kind.__name__, str(kind(*given)))
     assert type(again) is type(error)
-    told = type(error)("once more")
-    assert (str(told), isinstance(told, kind)) == ("once more", True)
+    copy = type(error)("once more")
+    assert (str(copy), isinstance(copy, kind)) == ("once more", True)
     monkeypatch.delitem(sys.modules, "pyspark.errors")
     assert type(raised_by_state(kind, spark_name, *given)) is kind
 

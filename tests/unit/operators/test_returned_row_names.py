@@ -38,7 +38,7 @@ OTHERS = [
 
 
 def emitted(attach: Callable[[Any, Any], Any], row: Any) -> list[Any]:
-    """What comes out where a function gives `row`."""
+    """Return what Tidemill emits if a function returns `row`."""
     p = tm.Pipeline("p")
     attach(p.read(tm.Rows("k string")).groupBy("k"), row)
     return Tester(p).batch(["a"]).rows
@@ -124,11 +124,11 @@ def test_a_further_column_is_ignored_only_in_frames_of_a_processor() -> None:
 
 @pytest.mark.parametrize("given", [tm.Row(s="x", n=1), SparkRow(s="x", n=1), tm.Row(n=1, s="x"), (1, "x")], ids=repr)
 def test_a_row_that_is_an_initial_state_goes_by_its_names(given: Any) -> None:
-    def told(key: Any, rows: Any, state: Any) -> Any:
+    def describe(key: Any, rows: Any, state: Any) -> Any:
         return tuple(state.get)
 
     def attach(grouped: Any, initial: Any) -> None:
-        grouped.mapGroupsWithState(told, "n int, s string", "n int, s string", initialState=[("a", initial)])
+        grouped.mapGroupsWithState(describe, "n int, s string", "n int, s string", initialState=[("a", initial)])
 
     assert emitted(attach, given) == [{"n": 1, "s": "x"}]
     with pytest.raises(

@@ -377,7 +377,7 @@ impl<'a, 'py> Calls<'a, 'py> {
     }
 }
 
-/// The chunk that all the rows are of, if it is one.
+/// Returns the chunk of the rows, if all rows are in the same chunk.
 fn one_chunk(rows: &[RowAt]) -> Option<u32> {
     let chunk = rows.first()?.chunk;
     rows.iter().all(|row| row.chunk == chunk).then_some(chunk)

@@ -219,7 +219,9 @@ class _Range:
                 raise
             path = self.batch.plan.splits[split].path
             first, _, rest = error.message.partition("\n")
-            raise InvalidInput(f"{first} in file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint) from error
+            raise InvalidInput(
+                f"{first}, processing a row of file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint
+            ) from error
 
     def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""

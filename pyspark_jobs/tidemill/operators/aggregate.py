@@ -88,8 +88,8 @@ class AggregateOperator(Declared):
             what = f"keys with the event time `{over}`" if over in given.key else "windows"
             theirs = "keys" if over in given.key else "windows"
             raise InvalidInput(
-                f"operator `{self.name}`: {what} cannot keep late rows, because their {theirs} have ended; found "
-                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+                f"operator `{self.name}`: {what} cannot keep late rows, because the {theirs} of late rows have ended; "
+                'found withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return "emitted" if self.output_mode == "append" else "forgotten"
 

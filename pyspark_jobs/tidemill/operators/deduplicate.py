@@ -47,8 +47,8 @@ class DeduplicateOperator(Declared):
             )
         if given.event_time is not None and given.late == "keep":
             raise InvalidInput(
-                f"operator `{self.name}`: {method} cannot keep late rows, because their keys may already be forgotten; "
-                'found withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+                f"operator `{self.name}`: {method} cannot keep late rows, because the keys of late rows may already be "
+                'forgotten; found withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return BoundDeduplicate(self.name, given, self._forgets(given))
 

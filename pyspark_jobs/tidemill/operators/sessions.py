@@ -54,8 +54,8 @@ class BoundSessions(Defaults):
             )
         if given.late == "keep":
             raise InvalidInput(
-                f"operator `{name}`: sessions cannot keep late rows, because their sessions have ended; found "
-                'withWatermark(…, late="keep"), expected "drop" or "quarantine"'
+                f"operator `{name}`: sessions cannot keep late rows, because the sessions of late rows have ended; "
+                'found withWatermark(…, late="keep"), expected "drop" or "quarantine"'
             )
         return BoundSessions(name, given, aggregates, sessions, place)
 

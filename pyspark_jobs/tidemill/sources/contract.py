@@ -31,10 +31,7 @@ METADATA_TYPE = pa.struct(
         pa.field("file_modification_time", TIMESTAMP),
     ]
 )
-ABANDON_PLAN = (
-    'abandon the plan: r.replan("…"), or `tidemill replan … --reason "…"` with the pipeline and `--root` of '
-    "`tidemill run`"
-)
+ABANDON_PLAN = 'abandon the plan: r.replan("…"), or `tidemill replan PIPELINE --root ROOT --reason "…"`'
 """The advice for a plan whose file has changed or is missing."""
 REJECT_SCHEMA = pa.schema(
     [

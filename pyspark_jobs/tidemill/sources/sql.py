@@ -252,7 +252,7 @@ def _not_constant(text: str, name: str) -> InvalidInput:
     return sql_error(
         text,
         f"`{name}` does not depend on the row alone, so a retried batch would give other results",
-        "use the batch time, which every operator's function is given",
+        "functions are given the batch time instead, for example as `batchTime` in .mapWithState(…)",
     )
 
 

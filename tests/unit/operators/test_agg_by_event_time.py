@@ -63,7 +63,7 @@ def test_late_rows_and_rows_without_a_time_for_windows_are_each_counted_once() -
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(
-        InvalidInput, match="keys with the event time `ts` cannot keep late rows, because their keys have"
+        InvalidInput, match="keys with the event time `ts` cannot keep late rows, because the keys of late rows have"
     ):
         by_time("keep")
     p = tm.Pipeline("p")

@@ -136,7 +136,9 @@ def test_without_quarantine_the_batch_fails_and_names_the_key(kind: str) -> None
     p = tm.Pipeline("aside")
     declared(p.read(tm.Rows(ROWS)), kind, "fail")
     t = Tester(p)
-    with pytest.raises(tm.InvalidInput, match=r"raised `ZeroDivisionError: .*` for key `.*a.*` in file `"):
+    with pytest.raises(
+        tm.InvalidInput, match=r"raised `ZeroDivisionError: .*` for key `.*a.*`, processing a row of file `"
+    ):
         t.batch([("a", 0)])
 
 

@@ -30,14 +30,14 @@ def key_hashes(columns: pa.RecordBatch) -> pa.UInt64Array:
 def text_hash(text: str) -> int:
     """Return the key hash of one string."""
 
-def names_apart(key: Sequence[str], sub_key: Sequence[str], value: Sequence[str]) -> list[list[str]]:
+def distinct_names(key: Sequence[str], sub_key: Sequence[str], value: Sequence[str]) -> list[list[str]]:
     """Return unique names for an operator's columns in its map: those of the key, of the sub-key and of the value.
 
     A name is prefixed with `key.`, `sub_key.` or `value.` if an earlier column has it, or if it is a column of every
     map (`updated_at`, `deadline`, `deleted`). Case is ignored.
 
     >>> from tidemill import _native
-    >>> _native.names_apart(["user", "deadline"], [], ["User"])
+    >>> _native.distinct_names(["user", "deadline"], [], ["User"])
     [['user', 'key.deadline'], [], ['value.User']]
     """
 

@@ -36,7 +36,7 @@ pub(crate) fn text_hash(text: &str) -> u64 {
 /// The names of an operator's columns in its map, each once.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]
-pub(crate) fn names_apart(key: Vec<String>, sub_key: Vec<String>, value: Vec<String>) -> [Vec<String>; 3] {
+pub(crate) fn distinct_names(key: Vec<String>, sub_key: Vec<String>, value: Vec<String>) -> [Vec<String>; 3] {
     let [key, sub_key, value] =
         [&key, &sub_key, &value].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
     schema::distinct_names(&key, &sub_key, &value)

@@ -12,7 +12,7 @@ import click
 from . import demo, read, run
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
-from .streams import patient_streams
+from .stdio import patient_stdio
 
 
 class Commands(click.Group):
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `arguments` default to those of the process.
     """
-    with patient_streams():
+    with patient_stdio():
         return _run_command(arguments)
 
 

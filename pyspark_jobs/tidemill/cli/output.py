@@ -21,7 +21,7 @@ import click
 from ..counts import versions_of
 from . import result_file
 from .exits import as_tidemill_error, error_lines, trace
-from .streams import patient
+from .stdio import patient
 
 if TYPE_CHECKING:
     from ..protocol.progress import BatchProgress

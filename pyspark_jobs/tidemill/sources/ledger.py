@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._native import MapSchema, StateMap
+from .. import _native
 from ..errors import InvalidInput
 from ..protocol.progress import iso
 from ..protocol.records import Plan
@@ -26,11 +26,11 @@ _VALUE = pa.schema(
         pa.field("version", pa.int64()),
     ]
 )
-LEDGER_SCHEMA = MapSchema("files", _KEY, pa.schema([]), _VALUE)
+LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
 """The ledger's columns: (source, path) → (etag, size, modified_ms, version that read it)."""
 
 
-def unseen(files: Sequence[SourceFile], ledger: StateMap, overwritten: str) -> list[SourceFile]:
+def unseen(files: Sequence[SourceFile], ledger: _native.StateMap, overwritten: str) -> list[SourceFile]:
     """Return the files that no commit has read, in their order.
 
     A file that was overwritten after it was read raises `InvalidInput`, or is new again if `overwritten` is "new".
@@ -64,7 +64,7 @@ def _difference(file: SourceFile, etag: str, size: int, modified_ms: int) -> str
     return f"same size and modification time, found ETag `{file.etag}`, expected `{etag}`"
 
 
-def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: StateMap) -> None:
+def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:
     """Raise `InvalidInput` if a source was renamed, or two sources swapped names, and would read files again.
 
     `unread` are the sources that have read none of the files they have now. Such a source was renamed if one of its
@@ -88,7 +88,7 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
             )
 
 
-def record(ledger: StateMap, plan: Plan) -> None:
+def record(ledger: _native.StateMap, plan: Plan) -> None:
     """Record the files of a plan as read by it."""
     files = list({(split.source, split.path): split for split in plan.splits}.values())
     columns = [

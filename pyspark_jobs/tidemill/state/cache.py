@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from .._native import MapSchema, Run
+from .. import _native
 from ..settings import Settings
 from .disk_cache import DiskCache
 
@@ -21,11 +21,11 @@ class RunCache:
     def __init__(self, limit_bytes: int, disk: DiskCache | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._disk = disk
-        self._runs: OrderedDict[str, tuple[Run, int]] = OrderedDict()
+        self._runs: OrderedDict[str, tuple[_native.Run, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def get(self, checksum: str, schema: MapSchema, load: Callable[[], Run]) -> Run:
+    def get(self, checksum: str, schema: _native.MapSchema, load: Callable[[], _native.Run]) -> _native.Run:
         """Return the run with these columns and this checksum. `load` reads it if neither cache has it."""
         with self._lock:
             known = self._runs.pop(checksum, None)
@@ -40,14 +40,14 @@ class RunCache:
         self._remember(checksum, kept)
         return kept
 
-    def put(self, checksum: str, run: Run) -> Run:
+    def put(self, checksum: str, run: _native.Run) -> _native.Run:
         """Add a run to both caches, unless it exceeds their limits. Return it, mapped from disk if it is kept there."""
         if self._disk is not None:
             run = self._disk.put(checksum, run)
         self._remember(checksum, run)
         return run
 
-    def _remember(self, checksum: str, run: Run) -> None:
+    def _remember(self, checksum: str, run: _native.Run) -> None:
         if run.nbytes > self.limit_bytes:
             return
         with self._lock:
@@ -55,7 +55,7 @@ class RunCache:
                 return
             self._add(checksum, run)
 
-    def _add(self, checksum: str, run: Run) -> None:
+    def _add(self, checksum: str, run: _native.Run) -> None:
         """Add a run as the most recently used one.
 
         A run grows as searches build tables for it. It counts with the size that it had when it was last used.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._native import MapSchema, names_apart
+from .. import _native
 from ..schema import to_arrow, to_ddl
 
 NO_COLUMNS = pa.schema([])
@@ -32,7 +32,7 @@ class MapColumns:
         Users may give columns any names. A column whose name is reserved, or is that of an earlier column, is stored as
         `key.…`, `sub_key.…` or `value.…`.
         """
-        names = names_apart(key.names, sub_key.names, value.names)
+        names = _native.distinct_names(key.names, sub_key.names, value.names)
         return MapColumns(name, *map(_with_names, (key, sub_key, value), names))
 
     @property
@@ -52,9 +52,9 @@ class MapColumns:
         )
         return MapColumns(name, key, sub_key, value)
 
-    def engine(self) -> MapSchema:
+    def engine(self) -> _native.MapSchema:
         """Return the columns in the engine's form."""
-        return MapSchema(self.name, self.key, self.sub_key, self.value)
+        return _native.MapSchema(self.name, self.key, self.sub_key, self.value)
 
 
 def _with_names(columns: pa.Schema, names: list[str]) -> pa.Schema:

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from .._native import MapSchema, Run
+from .. import _native
 from ..errors import CorruptState
 
 LOG = logging.getLogger("tidemill")
@@ -53,7 +53,7 @@ class DiskCache:
         self._written_bytes = 0
         self._counting = threading.Lock()
 
-    def get(self, checksum: str, schema: MapSchema) -> Run | None:
+    def get(self, checksum: str, schema: _native.MapSchema) -> _native.Run | None:
         """Return the run with this checksum, or None if the cache does not have it intact."""
         run, ok = self._places(checksum)
         if not self._is_usable(make=False):
@@ -64,7 +64,7 @@ class DiskCache:
             with _opened(run) as descriptor:
                 seen = _identity(descriptor)
                 is_checked = seen == _read(ok)
-                found = Run.map(schema, descriptor, checksum, verify=not is_checked)
+                found = _native.Run.map(schema, descriptor, checksum, verify=not is_checked)
                 if is_checked or _identity(descriptor) == seen:
                     _mark(ok, None if is_checked else seen)
                 return found
@@ -78,7 +78,7 @@ class DiskCache:
             LOG.info("disk cache: cannot read %s: %s", run, error)
         return None
 
-    def put(self, checksum: str, run: Run) -> Run:
+    def put(self, checksum: str, run: _native.Run) -> _native.Run:
         """Store a run, unless it is small or the disk is full. Return the run, mapped from disk if it was stored."""
         if run.nbytes < SMALL_BYTES or run.nbytes > self.limit_bytes or not self._is_usable(make=True):
             return run
@@ -94,7 +94,7 @@ class DiskCache:
             return run
         return self.get(checksum, run.schema) or run
 
-    def _write(self, checksum: str, run: Run) -> int:
+    def _write(self, checksum: str, run: _native.Run) -> int:
         """Write the file of a run, and return its size in bytes."""
         unfinished = self.folder / f"{uuid.uuid4().hex}.tmp"
         descriptor = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._native import merge_count
+from .. import _native
 
 SMALL_ROWS = 1024
 """Below this number of rows, a segment costs more to open than to write again."""
@@ -35,7 +35,7 @@ def to_merge(spans: Sequence[Span], changed_rows: int) -> list[int]:
     """
     layers = layered(spans)
     rows = [sum(spans[number].rows for number in layer) for layer in layers]
-    kept_layers = len(layers) + 1 - merge_count([*rows, changed_rows])
+    kept_layers = len(layers) + 1 - _native.merge_count([*rows, changed_rows])
     merged = {number for layer in layers[kept_layers:] for number in layer}
     small = _small_on_top(spans, merged)
     return sorted(merged.union(small) if len(small) > MAX_SMALL else merged)

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from .. import names
-from .._native import Run, StateMap
+from .. import _native, names
 from ..protocol.records import HASH_END, Segment, digest
 from ..store import Store
 from .cache import RunCache
@@ -22,7 +21,7 @@ VERSION = -1
 UPDATED_MS = -1
 """The `updated_at` of their rows, in ms: before any batch."""
 
-Runs = Mapping[str, Run | None]
+Runs = Mapping[str, _native.Run | None]
 """The rows of each map, by the map's name; None for a map without rows."""
 
 
@@ -31,9 +30,9 @@ def seed_runs(maps: Sequence[MapColumns], rows: Mapping[str, pa.Table]) -> Runs:
 
     Each table in `rows` has the key, sub-key and value columns of its map.
     """
-    runs: dict[str, Run | None] = {}
+    runs: dict[str, _native.Run | None] = {}
     for columns in maps:
-        state = StateMap.open(columns.engine(), [], 0, HASH_END)
+        state = _native.StateMap.open(columns.engine(), [], 0, HASH_END)
         for batch in rows[columns.name].to_batches() if columns.name in rows else ():
             if batch.num_rows:
                 keys = batch.select([*columns.key.names, *columns.sub_key.names])

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._native import Codec, MapSchema, Run, SingleKeys
+from .. import _native
 from .._native import StateMap as EngineMap
 from ..errors import InvalidInput, repr_of
 from ..protocol.records import HASH_END
@@ -66,9 +66,9 @@ class StateMap:
             )
         self._threshold = delta_chain_threshold
         self._key, self._state = to_arrow(key, unnamed=KEY), to_arrow(state, unnamed=STATE)
-        self._schema = MapSchema("state map", self._key, pa.schema([]), self._state)
+        self._schema = _native.MapSchema("state map", self._key, pa.schema([]), self._state)
         self._unnamed = (is_unnamed(key), is_unnamed(state))
-        self._codec = Codec(self._schema, *self._unnamed, "UTC")
+        self._codec = _native.Codec(self._schema, *self._unnamed, "UTC")
         self._hold(EngineMap.open(self._schema, [], *_HASHES))
         self._refuses: str | None = None
 
@@ -292,7 +292,7 @@ class StateMap:
                 raise InvalidInput(
                     f"StateMap.read: `{path}` has different columns from `{first}`", hint="name files of one map"
                 )
-            runs.append(Run.read(own._schema, data, str(path)))
+            runs.append(_native.Run.read(own._schema, data, str(path)))
         asked_key, asked_state = found[0] if key is None else key, found[1] if state is None else state
         made = cls(asked_key, asked_state, delta_chain_threshold)
         for expected, (schema, _) in zip((made._key, made._state), in_file, strict=True):
@@ -303,7 +303,7 @@ class StateMap:
         return made
 
     def _hold(self, engine: EngineMap) -> None:
-        self._single = SingleKeys(self._codec, engine)
+        self._single = _native.SingleKeys(self._codec, engine)
 
     @property
     def _map(self) -> EngineMap:

@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .. import names
-from .._native import Codec, SingleKeys, StateMap
+from .. import _native, names
 from ..clock import now_ms
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable, repr_of
 from ..protocol import hint
@@ -66,7 +65,7 @@ class StateStore:
         columns = MapColumns("state", to_arrow(key, unnamed="key"), pa.schema([]), to_arrow(state, unnamed="state"))
         self._columns = columns
         self._schema = columns.engine()
-        self._codec = Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
+        self._codec = _native.Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
         self._store = open_store(root, storage_options).at(names.store_folder(operator, partition))
         self._cache: RunCache = process_cache(resolve()[0])
         self._probed = False
@@ -178,7 +177,7 @@ class StateStore:
             probe(self._store)
             self._probed = True
 
-    def _commit(self, opened: Opened, after: StateMap, version: int, rows_total: int) -> None:
+    def _commit(self, opened: Opened, after: _native.StateMap, version: int, rows_total: int) -> None:
         """Make `version`, or find that another writer made it with the same changes.
 
         CRASH: segments are stored before the record. A crash between them leaves segments that no record names, which
@@ -223,7 +222,7 @@ class StateStoreVersion:
     def __init__(self, of: StateStore, version: int, opened: Opened, rows_total: int, read_only: bool) -> None:
         self._of = of
         self._opened = opened
-        self._single = SingleKeys(of._codec, opened.map.copy())
+        self._single = _native.SingleKeys(of._codec, opened.map.copy())
         self._rows_total = rows_total
         self._read_only = read_only
         self._ended = "it is read-only" if read_only else None
@@ -256,7 +255,7 @@ class StateStoreVersion:
         The iterator makes Python objects for about two thousand keys at a time, as you consume it, and other threads
         run in between. Later calls of `put`, `remove` and `abort` do not affect it.
         """
-        return ((key, state) for key, state, _, _ in rows_in_parts(self._of._codec, self._map, StateMap.scan))
+        return ((key, state) for key, state, _, _ in rows_in_parts(self._of._codec, self._map, _native.StateMap.scan))
 
     def commit(self) -> int:
         """Make the next version durable, and return its number. After that, nothing can be changed here.
@@ -284,7 +283,7 @@ class StateStoreVersion:
             return
         with self._changing:
             self._check("abort")
-            self._single = SingleKeys(self._of._codec, self._opened.map.copy())
+            self._single = _native.SingleKeys(self._of._codec, self._opened.map.copy())
             self._ended = "its changes were aborted"
 
     @property
@@ -301,7 +300,7 @@ class StateStoreVersion:
         }
 
     @property
-    def _map(self) -> StateMap:
+    def _map(self) -> _native.StateMap:
         return self._single.flush()
 
     def _check(self, verb: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._native import StateMap
+from .. import _native
 from ..protocol.records import HASH_END, Segment
 from ..schema import int64_scalar, one_batch
 from ..store import Store
@@ -37,7 +37,7 @@ def live_rows(
 def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:
     """Return which of `rows`, a table of key columns, are among `keys`. Keys are equal as in state maps."""
     columns = MapColumns("keys", keys.schema, pa.schema([]), pa.schema([]))
-    known = StateMap.open(columns.engine(), [], 0, HASH_END)
+    known = _native.StateMap.open(columns.engine(), [], 0, HASH_END)
     nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * keys.num_rows, pa.struct([])))
     known.put_many(keys, nothing, 0)
     return known.get_many(one_batch(rows, "keys"))[0]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from .._native import MapSchema, Run, StateMap
+from .. import _native
 from ..errors import CorruptState
 from ..names import inside, part_of
 from ..protocol.records import HASH_END, Segment, digest
@@ -29,7 +29,7 @@ class Shown:
     """Segments of one object whose ranges touch, opened as one run. They may differ in where their deadlines begin."""
 
     segments: list[Segment]
-    run: Run
+    run: _native.Run
 
     @property
     def span(self) -> Span:
@@ -45,7 +45,7 @@ class Shown:
 class Opened:
     """The state map of one key range, and the segments it was opened from: oldest first, clipped to the range."""
 
-    map: StateMap
+    map: _native.StateMap
     shown: list[Shown]
     lo: int
     hi: int
@@ -56,17 +56,19 @@ class Opened:
         return [segment for one in self.shown for segment in one.segments]
 
 
-def open_map(store: Store, cache: RunCache, schema: MapSchema, segments: Sequence[Segment], lo: int, hi: int) -> Opened:
+def open_map(
+    store: Store, cache: RunCache, schema: _native.MapSchema, segments: Sequence[Segment], lo: int, hi: int
+) -> Opened:
     """Open the state map of `lo..hi` from `segments`. `CorruptState` if a segment is missing or damaged."""
     shown = [_show(store, cache, schema, together) for together in neighbours(visible(segments, lo, hi))]
-    return Opened(StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
+    return Opened(_native.StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
 
 def persist(
     store: Store,
     cache: RunCache,
     before: Opened,
-    after: StateMap,
+    after: _native.StateMap,
     version: int,
     name: str,
 ) -> list[Segment]:
@@ -94,14 +96,14 @@ def persist(
     if delta is None:
         return kept
     runs = [*(shown[number].run for number in merged), delta]
-    parts = Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
+    parts = _native.Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
     for number, (lo, hi, run) in enumerate(part for part in parts if len(part[2])):
         kept += store_run(store, cache, run, version, part_of(name, number), lo, hi)
     return kept
 
 
 def store_run(
-    store: Store, cache: RunCache, run: Run, version: int, name: str, lo: int = 0, hi: int = HASH_END
+    store: Store, cache: RunCache, run: _native.Run, version: int, name: str, lo: int = 0, hi: int = HASH_END
 ) -> list[Segment]:
     """Store a run as a segment that shows `lo..hi`, and return the segment. An empty run gives no segment."""
     if len(run) == 0:
@@ -136,14 +138,14 @@ def fetch(store: Store, name: str, checksum: str) -> bytes:
     return checked(data, name, checksum)
 
 
-def _show(store: Store, cache: RunCache, schema: MapSchema, segments: list[Segment]) -> Shown:
+def _show(store: Store, cache: RunCache, schema: _native.MapSchema, segments: list[Segment]) -> Shown:
     first = min(due_from(segment) for segment in segments)
     run = _load(store, cache, schema, segments[0]).within(segments[0].lo, segments[-1].hi)
     return Shown(segments, run.with_due_from(*first))
 
 
-def _load(store: Store, cache: RunCache, schema: MapSchema, segment: Segment) -> Run:
-    def read() -> Run:
-        return Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
+def _load(store: Store, cache: RunCache, schema: _native.MapSchema, segment: Segment) -> _native.Run:
+    def read() -> _native.Run:
+        return _native.Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
 
     return cache.get(segment.checksum, schema, read)

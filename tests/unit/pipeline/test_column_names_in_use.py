@@ -304,7 +304,7 @@ def test_two_output_columns_of_one_name_are_refused() -> None:
 
 def test_names_that_do_not_clash_stay_as_they_are() -> None:
     def kept(key: list[str], value: list[str]) -> list[list[str]]:
-        return tm._native.names_apart(key, [], value)
+        return tm._native.distinct_names(key, [], value)
 
     assert kept(["a", "key.b"], ["b", "state", "value.a"]) == [["a", "key.b"], [], ["b", "state", "value.a"]]
     assert kept(["a", "Deleted"], ["A", "value.a"]) == [["a", "key.Deleted"], [], ["value.A", "value.value.a"]]

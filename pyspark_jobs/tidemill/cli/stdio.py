@@ -44,7 +44,7 @@ def patient(stream: TextIO) -> TextIO:
 
 
 @contextlib.contextmanager
-def patient_streams() -> Iterator[None]:
+def patient_stdio() -> Iterator[None]:
     """Make stdout and stderr patient until the end of the block, for user code too."""
     kept = sys.stdout, sys.stderr
     for stream in kept:

@@ -81,6 +81,7 @@ def test_cadence_drains_real_files_and_goes_on_where_it_stopped(demo: Demo, pars
     assert (sweep.state, sweep.xcom_pull(task_ids="sweep")["status"]) == ("success", "nothing")
 
 
+@pytest.mark.slow("run Airflow tasks")
 def test_repository_that_was_never_made_fails_at_once(
     demo: Demo, parse: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,9 +7,12 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 from tidemill.airflow.provider import get_provider_info
 
 
+@pytest.mark.slow("run Airflow tasks")
 def test_airflow_lists_the_provider_with_its_version(airflow_home: Path) -> None:
     from airflow.providers_manager import ProvidersManager
 

@@ -304,6 +304,7 @@ def test_modules_registered_to_go_by_value_are_removed_again(engine: Engine) -> 
     assert __name__ not in before
 
 
+@pytest.mark.slow("start Spark")
 def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setting_back(
     connect_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ opened(folder, fn).run(engine="local")
 """
 
 
+@pytest.mark.slow("interrupt a run at every step")
 @pytest.mark.parametrize(("when", "calls"), [("before", [0, 1, 2, 3]), ("after", [0, 1, 1, 2, 3])])
 def test_after_a_kill_during_the_call_the_next_run_calls_again_with_the_same_rows(tmp_path, when, calls):
     """Also where more has arrived since then."""

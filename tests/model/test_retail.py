@@ -15,7 +15,7 @@ from tests.model import retail
 DAYS_AND_ENGINES = [
     ("made-up", "local"),
     ("made-up", "spark"),
-    ("real", "local"),
+    pytest.param("real", "local", marks=pytest.mark.slow("a year of real data")),
     pytest.param("real", "spark", marks=pytest.mark.slow("start Spark")),
 ]
 QUERY = """

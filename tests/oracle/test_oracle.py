@@ -14,7 +14,9 @@ from tests.oracle.cases import CASES
 from tests.oracle.make import OUTPUTS, recorded
 
 
-@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize(
+    "tasks", [1, pytest.param(3, marks=pytest.mark.slow("replay Spark's outputs with three tasks"))]
+)
 @pytest.mark.parametrize("name", CASES)
 def test_outputs_are_sparks_batch_by_batch(name: str, tasks: int) -> None:
     expected = recorded(name)

@@ -154,6 +154,7 @@ def test_with_json_what_user_code_and_its_children_print_goes_to_stderr(home):
     assert "noise of a child" in found.stderr
 
 
+@pytest.mark.slow("start the command line as a process")
 @pytest.mark.parametrize("voice", ["--json on stdout", "lines on stderr"])
 def test_a_run_whose_reader_has_gone_goes_on_to_its_end(home, voice):
     for number in range(12):
@@ -181,6 +182,7 @@ def test_a_run_whose_reader_has_gone_goes_on_to_its_end(home, voice):
         assert said.startswith("committed versions 0–13: ")
 
 
+@pytest.mark.slow("start the command line as a process")
 def test_a_table_whose_reader_has_gone_ends_with_0(home):
     target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
     assert main(["init", *target]) == Exit.DONE
@@ -285,6 +287,7 @@ def test_a_line_of_progress_says_version_kind_rows_rate_and_what_is_aside(call):
     assert reported == "version 1: batch, 2 rows, 1,234 rows/s, 0 late, 1 quarantined, 7 files waiting"
 
 
+@pytest.mark.slow("start the command line as a process")
 def test_spark_submits_file_takes_the_arguments_of_run(call, home):
     import tidemill.run_batch
 

@@ -203,6 +203,7 @@ CELLS = {
 }
 
 
+@pytest.mark.slow("long random runs")
 @given(st.lists(st.fixed_dictionaries({k: st.none() | v for k, v in CELLS.items()}), min_size=1, max_size=5))
 @settings(max_examples=100, deadline=None)
 def test_json_round_trips_and_agrees_with_pythons_json(rows: list[dict[str, Any]]) -> None:

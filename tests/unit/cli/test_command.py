@@ -19,9 +19,10 @@ from tidemill.errors import KINDS, Fenced, InvalidInput
 
 COMMANDS = ("demo", "init", "outputs", "quarantine", "replan", "run", "state", "status", "sweep")
 SECRET = "wJalrXUtnFEMI"
+TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
 
 
-def test_every_command_is_there_with_help(capsys):
+def test_every_command_has_help(capsys):
     assert sorted(tidemill.commands) == list(COMMANDS)
     assert main(["--help"]) == Exit.DONE
     shown = capsys.readouterr().out
@@ -38,7 +39,7 @@ def test_the_module_is_the_command(tmp_path):
     assert "Usage: tidemill [OPTIONS] COMMAND" in found.stdout
 
 
-def test_help_imports_nothing_that_is_slow():
+def test_help_imports_no_slow_package():
     code = (
         "import sys\nfrom tidemill.cli.main import main\nmain(['run', '--help'])\n"
         "print(sorted({'duckdb', 'pyarrow', 'rich', 'pyspark', 'airflow', 'pandas', 'boto3'} & set(sys.modules)))"
@@ -55,18 +56,9 @@ def test_help_imports_nothing_that_is_slow():
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),
-        (
-            ["run", "m:p", "--root", "x", "--tasks", "many"],
-            "at least 1, found `many`",
-        ),
-        (
-            ["run", "m:p", "--root", "x", "--tasks", "²"],
-            "at least 1, found `²`",
-        ),
-        (
-            ["run", "m:p", "--root", "x", "--tasks", "-3"],
-            "at least 1, found `-3`",
-        ),
+        (["run", "m:p", "--root", "x", "--tasks", "many"], f"{TASKS} `many`"),
+        (["run", "m:p", "--root", "x", "--tasks", "²"], f"{TASKS} `²`"),
+        (["run", "m:p", "--root", "x", "--tasks", "-3"], f"{TASKS} `-3`"),
         (["run", "m:p", "--root", "x", "--max-batches", "0"], "0 is not in the range"),
         (["run", "m:p", "--root", "x", "--conf", "novalue"], "--conf expects NAME=VALUE"),
         (["run", "m:p", "--root", "x", "--storage-option", "key=v"], "SECTION.KEY=VALUE"),
@@ -81,13 +73,13 @@ def test_wrong_usage_ends_with_2_and_says_what_is_expected(arguments, said, caps
     assert found.out == ""
 
 
-def test_a_bad_reference_is_told_as_invalid_input(capsys):
+def test_an_invalid_pipeline_reference_is_an_invalid_input_error(capsys):
     assert main(["status", "nowhere.py:p", "--root", "x"]) == Exit.FAILED
     found = f"InvalidInput: pipeline reference 'nowhere.py:p': file `{Path('nowhere.py').resolve()}` does not exist"
     assert capsys.readouterr().err.startswith(found)
 
 
-def test_storage_options_of_the_command_line_lie_over_those_of_the_environment(monkeypatch):
+def test_storage_options_of_the_command_line_override_those_of_the_environment(monkeypatch):
     monkeypatch.setenv("TIDEMILL_STORAGE_OPTIONS", json.dumps({"root": {"region_name": "a", "endpoint_url": "b"}}))
     assert storage_options(["root.region_name=x=y", "sink.k=v"]) == {
         "root": {"region_name": "x=y", "endpoint_url": "b"},
@@ -112,13 +104,13 @@ def test_storage_options_of_the_command_line_are_never_shown(capsys):
 
 
 @pytest.mark.parametrize("kind", KINDS.values())
-def test_an_error_is_told_by_kind_first_line_rest_and_hint(kind):
+def test_an_error_is_printed_with_its_kind_its_lines_and_its_hint(kind):
     error = kind("read `x`: not there\nmore of it", hint="make it")
     assert error_lines(error) == [f"{kind.__name__}: read `x`: not there", "more of it", "hint: make it"]
     assert exit_status(error) == (Exit.FENCED if kind is Fenced else Exit.FAILED)
 
 
-def test_committed_versions_are_told_and_none_between_them():
+def test_committed_versions_are_printed_as_ranges_without_versions_between_them():
     assert [committed(found) for found in ([], [4], [4, 5, 6], [0, 1, 23])] == [
         "committed nothing",
         "committed version 4",
@@ -134,14 +126,14 @@ def test_a_result_file_is_written_whole_and_leaves_nothing_beside_it(tmp_path):
     assert (tmp_path / "result.json").read_bytes() == b"two"
 
 
-def test_a_result_file_may_lie_in_a_store(tmp_path):
+def test_a_result_file_can_be_written_to_and_removed_from_a_store(tmp_path):
     result_file.write(f"{(tmp_path / 'below').as_uri()}/result.json", b"{}", {})
     assert (tmp_path / "below" / "result.json").read_bytes() == b"{}"
     result_file.remove(f"{(tmp_path / 'below').as_uri()}/result.json", {})
     assert not (tmp_path / "below" / "result.json").exists()
 
 
-def test_a_result_file_of_an_earlier_call_is_gone_when_a_command_starts(tmp_path):
+def test_a_command_deletes_the_result_file_of_an_earlier_call_when_it_starts(tmp_path):
     (tmp_path / "result.json").write_text("old")
     code = (
         "import os, sys\nfrom tidemill.cli import main, run\n"

@@ -149,8 +149,8 @@ def test_a_result_that_does_not_fit_quarantines_the_key() -> None:
     t = Tester(p)
     assert t.batch([("a", 0)]).outputs == []
     (row,) = t.repository.quarantine(0).to_pylist()
-    said = "the result of function `<lambda>` of operator `map-groups-with-state` for key `'a'`: found `str` 'aa'"
-    assert said in row["reason"]
+    of = "cannot emit the result of function `<lambda>` of operator `map-groups-with-state` for key `'a'`"
+    assert f"{of}: found `str` 'aa', expected `bigint`" in row["reason"]
 
 
 def failing(key: str, rows: Any, state: Any) -> Any:

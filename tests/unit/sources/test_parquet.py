@@ -13,9 +13,9 @@ import pytest
 
 from tests.unit.sources.reading import blocks, file, rejects, rows, values
 from tidemill.errors import InvalidInput
-from tidemill.schema import to_arrow
 from tidemill.sources import parquet
 from tidemill.sources.contract import Block, ReadContext
+from tidemill.sources.file_bytes import Content
 from tidemill.sources.files import Files
 
 
@@ -244,15 +244,15 @@ class DamagedLater(io.FileIO):
 def test_damage_after_the_check_of_a_split_fails_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "KEPT_BYTES", 1_000_000)
     path = large(tmp_path)
-    [split] = Files(tmp_path, schema="v bigint").splits(Files(tmp_path, schema="v bigint").discover("source"))
-    with DamagedLater(path, start_of(path, row_group=3)) as opened:
-        reading = parquet.read_parquet(opened, to_arrow("v bigint"), split, "PERMISSIVE")
-        first = next(reading).rows
-        assert first is not None
-        assert first.num_rows > 0
-        message = "the file was valid when it was checked, but is damaged now: not a valid Parquet"
-        with pytest.raises(InvalidInput, match=message):
-            list(reading)
+    position = start_of(path, row_group=3)
+    monkeypatch.setattr(Content, "open", lambda content: DamagedLater(path, position))
+    source = Files(tmp_path, schema="v bigint", mode="PERMISSIVE")
+    [split] = source.splits(source.discover("source"))
+    reading = source.read(split, 1000, ReadContext())
+    assert next(reading).rows.num_rows == 1000
+    message = "the file was valid when it was checked, but is damaged now: not a valid Parquet file: "
+    with pytest.raises(InvalidInput, match=message):
+        list(reading)
 
 
 def test_large_files_are_read_by_row_groups_and_rows_keep_their_numbers(tmp_path: Path) -> None:

@@ -27,5 +27,5 @@ def unknown(what: str, word: str, choices: Iterable[str], place: str = "") -> In
     near = nearest(word, known)
     return InvalidInput(
         f"unknown {what} `{word}`{place}" + (f"; did you mean `{near}`?" if near else ""),
-        hint=None if near else f"known: {', '.join(known)}",
+        hint=f"known: {', '.join(known)}" if known and not near else None,
     )

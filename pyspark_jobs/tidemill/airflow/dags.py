@@ -64,10 +64,14 @@ def tidemill_dags(
     - `schedule`: any schedule that Airflow accepts.
     - `name`: default: the stem of the file, or the last part of the module, of `pipeline`.
     - `sweep`: True (every 15 minutes), False (no sweep DAG) or a schedule.
+    - `branch`: the branch to commit to. Only "main" exists in this version.
+    - `engine`: "spark" or "local", which needs no Java.
+    - `start_date`, `tags`: passed to Airflow; `tags` are added to the tag `tidemill`.
     - `tasks`: only "one" is supported: one task drains, publishes and fires due timeouts.
     - `python`: the interpreter that has Tidemill installed. Default: Airflow's own.
     - `conf`: `tidemill.…` and `spark.…` settings. They appear on the command line, so pass no secrets.
-    - `env`: extra environment variables of the command. `storage_options` reaches it through the environment, too.
+    - `env`: extra environment variables of the command.
+    - `storage_options`: `{"root": {…}, "source": {…}, "sink": {…}}`, passed through the environment.
     - `max_batches`, `time_budget` (seconds): limits of one run. Default: none.
     - `default_args`: overrides of the task defaults (3 retries after 1, 2 and 4 minutes).
 

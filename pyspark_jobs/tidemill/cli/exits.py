@@ -24,7 +24,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-INTERRUPTED = "interrupted: committed batches are kept, the unfinished batch is discarded; run again to resume"
+INTERRUPTED = "interrupted: committed batches are kept; run again to retry the unfinished batch and resume"
 
 
 def as_tidemill_error(error: Exception) -> TidemillError:

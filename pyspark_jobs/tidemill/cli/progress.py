@@ -90,7 +90,7 @@ class Bar:
 def counted(what: str, unit: str, total: int) -> Iterator[Callable[[], None]]:
     """Yield the function to call after each of `total` pieces of work. Show a bar on a terminal, else one line."""
     if not sys.stderr.isatty():
-        click.echo(f"{what}: {total:,} {unit}", err=True)
+        click.echo(f"{what}: {count_of(total, unit.removesuffix('s'))}", err=True)
         yield lambda: None
         return
     from rich.console import Console

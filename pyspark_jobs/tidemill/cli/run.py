@@ -138,6 +138,21 @@ def _head_name(repository: Repository) -> str:
     return "version -1, no batch yet" if head is None else f"version {head.version}"
 
 
+def _not_applied(late: int, quarantined: int, keeps_late: bool) -> list[str]:
+    """Return the line that reports late and quarantined rows, if there are any. Dropped rows are in no quarantine."""
+    words = []
+    if late:
+        words.append(count_of(late, "late row") + ("" if keeps_late else " dropped"))
+    if quarantined:
+        words.append(count_of(quarantined, "quarantined row"))
+    is_kept = quarantined or (late and keeps_late)
+    return [", ".join(words) + ("; see `tidemill quarantine`" if is_kept else "")] if words else []
+
+
+def _quarantines_late_rows(repository: Repository) -> bool:
+    return any(placed.operator.input.late == "quarantine" for placed in repository.context.job.operators.values())
+
+
 def summary(verb: str, repository: Repository, done: Drained, seconds: float) -> list[str]:
     """Summarise a drain for people. The first line stands alone."""
     if done.idle:
@@ -150,13 +165,8 @@ def summary(verb: str, repository: Repository, done: Drained, seconds: float) ->
             f"{committed(done.versions)}: {count_of(rows, 'row')} of {count_of(files, 'file')} in {seconds:.1f} s"
             f"; {count_of(done.progress[-1].numFilesOutstanding, 'file')} waiting"
         )
-        not_applied = [
-            count_of(count, f"{word} row")
-            for name, word in (("late_rows", "late"), ("quarantined_rows", "quarantined"))
-            if (count := sum(getattr(p, name) for p in done.progress))
-        ]
-        if not_applied:
-            lines.append(f"{', '.join(not_applied)}; see `tidemill quarantine`")
+        late, quarantined = (sum(getattr(p, n) for p in done.progress) for n in ("late_rows", "quarantined_rows"))
+        lines += _not_applied(late, quarantined, _quarantines_late_rows(repository))
     if done.already:
         lines.append(f"already committed by another run: {versions_of(done.already)}")
     repaired = [version for version in done.published if version not in done.versions]

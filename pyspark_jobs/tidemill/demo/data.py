@@ -52,12 +52,18 @@ def file_name(day: date) -> str:
 
 def write_days(folder: Path, days: Sequence[date], written: Callable[[], None]) -> None:
     """Write the files of `days` into `folder`, and call `written` after each."""
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = set(days)
-    for day, rows in _by_day(_flights()):
-        if day in wanted:
-            _write(folder / file_name(day), rows)
-            written()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for day, rows in _by_day(_flights()):
+            if day in wanted:
+                _write(folder / file_name(day), rows)
+                written()
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write the demo's files to `{folder}`: {error.strerror}",
+            hint="choose another folder: `tidemill demo --folder DIR`",
+        ) from error
 
 
 def airlines() -> dict[str, str]:

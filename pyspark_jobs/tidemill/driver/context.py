@@ -140,7 +140,7 @@ class Context:
                 raise InvalidInput(
                     f"operator `{name}` has state in this repository, but this code does not have the operator",
                     hint="restore the operator, or discard its state: "
-                    f"r.init(drop=[{name!r}]) or tidemill init --drop {name}",
+                    f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}",
                 )
 
 
@@ -152,7 +152,7 @@ def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -
     """Raise `InvalidInput` with the first difference between an operator's state and its code."""
     hint = (
         "restore the earlier declaration; or, to start with empty state, rename the operator and discard this state: "
-        f"r.init(drop=[{name!r}]) or tidemill init --drop {name}"
+        f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}"
     )
     if recorded["kind"] != found["kind"]:
         raise InvalidInput(

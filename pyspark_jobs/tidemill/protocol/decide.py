@@ -15,7 +15,6 @@ from .records import Commit
 from .tiling import check_receipts, coalesce, merge_state, visible
 
 __all__ = [
-    "FENCED_HINT",
     "BatchTime",
     "Observed",
     "Outcome",
@@ -24,13 +23,13 @@ __all__ = [
     "choose",
     "coalesce",
     "commit_outcome",
+    "fenced_hint",
     "fenced_reason",
     "merge_state",
     "sweep_time",
     "visible",
 ]
 
-FENCED_HINT = "find the other run, and let only one of them continue"
 Outcome = Literal["ours", "already", "fenced"]
 TimeRule = Literal["arrival", "plan"]
 
@@ -65,6 +64,13 @@ def fenced_reason(ours: Commit, theirs: Commit) -> str:
         f"its attempt `{theirs.attempt}` committed a {theirs.kind} of plan `{theirs.plan_id}`, ours is attempt "
         f"`{ours.attempt}`, a {ours.kind} of plan `{ours.plan_id}`; nothing of this run is committed"
     )
+
+
+def fenced_hint(theirs: Commit) -> str:
+    """Return the advice for `fenced`. A void commit means that the plan was abandoned while this run executed it."""
+    if theirs.kind == "void":
+        return "the plan of this run was abandoned with `replan`; run again to plan the files that wait now"
+    return "find the other run, and let only one of them continue"
 
 
 def choose(files: Sequence[File], max_files: int | None = None, max_bytes: int | None = None) -> Sequence[File]:

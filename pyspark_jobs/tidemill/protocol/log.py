@@ -146,7 +146,7 @@ class Log:
         there = commit if found == data else self._checked(decode(Commit, found, name), name, commit.version)
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
-            raise Fenced(decide.fenced_reason(commit, there), hint=decide.FENCED_HINT)
+            raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
         hint.write(self._store, names.head_hint(self._branch), there.version)

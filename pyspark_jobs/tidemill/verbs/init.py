@@ -74,7 +74,7 @@ def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: M
             f"init: this code lacks the operator `{kept[0]}`, which has state in the repository"
             + (f"; it has the new operator `{new[0]}`: was `{kept[0]}` renamed?" if new else ""),
             hint=f"restore the name `{kept[0]}`, because names identify state; or discard its state with "
-            f"r.init(drop=[{kept[0]!r}]) or tidemill init --drop {kept[0]}",
+            f"r.init(drop=[{kept[0]!r}]) or tidemill init PIPELINE --root ROOT --drop {kept[0]}",
         )
     _check_added_again(context, fresh)
     recorded = {**declared, **(head.schemas if head is not None else {})}

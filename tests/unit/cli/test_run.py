@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.cli import progress
+from tidemill.cli import run as run_command
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
 from tidemill.errors import Fenced
@@ -89,10 +90,24 @@ def test_init_ends_an_operator_only_where_drop_names_it(call, home):
     status, _, err = call("init")
     assert status == Exit.FAILED
     assert "lacks the operator `times`" in err
-    assert "tidemill init --drop times" in err
+    assert "tidemill init PIPELINE --root ROOT --drop times" in err
     assert call("init", "--drop", "times")[0] == Exit.DONE
     (home / "in" / "c.csv").write_text("word,n\nx,1\n")
     assert call("run")[0] == Exit.DONE
+
+
+@pytest.mark.parametrize(
+    ("late", "quarantined", "keeps_late", "line"),
+    [
+        (0, 0, True, []),
+        (1, 0, False, ["1 late row dropped"]),
+        (4, 1, False, ["4 late rows dropped, 1 quarantined row; see `tidemill quarantine`"]),
+        (2, 0, True, ["2 late rows; see `tidemill quarantine`"]),
+        (0, 3, False, ["3 quarantined rows; see `tidemill quarantine`"]),
+    ],
+)
+def test_dropped_rows_are_not_looked_for_in_quarantine(late, quarantined, keeps_late, line):
+    assert run_command._not_applied(late, quarantined, keeps_late) == line
 
 
 def test_init_run_and_run_again_end_with_0_0_and_3(call):

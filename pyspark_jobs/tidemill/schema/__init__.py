@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from .casts import checked, conform, difference, matching, one_batch
-from .cells import array_of, shown_cells
+from .cells import array_of, cell_array, shown_cells
 from .ddl import parse_ddl, to_ddl, type_ddl
 from .duckdb_types import literal, quoted, to_duckdb
 from .plain import binary_array, empty_table, int64_array, int64_scalar, records_batch, string_array
@@ -27,6 +27,7 @@ __all__ = [
     "TIMESTAMP_NTZ",
     "array_of",
     "binary_array",
+    "cell_array",
     "check_names",
     "checked",
     "conform",

@@ -5,8 +5,10 @@ INVARIANT: a value that does not fit is an error that names the column and its t
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +16,10 @@ import pyarrow as pa
 
 from ..errors import InvalidInput
 from .ddl import type_ddl
+from .plain import binary_array, int64_array, string_array
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INT64 = range(-(2**63), 2**63)
 
 
 def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) -> pa.Array:
@@ -32,6 +38,38 @@ def array_of(values: Sequence[Any], field: pa.Field, zone: ZoneInfo, what: str) 
     except (pa.ArrowException, TypeError, ValueError, OverflowError, RecursionError) as error:
         kind = type_ddl(field.type)
         raise InvalidInput(f"{what}: column `{field.name}` is {kind}: {error}") from error
+
+
+def cell_array(value: Any, kind: pa.DataType) -> pa.Array:
+    """Return `value` as an array of one cell, as `pa.array([value], kind)` does.
+
+    Text, bytes, numbers, booleans, dates and timestamps do not import pandas (see `plain`).
+    """
+    plain = _plain_cell(value, kind)
+    return pa.array([value], kind) if plain is None else plain
+
+
+def _plain_cell(value: Any, kind: pa.DataType) -> pa.Array | None:
+    """Return `value` as an array of one cell without pandas, or None if this function does not support its type."""
+    exact, types = type(value), pa.types
+    if value is None:
+        return pa.nulls(1, kind)
+    if exact is str and types.is_string(kind):
+        return string_array([value])
+    if exact is bytes and types.is_binary(kind):
+        return binary_array([value])
+    if (exact is bool and types.is_boolean(kind)) or (exact is int and types.is_integer(kind) and value in _INT64):
+        return int64_array([value]).cast(kind)
+    if exact is float and types.is_floating(kind):
+        return pa.Array.from_buffers(pa.float64(), 1, [None, pa.py_buffer(struct.pack("=d", value))]).cast(kind)
+    if exact is Decimal and types.is_decimal(kind):
+        return string_array([str(value)]).cast(kind)
+    if exact is date and types.is_date32(kind):
+        return int64_array([value.toordinal() - _EPOCH.toordinal()]).cast(pa.int32()).cast(kind)
+    if exact is datetime and types.is_timestamp(kind):
+        time = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return int64_array([(time - _EPOCH) // timedelta(microseconds=1)]).cast(pa.timestamp("us")).cast(kind)
+    return None
 
 
 def _own(value: Any) -> Any:

@@ -38,6 +38,5 @@ def has_key_of(rows: pa.Table, keys: pa.RecordBatch) -> pa.Array:
     """Return which of `rows`, a table of key columns, are among `keys`. Keys are equal as in state maps."""
     columns = MapColumns("keys", keys.schema, pa.schema([]), pa.schema([]))
     known = _native.StateMap.open(columns.engine(), [], 0, HASH_END)
-    nothing = pa.RecordBatch.from_struct_array(pa.array([{}] * keys.num_rows, pa.struct([])))
-    known.put_many(keys, nothing, 0)
+    known.put_many(keys, keys.select([]), 0)
     return known.get_many(one_batch(rows, "keys"))[0]

@@ -15,7 +15,7 @@ from ..errors import InvalidInput
 from ..names import BATCH_ID, map_name, variable_name
 from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
-from ..schema import empty_table, int64_scalar, to_arrow
+from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
@@ -128,10 +128,10 @@ def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
 
 
 def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
-    cells = [pa.array([], field.type)]
+    cells = [pa.nulls(0, field.type)]
     for value in values:  # each by itself, because some structs may be tuples and others dicts
         try:
-            cells.append(pa.array([value], field.type))
+            cells.append(cell_array(value, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"state: expected {field.type} for the key column `{field.name}`, found {value!r}"

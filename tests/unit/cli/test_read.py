@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -180,6 +182,12 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
         "rows.groupBy('ts', 'id', 'w').agg(n=tm.count(), name='plain')\n"
         "structs = rows.sql('SELECT struct_pack(a := ts, b := id) AS s FROM rows')\n"
         "structs.groupBy('s').agg(n=tm.count(), name='struct')\n"
+        "others = rows.sql(\"SELECT MAP {'x': w} AS m, 'ab'::BLOB AS b, [ts, NULL] AS l, \"\n"
+        '                  "NULL::STRING AS t, NULL::INT AS i, id > 0 AS f, ts::DATE AS d FROM rows")\n'
+        "for name in 'mbltifd':\n"
+        "    others.groupBy(name).agg(n=tm.count(), name=name)\n"
+        "rows.sql(\"SELECT [MAP {1: 'ab'::BLOB}] AS a, NULL::INT AS i FROM rows\")"
+        ".groupBy('a', 'i').agg(n=tm.count(), name='both')\n"
     )
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"ts": "2011-07-08T00:00:00.5Z", "id": 1234567, "w": 1234.5}\n')
@@ -190,6 +198,15 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
     for operator, key, *printed_parts in (
         ("plain", '["2011-07-08 00:00:00.5", 1234567, 1234.50]', "2011-07-08 00:00:00.5", " 1234567 ", " 1234.50 "),
         ("struct", struct, struct),
+        ("m", '[["x", "1234.50"]]', '[["x", "1234.50"]]'),
+        ("b", "0x6162", "0x6162"),
+        ("b", "ab"),
+        ("l", '["2011-07-08 00:00:00.5", null]', '["2011-07-08 00:00:00.5", null]'),
+        ("t", "–", " – "),
+        ("i", "–", " – "),
+        ("f", "True", " True "),
+        ("d", "2011-07-08", " 2011-07-08 "),
+        ("both", '[[[[1, "0x6162"]]], null]', '[[[1, "0x6162"]]]', " – "),
     ):
         capfd.readouterr()
         assert main(["state", *target, "--operator", operator]) == Exit.DONE
@@ -197,6 +214,55 @@ def test_composite_keys_are_accepted_as_they_are_printed(tmp_path, capfd):
         assert all(part in printed for part in printed_parts), printed
         assert main(["state", *target, "--operator", operator, "--key", key, "--json"]) == Exit.DONE
         assert len(capfd.readouterr().out.splitlines()) == 1, operator
+
+
+def test_a_printed_dash_finds_null_and_the_text_of_a_dash(tmp_path, capfd):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"k": null}\n{"k": "–"}\n{"k": "null"}\n')
+    (tmp_path / "keys.py").write_text(
+        "import tidemill as tm\np = tm.Pipeline('keys')\n"
+        f"p.read(tm.Files({str(tmp_path / 'in')!r}, format='json', schema='k string'))"
+        ".groupBy('k').agg(n=tm.count(), name='n')\n"
+    )
+    target = [f"{tmp_path / 'keys.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["run", *target, "--engine", "local"]) == Exit.DONE
+    found = {}
+    for key in ("–", "null", "None"):
+        capfd.readouterr()
+        assert main(["state", *target, "--key", key, "--json"]) == Exit.DONE
+        found[key] = {row.get("k") for row in objects(capfd.readouterr().out)}
+    assert found == {"–": {None, "–"}, "null": {"null"}, "None": set()}
+
+
+def test_a_binary_key_that_is_not_hexadecimal_is_refused(tmp_path, capfd):
+    (tmp_path / "keys.py").write_text(
+        "import tidemill as tm\np = tm.Pipeline('keys')\n"
+        f"p.read(tm.Files({str(tmp_path)!r}, format='json', schema='k binary'))"
+        ".groupBy('k').agg(n=tm.count(), name='n')\n"
+    )
+    target = [f"{tmp_path / 'keys.py'}:p", "--root", str(tmp_path / "root")]
+    assert main(["init", *target]) == Exit.DONE
+    assert main(["state", *target, "--key", "0xabc"]) == Exit.FAILED
+    assert "--key `0xabc` does not fit the key columns (k binary)" in capfd.readouterr().err
+
+
+def test_reading_does_not_import_pandas(home):
+    """Importing pandas takes longer than the rest of these commands."""
+    target = [f"{home / 'sales.py'}:p", "--root", str(home / "root")]
+    calls = [
+        ["state", *target, "--operator", "by-item"],
+        ["state", *target, "--operator", "by-item", "--key", '["Bonn", 1]'],
+        ["outputs", *target, "--sink", "by-shop"],
+        ["status", *target],
+    ]
+    program = (
+        "import sys\nfrom tidemill.cli.main import main\n"
+        f"found = [(main(call), 'pandas' in sys.modules) for call in {calls!r}]\n"
+        "sys.exit(str(found))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.strip() == str([(int(Exit.DONE), False)] * 4)
 
 
 def test_status_for_people_has_a_line_for_each_fact(call):

@@ -47,3 +47,25 @@ def test_a_source_without_rows_and_a_wrong_number_are_refused(tmp_path):
     p.read(tm.Rows("k string"))
     with pytest.raises(tm.InvalidInput, match="source tm.Rows has no rows: only a test can give it rows"):
         p.preview()
+
+
+def test_an_error_of_a_users_function_is_invalid_input_with_its_traceback(folder, tmp_path):
+    """`p.preview` raises the same error as a run."""
+
+    def failing(rows):
+        raise KeyError("no such shop")
+
+    p = tm.Pipeline("few")
+    rows = p.read(tm.Files(str(folder), format="csv", schema="k string, v int, ts timestamp"))
+    rows.map_batches(failing, "k string").groupBy("k").agg(n=tm.count(), name="counts")
+    with pytest.raises(tm.InvalidInput) as previewed:
+        p.preview()
+    repository = tm.open(p, root=str(tmp_path / "root"))
+    repository.init()
+    with pytest.raises(tm.InvalidInput) as raised:
+        repository.run(engine="local")
+    for error, place in ((previewed.value, "source `source`"), (raised.value, "`0.csv`")):
+        line, _, trace = str(error).partition("\n")
+        assert line == f"a function given to map_batches raised `KeyError: 'no such shop'` on rows of {place}"
+        assert f'File "{__file__}"' in trace and "in failing" in trace
+    assert isinstance(previewed.value.__cause__, KeyError)

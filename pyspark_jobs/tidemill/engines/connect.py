@@ -20,8 +20,8 @@ from ..units import size_bytes
 from .failure import failed
 from .frames import SCHEMA, addressed, batches, by_target
 from .placement import places
-from .shipping import shipped
-from .worker import Shipment, applied, is_alone, reported, scattered, whole
+from .shipping import ship
+from .worker import Shipment, apply, is_alone, run_reporting, run_whole, scatter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ class ConnectEngine:
         """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:
             return []
-        with shipped(work) as shipment:
+        with ship(work) as shipment:
             try:
                 with self._fitting_batches(), _cancelled_on_interrupt(self._spark):
                     receipts = _planned(self._spark, work, shipment).select("data").collect()
@@ -136,7 +136,7 @@ def _whole(shipment: Shipment) -> _Task:
 
     def task(received: _Batches) -> Iterator[pa.RecordBatch]:
         for _ in by_target(received):
-            yield from batches((0, 0, data) for data in reported(whole, pickle, paths))
+            yield from batches((0, 0, data) for data in run_reporting(run_whole, pickle, paths))
 
     return task
 
@@ -147,7 +147,7 @@ def _scatter(shipment: Shipment, ranges: int) -> _Task:
 
     def task(received: _Batches) -> Iterator[pa.RecordBatch]:
         for number in by_target(received):
-            pairs = reported(lambda work: scattered(work, number), pickle, paths)  # noqa: B023 - used up right here
+            pairs = run_reporting(lambda work: scatter(work, number), pickle, paths)  # noqa: B023 - used up right here
             yield from batches(addressed(pairs, to, number == 0))
 
     return task
@@ -159,7 +159,7 @@ def _apply(shipment: Shipment, level: int, ranges: int) -> _Task:
 
     def task(received: _Batches) -> Iterator[pa.RecordBatch]:
         for number, items in by_target(received).items():
-            pairs = reported(lambda work: applied(work, level, number, items), pickle, paths)  # noqa: B023
+            pairs = run_reporting(lambda work: apply(work, level, number, items), pickle, paths)  # noqa: B023
             yield from batches(addressed(pairs, to, number == 0))
 
     return task
@@ -170,7 +170,7 @@ def _receipts(shipment: Shipment, level: int) -> _Task:
 
     def task(received: _Batches) -> Iterator[pa.RecordBatch]:
         for number, items in by_target(received).items():
-            pairs = reported(lambda work: applied(work, level, number, items), pickle, paths)  # noqa: B023
+            pairs = run_reporting(lambda work: apply(work, level, number, items), pickle, paths)  # noqa: B023
             yield from batches((0, target, data) for target, data in pairs)
 
     return task

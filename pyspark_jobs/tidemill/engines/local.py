@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..batch.work import Work
 from .failure import task_failed
-from .worker import applied, is_alone, scattered, whole
+from .worker import apply, is_alone, run_whole, scatter
 
 Pair = tuple[int, bytes]
 
@@ -31,7 +31,7 @@ class LocalEngine:
         if not work.ranges:
             return []
         try:
-            return list(whole(work)) if is_alone(work) else self._by_level(work)
+            return list(run_whole(work)) if is_alone(work) else self._by_level(work)
         except Exception as error:
             line = "".join(traceback.format_exception_only(error)).strip().partition("\n")[0]
             raise task_failed(line, traceback.format_exc(), self.name) from error
@@ -77,8 +77,8 @@ class LocalEngine:
 
 
 def _scatter(work: Work, task: int) -> Callable[[], Iterator[Pair]]:
-    return lambda: scattered(work, task)
+    return lambda: scatter(work, task)
 
 
 def _apply(work: Work, level: int, index: int, received: list[bytes]) -> Callable[[], Iterator[Pair]]:
-    return lambda: applied(work, level, index, received)
+    return lambda: apply(work, level, index, received)

@@ -1,6 +1,6 @@
 """Packs a work for Spark's workers: its pickle, the modules that go by value, and the paths that workers add.
 
-Everything that Spark's engines pickle goes through `shipped`. INVARIANT: `shipped` removes exactly the modules that it
+Everything that Spark's engines pickle goes through `ship`. INVARIANT: `ship` removes exactly the modules that it
 registered with cloudpickle, and leaves the registrations of others.
 """
 
@@ -24,8 +24,8 @@ _registered: Counter[str] = Counter()
 
 
 @contextmanager
-def shipped(work: Work) -> Iterator[worker.Shipment]:
-    """Give the work as bytes. Inside, functions of `work.modules`, `worker` and `frames` are pickled by value."""
+def ship(work: Work) -> Iterator[worker.Shipment]:
+    """Pickle the work. Inside, functions of `work.modules`, `worker` and `frames` are pickled by value."""
     with _by_value(*work.modules, worker.__name__, frames.__name__):
         try:
             pickle = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]

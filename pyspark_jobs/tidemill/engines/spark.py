@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..batch.work import Work
 from .failure import failed
-from .shipping import shipped
-from .spark_job import collected, look_up_classes, run_spark_job
-from .worker import Shipment, applied, is_alone, reported, scattered, sent, whole
+from .shipping import ship
+from .spark_job import collect, look_up_classes, run_spark_job
+from .worker import Shipment, apply, is_alone, pack, run_reporting, run_whole, scatter
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -40,9 +40,9 @@ class SparkEngine:
         """Run the work and return all receipts. An interrupt cancels the job, then is raised."""
         if not work.ranges:
             return []
-        with shipped(work) as shipment:
+        with ship(work) as shipment:
             try:
-                return run_spark_job(self._context, lambda: collected(_planned(self._context, work, shipment)))
+                return run_spark_job(self._context, lambda: collect(_planned(self._context, work, shipment)))
             except Exception as error:
                 raise failed(error, self.name) from error
 
@@ -103,7 +103,7 @@ def _whole(shipment: Shipment) -> _Task:
 
     def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
         yield from nothing
-        yield from reported(whole, pickle, paths)
+        yield from run_reporting(run_whole, pickle, paths)
 
     return task
 
@@ -114,7 +114,7 @@ def _scatter(shipment: Shipment) -> _Task:
     def task(nothing: Iterable[bytes]) -> Iterator[bytes]:
         yield from nothing
         index = _partition()
-        yield from sent(reported(lambda work: scattered(work, index), pickle, paths))
+        yield from pack(run_reporting(lambda work: scatter(work, index), pickle, paths))
 
     return task
 
@@ -124,7 +124,7 @@ def _apply(shipment: Shipment, level: int) -> _Task:
 
     def task(received: Iterable[bytes]) -> Iterator[bytes]:
         index = _partition()
-        return sent(reported(lambda work: applied(work, level, index, received), pickle, paths))
+        return pack(run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
     return task
 
@@ -134,6 +134,6 @@ def _receipts(shipment: Shipment, level: int) -> _Task:
 
     def task(received: Iterable[bytes]) -> Iterator[bytes]:
         index = _partition()
-        return (data for _, data in reported(lambda work: applied(work, level, index, received), pickle, paths))
+        return (data for _, data in run_reporting(lambda work: apply(work, level, index, received), pickle, paths))
 
     return task

@@ -53,7 +53,7 @@ def run_spark_job(context: SparkContext, call: Callable[[], T]) -> T:
             waiter.release()
 
 
-def collected(rdd: RDD[bytes]) -> list[bytes]:
+def collect(rdd: RDD[bytes]) -> list[bytes]:
     """Return all items of `rdd` by partition, some milliseconds sooner than `rdd.collect()` (decision 0001).
 
     Before a job of `collect` starts, Spark's ClosureCleaner reads the bytecode of all of `SparkContext` and `RDD`.

@@ -34,10 +34,10 @@ class Shipment(NamedTuple):
     paths: tuple[str, ...]
 
 
-def reported(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str, ...]) -> Iterator[T]:
-    """Yield what `run` yields for the work. Any error is raised as one that carries its line and traceback as text."""
+def run_reporting(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str, ...]) -> Iterator[T]:
+    """Open the work and yield what `run` yields. An error is raised as one with its line and traceback as text."""
     try:
-        yield from run(opened(pickle, paths))
+        yield from run(open_work(pickle, paths))
     except Exception as error:  # noqa: BLE001 - it is raised again as text, which survives the way to the driver
         text = str(error)
         if not text.startswith(BEGIN_IMPORT_ERROR):
@@ -46,8 +46,11 @@ def reported(run: Callable[[Work], Iterator[T]], pickle: bytes, paths: tuple[str
         raise RuntimeError(text) from None
 
 
-def opened(pickle: bytes, paths: tuple[str, ...]) -> Work:
-    """Return a fresh copy of the work, so that no task sees another's changes. The error names a missing module."""
+def open_work(pickle: bytes, paths: tuple[str, ...]) -> Work:
+    """Prepare this process and return a fresh copy of the work, so that no task sees another's changes.
+
+    The error names a missing module.
+    """
     from pyspark import cloudpickle
 
     _freeze_imports()
@@ -103,20 +106,20 @@ def is_alone(work: Work) -> bool:
     return work.scatter_tasks <= 1 and work.ranges == 1
 
 
-def whole(work: Work) -> Iterator[bytes]:
+def run_whole(work: Work) -> Iterator[bytes]:
     """Run all of a work that `is_alone` in this task, and yield its receipts."""
-    received: Iterator[bytes] = (data for task in range(work.scatter_tasks) for _, data in scattered(work, task))
+    received: Iterator[bytes] = (data for task in range(work.scatter_tasks) for _, data in scatter(work, task))
     for level in range(work.levels):
-        received = _data(applied(work, level, 0, received))
+        received = _data(apply(work, level, 0, received))
     return received
 
 
-def scattered(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
+def scatter(work: Work, task: int) -> Iterator[tuple[int, bytes]]:
     """Yield (range, bytes) of every item that a scatter task sends."""
     return _addressed(work.scatter(task), work.ranges, f"scatter task {task}")
 
 
-def applied(work: Work, level: int, range_index: int, received: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def apply(work: Work, level: int, range_index: int, received: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Apply what a range of a level received; yield (range, bytes) of its items. The range of a receipt is 0."""
     rest = iter(received)
     targets = work.ranges if level + 1 < work.levels else 1
@@ -125,7 +128,7 @@ def applied(work: Work, level: int, range_index: int, received: Iterable[bytes])
         pass
 
 
-def sent(pairs: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+def pack(pairs: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
     """Yield the packed range, then the bytes, of each item, as Spark's exchange of bytes expects them."""
     for target, data in pairs:
         yield struct.pack("!q", target)

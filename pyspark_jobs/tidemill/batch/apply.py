@@ -126,7 +126,7 @@ def run_both(in_thread: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
 
 
 class _Range:
-    """One apply task at work."""
+    """The state of one running apply task."""
 
     def __init__(self, batch: Batch, level: int, range_index: int, inbox: Inbox) -> None:
         self.batch, self.level, self.index, self.inbox = batch, level, range_index, inbox

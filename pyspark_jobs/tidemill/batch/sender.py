@@ -62,7 +62,7 @@ class Sender:
         return handle.prepare(given, data_pass, combine=self.combine)
 
     def rest(self, placed: Placed) -> pa.RecordBatch | None:
-        """Return the rows that the operator kept back to combine them, if there are any."""
+        """Return the rows that the operator buffered for combining, or None."""
         return self._handle(placed)[0].rest()
 
     def by_key(self, placed: Placed, head: ChunkHead, rows: pa.RecordBatch) -> Iterator[Item]:
@@ -111,7 +111,7 @@ class Outgoing:
         self._by_key(placed, prepared.rows)
 
     def rest(self, placed: Placed) -> None:
-        """Send the rows that the operator kept back to combine them."""
+        """Send the rows that the operator buffered for combining."""
         rows = self.sender.rest(placed)
         if rows is not None:
             self._by_key(placed, rows)

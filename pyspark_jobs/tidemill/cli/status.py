@@ -119,7 +119,10 @@ def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | No
 
 
 def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
-    """Return the version through which all are published; if a sink cannot be reached, the head's and the reason."""
+    """Return the last version up to which all versions are published, and None.
+
+    If a sink cannot be reached, return the version that the head records, and the reason.
+    """
     from ..driver.publish import published_through
 
     try:

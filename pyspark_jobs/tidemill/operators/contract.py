@@ -60,9 +60,9 @@ class Handle(Protocol):
         """
 
     def rest(self) -> pa.RecordBatch | None:
-        """Return the rows of the split that `prepare` held back, or None. Called at the end of the split.
+        """Return the rows of the split that `prepare` buffered, or None. Called at the end of the split.
 
-        Operators that hold nothing back inherit this default.
+        Operators that buffer nothing inherit this default.
         """
         return None
 
@@ -191,52 +191,52 @@ class Defaults:
 
     @property
     def clock(self) -> Clock | None:
-        """None."""
+        """By default: no clock, because the operator has no deadlines."""
         return None
 
     @property
     def event_time(self) -> str | None:
-        """None."""
+        """By default: no column of the output carries event time."""
         return None
 
     @property
     def windows(self) -> frozenset[str]:
-        """None."""
+        """By default: no column of the output holds windows."""
         return frozenset()
 
     @property
     def passes_time(self) -> frozenset[str]:
-        """None."""
+        """By default: no input column remains event time in the output."""
         return frozenset()
 
     @property
     def reads(self) -> frozenset[str] | None:
-        """All."""
+        """By default: the operator reads all columns."""
         return None
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """None."""
+        """By default: no user functions."""
         return ()
 
     @property
     def makes_frames(self) -> bool:
-        """No."""
+        """By default: no key needs pandas frames."""
         return False
 
     @property
     def rules(self) -> dict[str, str]:
-        """None."""
+        """By default: no further settings determine the state."""
         return {}
 
     @property
     def ranges(self) -> int | None:
-        """None."""
+        """By default: the number of key ranges is chosen for each batch."""
         return None
 
     @property
     def initial(self) -> Initial | None:
-        """None."""
+        """By default: the operator accepts no initial state."""
         return None
 
     def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:

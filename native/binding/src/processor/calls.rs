@@ -133,8 +133,7 @@ impl PythonProcessor {
         Ok(self.timers.bind(py).try_borrow_mut()?)
     }
 
-    /// Adds a row that the processor gave; where it does not fit, all of it or nothing, so that its key may be put
-    /// aside.
+    /// Adds a row from the processor, whole or not at all, so that its key can be quarantined.
     fn parse(&self, row: &Bound<'_, PyAny>, outputs: &mut [Builder]) -> std::result::Result<(), Refused> {
         if self.on_error == OnError::Fail {
             return self.output.parse_into(row, &self.zone, outputs);
@@ -143,7 +142,7 @@ impl PythonProcessor {
         self.output.append(row.py(), &parsed, outputs).map_err(Refused::Raised)
     }
 
-    /// Nothing becomes of this key in this visit.
+    /// Discards all changes of this key in this visit.
     fn forget(&self, py: Python<'_>, key: usize) -> PyResult<()> {
         self.variables.iter().try_for_each(|variable| variable.forget(py, key))?;
         self.timers(py)?.forget(key);

@@ -8,13 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidemill as tm
 from tests.unit.state.cached_runs import KEY, SCHEMA, cache, files, run_of, same, small
 from tidemill.state import cache as run_cache
-from tidemill.state import disk_cache
 from tidemill.state.disk_cache import DiskCache
 
 __all__ = ["cache", "small"]  # fixtures
@@ -27,12 +27,17 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def flip_and_call_it_checked(path: Path) -> None:
-    """As a machine leaves it whose disk lost something when it went down."""
+def flip_and_mark_checked_before_boot(path: Path) -> None:
+    """Simulate a disk that lost writes in a power failure."""
     flip(path)
-    with disk_cache._opened(path) as descriptor:
-        seen = disk_cache._identity(descriptor)
-    path.with_suffix(".ok").write_text("another start of the machine" + seen[seen.index(" ") :])
+    mark_checked(path, "boot id of an earlier start")
+
+
+def mark_checked(path: Path, boot: str) -> None:
+    """Write the note that says that the file, as it is now, was checked since the start of the machine `boot`."""
+    found = path.stat()
+    numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    path.with_suffix(".ok").write_text(" ".join((boot, *map(str, numbers))))
 
 
 def make_a_folder(path: Path) -> None:
@@ -44,7 +49,7 @@ def make_a_folder(path: Path) -> None:
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "nothing": lambda path: None,
     "flipped bits": flip,
-    "flipped bits before the machine started": flip_and_call_it_checked,
+    "flipped bits before the machine started": flip_and_mark_checked_before_boot,
     "cut in the middle": lambda path: os.truncate(path, path.stat().st_size // 2),
     "zero length": lambda path: os.truncate(path, 0),
     "a folder in its place": make_a_folder,
@@ -86,7 +91,7 @@ def opened(folder: Path) -> tm.Repository:
 
 
 def run(folder: Path, batch: int) -> None:
-    """A batch as a process of its own makes it: with nothing in memory."""
+    """Run one batch with nothing in memory, like a new process."""
     run_cache._CACHE.clear()
     repository = opened(folder)
     if batch == 0:
@@ -108,7 +113,8 @@ for number in range(40):
     found = cache.get(t.KEY, t.SCHEMA)
     assert found is None or t.same(found, run)
     if number < 39:
-        cache._drop(t.KEY)
+        for place in cache.folder.glob(f"{t.KEY}.*"):
+            place.unlink(missing_ok=True)
 """
 
 
@@ -134,38 +140,47 @@ def test_processes_that_write_one_run_at_once_all_get_it_and_leave_one_whole_fil
     assert files(cache) == [f"{KEY}.ok", f"{KEY}.run"]
 
 
-def with_one_value_changed(cache: DiskCache) -> None:
-    """A file that is another than its note says, and a note that says it was checked."""
+def boot_of_note(cache: DiskCache) -> str:
+    return (cache.folder / f"{KEY}.ok").read_text().partition(" ")[0]
+
+
+def with_one_value_changed(cache: DiskCache) -> Path:
+    """Damage a stored file, and mark it as checked since the machine started. Return its path."""
     cache.put(KEY, run_of())
     path = cache.folder / f"{KEY}.run"
     data = path.read_bytes()
     path.chmod(0o600)
     path.write_bytes(data.replace(b"999", b"111"))
-    with disk_cache._opened(path) as descriptor:
-        (cache.folder / f"{KEY}.ok").write_text(disk_cache._identity(descriptor))
+    mark_checked(path, boot_of_note(cache))
+    return path
 
 
-def test_a_file_that_was_checked_before_the_machine_started_is_checked_again(
-    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_one_value_changed(cache)
+def test_a_file_that_was_checked_before_the_machine_started_is_checked_again(cache: DiskCache) -> None:
+    path = with_one_value_changed(cache)
+    boot = boot_of_note(cache)
     found = cache.get(KEY, SCHEMA)
     assert found is not None and not same(found, run_of())  # a file checked since the machine started is trusted
-    monkeypatch.setattr(disk_cache, "_boot", lambda: "the next start")
+    mark_checked(path, "boot id of an earlier start")
     assert cache.get(KEY, SCHEMA) is None
     assert files(cache) == []
     run = run_of()
     assert same(cache.put(KEY, run), run)
-    assert (cache.folder / f"{KEY}.ok").read_text().startswith("the next start ")
+    assert boot_of_note(cache) == boot != str(os.getpid())
 
 
-def test_without_an_id_of_the_start_each_process_checks_for_itself(
+def test_without_a_boot_id_each_process_checks_for_itself(
     cache: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = disk_cache._read
-    monkeypatch.setattr(disk_cache, "_read", lambda path: None if path.name == "boot_id" else read(path))
+    read = Path.read_text
+
+    def without_boot_id(path: Path, *arguments: Any) -> str:
+        if path.name == "boot_id":
+            raise FileNotFoundError(path)
+        return read(path, *arguments)
+
+    monkeypatch.setattr(Path, "read_text", without_boot_id)
     with_one_value_changed(cache)
-    assert (cache.folder / f"{KEY}.ok").read_text().startswith(f"{os.getpid()} ")
+    assert boot_of_note(cache) == str(os.getpid())
     assert cache.get(KEY, SCHEMA) is not None
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as another process sees it
     assert cache.get(KEY, SCHEMA) is None

@@ -41,24 +41,24 @@ def test_the_least_recently_used_run_is_deleted_first(tmp_path: Path) -> None:
 def test_the_folder_is_listed_rarely_and_stays_within_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, looked = run_of(10), []
-    evict = DiskCache._evict
-    monkeypatch.setattr(DiskCache, "_evict", lambda cache, kept: (looked.append(cache), evict(cache, kept)))
+    run, listed = run_of(10), []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: (listed.append(folder), scandir(folder))[1])
     cache, other = (DiskCache(str(tmp_path / "cache"), 1 << 30) for _ in range(2))
     names = (f"{number:032x}" for number in itertools.count())
 
     def held() -> int:
-        return sum(path.stat().st_size for path in cache.folder.glob("*.run"))
+        return sum((cache.folder / name).stat().st_size for name in os.listdir(cache.folder) if name.endswith(".run"))
 
     for _ in range(10):
         cache.put(next(names), run)
-    assert looked == [cache]
+    assert listed == [cache.folder]
     size = held() // 10
     cache.limit_bytes = 4 * LISTINGS_PER_LIMIT * size
     for _ in range(8 * LISTINGS_PER_LIMIT):
         cache.put(next(names), run)
         assert held() <= cache.limit_bytes
-    assert len(looked) <= 1 + 8 * LISTINGS_PER_LIMIT // 4
+    assert len(listed) <= 1 + 8 * LISTINGS_PER_LIMIT // 4
     assert held() >= cache.limit_bytes - 6 * size
     for _ in range(2 * LISTINGS_PER_LIMIT):  # another process with a limit of its own
         other.put(next(names), run)

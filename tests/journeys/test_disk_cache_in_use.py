@@ -168,9 +168,7 @@ def test_a_file_that_was_checked_before_the_machine_started_is_checked_again(cac
     assert boot_of_note(cache) == boot != str(os.getpid())
 
 
-def test_without_a_boot_id_each_process_checks_for_itself(
-    cache: DiskCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_boot_id_each_process_checks_for_itself(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Path.read_text
 
     def without_boot_id(path: Path, *arguments: Any) -> str:

@@ -1,12 +1,14 @@
-"""Run by test_engine_failures.py as a script: workers that die, interrupts, tasks that are run again.
+"""Script that test_engine_failures.py runs: workers that die, interrupts, tasks that are run again.
 
 Arguments: what to do, a folder, for Connect the server's address. Prints one JSON object.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -25,7 +27,7 @@ FOLDER = Path(sys.argv[2])
 
 @dataclass(frozen=True)
 class Shape:
-    """Two tasks send to two ranges; every apply task leaves a file with its process in it."""
+    """Two scatter tasks send to two ranges. Each apply task returns what it received."""
 
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -46,7 +48,7 @@ class Shape:
 
 
 class Dies(Shape):
-    """Range 1 takes its process with it."""
+    """The task of range 1 kills its own process."""
 
     def happens(self, range_index: int) -> None:
         if range_index == 1:
@@ -54,7 +56,7 @@ class Dies(Shape):
 
 
 class FailsOnce(Shape):
-    """Range 1 fails at its first try, after it has sent something; scatter task 1 too."""
+    """Scatter task 1 and the task of range 1 fail at their first try. The scatter task has sent rows before."""
 
     def scatter(self, task: int) -> Iterator[Item]:
         yield from super().scatter(task)
@@ -67,12 +69,12 @@ class FailsOnce(Shape):
 
 
 class Sleeps(Shape):
-    """Leaves a file when it falls asleep, and another one if it wakes."""
+    """A task writes its process id to a pipe, then waits until its process is killed, or for a minute."""
 
     def happens(self, range_index: int) -> None:
-        (FOLDER / f"asleep-{os.getpid()}").touch()
+        with (FOLDER / "asleep").open("w") as pipe:
+            pipe.write(f"{os.getpid()}\n")
         time.sleep(60)
-        (FOLDER / f"awake-{os.getpid()}").touch()
 
 
 def first_time(name: str) -> bool:
@@ -96,11 +98,13 @@ def died(engine: Engine) -> dict[str, Any]:
 
 
 def interrupted(engine: Engine) -> dict[str, Any]:
-    """SIGINT to this process once a task sleeps. The sleepers must be gone before they wake."""
+    """Send SIGINT to this process when a task sleeps, and report which sleeping processes still run after 40 s."""
+    os.mkfifo(FOLDER / "asleep")
+    pipe = os.open(FOLDER / "asleep", os.O_RDWR)  # with both ends open, no task waits for a reader
+    first: list[bytes] = []
 
     def interrupt() -> None:
-        while not list(FOLDER.glob("asleep-*")):
-            time.sleep(0.1)
+        first.append(os.read(pipe, 1 << 12))
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
@@ -110,20 +114,25 @@ def interrupted(engine: Engine) -> dict[str, Any]:
         raised = "KeyboardInterrupt"
     else:
         raised = "nothing"
-    pids = [int(file.name.split("-")[1]) for file in FOLDER.glob("asleep-*")]
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        first.append(os.read(pipe, 1 << 12))
+    os.close(pipe)
     deadline = time.monotonic() + 40
-    while any(map(is_running, pids)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    running = [pid for pid in pids if is_running(pid)]
+    running = [pid for pid in map(int, b"".join(first).split()) if not has_ended(pid, deadline)]
     return {"raised": raised, "running": running, "after": receipts(engine)}
 
 
-def is_running(pid: int) -> bool:
+def has_ended(pid: int, deadline: float) -> bool:
+    """Wait until a process ends. Return False if it still runs at the deadline."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], max(0.0, deadline - time.monotonic()))[0])
+    finally:
+        os.close(process)
 
 
 def retried(engine: Engine) -> dict[str, Any]:

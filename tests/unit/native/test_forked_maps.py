@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -31,7 +32,7 @@ def map_of_many() -> tm.StateMap:
 
 
 def seal(states: tm.StateMap) -> None:
-    """Puts of one key at a time, which are sealed into a run by the one that is too many."""
+    """Put one key at a time, until the engine seals the keys into a run."""
     for key in range(20_000):
         states.put(key, key, 2)
 
@@ -46,7 +47,7 @@ LONG_CALLS: dict[str, Callable[[tm.StateMap], object]] = {
 
 
 def use(states: tm.StateMap) -> None:
-    """What a child does with the map of its parent: reads, changes, a new version."""
+    """Read and change the map of the parent, and make a new version of it, in a child."""
     assert states.get(7) == 7
     states.put(-1, 5, 3)
     assert states.get(-1) == 5
@@ -58,9 +59,10 @@ def use(states: tm.StateMap) -> None:
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """Forks, and has the child do `work`: its exit status. It is ended where it is not done in time."""
+    """Fork a child that does `work`, and return its exit status. The test fails if the child does not end in time."""
+    reader, writer = os.pipe()  # the system closes the child's end of the pipe when the child ends
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that there are threads is what this is about
+        warnings.simplefilter("ignore", DeprecationWarning)  # these tests fork with threads on purpose
         child = os.fork()
     if child == 0:
         status = 1
@@ -72,30 +74,34 @@ def in_child(work: Callable[[], None]) -> int:
             raise
         finally:
             os._exit(status)
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    pytest.fail("the child still waits for a thread that it does not have")
+    os.close(writer)
+    ended, _, _ = select.select([reader], [], [], PATIENCE_S)
+    os.close(reader)
+    if not ended:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert ended, "the child still waits for a thread that it does not have"
+    return os.waitstatus_to_exitcode(status)
 
 
 @pytest.mark.parametrize("call", LONG_CALLS)
 def test_a_child_uses_the_map_on_which_another_thread_works(call: str) -> None:
-    states, done = map_of_many(), threading.Event()
+    states, done, begun, ended = map_of_many(), threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         while not done.is_set():
+            ended.clear()
+            begun.set()
             LONG_CALLS[call](states)
+            ended.set()
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
         for number in range(FORKS):
-            time.sleep(0.003 * number)  # at other moments of the call
+            begun.clear()
+            assert begun.wait(PATIENCE_S)
+            ended.wait(0.003 * number)  # fork at another moment of the call, at the latest when it ends
             assert in_child(lambda: use(states)) == 0
     finally:
         done.set()
@@ -110,9 +116,13 @@ def test_a_child_searches_due_rows_while_another_thread_sorts_them() -> None:
         states.put_many(*batch, 1, KEYS)
         twin = states.copy()
 
-        def search(states: StateMap = states) -> None:
+        begun, ended = threading.Event(), threading.Event()
+
+        def search(states: StateMap = states, begun: threading.Event = begun, ended: threading.Event = ended) -> None:
+            begun.set()
             for _ in range(4):  # the third makes the order
                 states.get_due(ROWS // 2)
+            ended.set()
 
         def look(states: StateMap = twin) -> None:
             assert pa.record_batch(states.get_due(10)).num_rows == 11
@@ -120,7 +130,8 @@ def test_a_child_searches_due_rows_while_another_thread_sorts_them() -> None:
 
         thread = threading.Thread(target=search)
         thread.start()
-        time.sleep(0.002 * number)
+        assert begun.wait(PATIENCE_S)
+        ended.wait(0.002 * number)  # fork at another moment of the search, at the latest when it ends
         assert in_child(look) == 0
         thread.join()
 

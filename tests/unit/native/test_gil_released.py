@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import itertools
 import os
@@ -68,7 +69,7 @@ CALLS: dict[str, Callable[[], object]] = {
 
 
 @pytest.fixture(autouse=True)
-def threads_take_turns_only_where_one_waits() -> Iterator[None]:
+def threads_switch_only_if_one_waits() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(100)
     yield
@@ -79,16 +80,16 @@ def another_thread_runs_during(call: Callable[[], object]) -> bool:
     started, ended = threading.Event(), threading.Event()
 
     def work() -> None:
-        started.set()  # from here on only the call itself lets the other thread go on
+        started.set()  # from here on the other thread runs only while the call releases the GIL
         call()
         ended.set()
 
     thread = threading.Thread(target=work)
     thread.start()
     started.wait()
-    meanwhile = not ended.is_set()
+    ran = not ended.is_set()
     thread.join()
-    return meanwhile
+    return ran
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -96,17 +97,38 @@ def test_another_thread_runs_during(name: str) -> None:
     assert any(another_thread_runs_during(CALLS[name]) for _ in range(100))
 
 
+def test_another_thread_reads_the_file_while_keep_writes_it() -> None:
+    reader, writer = os.pipe()
+    sizes: list[int] = []
+
+    def read() -> None:
+        while data := os.read(reader, 1 << 20):
+            sizes.append(len(data))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    faulthandler.dump_traceback_later(60, exit=True)  # if `keep` held the GIL, it would wait forever for the reader
+    try:
+        RUN.keep(writer, "k")
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        os.close(writer)
+        thread.join()
+        os.close(reader)
+    assert sum(sizes) > 1 << 20  # more than the pipe holds
+
+
 def test_no_other_thread_runs_during_a_call_that_keeps_the_gil() -> None:
     assert not any(another_thread_runs_during(lambda: sum(range(ROWS))) for _ in range(20))
 
 
 BYTES = pa.array([hashlib.shake_128(str(row).encode()).digest(1 << 13) for row in range(1 << 12)], pa.binary())
-"""32 MB that nothing makes smaller."""
+"""32 MB that cannot be compressed."""
 BLOBS = MapSchema("b", pa.schema([("k", pa.int64())]), NOTHING, pa.schema([("v", pa.binary())]))
 BLOB_KEYS = KEYS.slice(0, len(BYTES))
 MANY_KEYS = pa.record_batch([pa.Array.from_buffers(pa.int64(), 1 << 22, [None, pa.py_buffer(bytes(1 << 25))])], ["k"])
 FEW = 0.2
-"""What a call may keep others waiting, of its own time: less than what one copy of its result takes."""
+"""The share of its own CPU time for which a call may block others: less than one copy of its result takes."""
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +157,10 @@ def long_calls() -> dict[str, Callable[[], object]]:
 
 
 def longest_wait(call: Callable[[], object]) -> float:
-    """For how much of the time that the call computes another thread stands still, at the most, between two steps."""
+    """Return the longest time between two steps of another thread, as a share of the CPU time of the call.
+
+    No event of Python can be set inside the call, so the other thread reads the clock of the calling thread.
+    """
     started, ended, over = threading.Event(), threading.Event(), threading.Event()
     times: list[float] = []
 
@@ -145,7 +170,7 @@ def longest_wait(call: Callable[[], object]) -> float:
         result = call()
         times.append(time.thread_time())
         ended.set()
-        over.wait()  # its clock goes with it
+        over.wait()  # the clock ends with the thread
         del result
 
     thread = threading.Thread(target=work)
@@ -163,6 +188,7 @@ def longest_wait(call: Callable[[], object]) -> float:
     return max(after - before for before, after in itertools.pairwise(marks)) / (end - start)
 
 
+@pytest.mark.slow("measure times")
 @pytest.mark.parametrize(
     "name",
     [
@@ -184,6 +210,7 @@ def test_other_threads_never_wait_long_during(name: str, long_calls: dict[str, C
     assert any(wait < FEW for wait in waits)
 
 
+@pytest.mark.slow("measure times")
 def test_other_threads_wait_during_a_call_that_keeps_the_gil_for_part_of_it() -> None:
     def call() -> None:
         hashlib.blake2b(MANY_KEYS.column(0).buffers()[1]).digest()

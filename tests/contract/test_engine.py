@@ -305,13 +305,12 @@ def test_modules_registered_to_go_by_value_are_removed_again(engine: Engine) -> 
 
 
 @pytest.mark.slow("start Spark")
-def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setting_back(
-    connect_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = connect_session.conf.get(setting)
+def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setting_back(connect_session: Any) -> None:
+    setting, bytes_setting = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Records", "Bytes"))
+    before, bytes_before = connect_session.conf.get(setting), connect_session.conf.get(bytes_setting)
+    connect_session.conf.set(bytes_setting, "2147483647b")
     engine = engine_for(connect_session)
-    monkeypatch.setattr(engine, "_sizes_batches", False)
+    connect_session.conf.set(bytes_setting, bytes_before)
     assert engine.execute(Sized(2, 2, count=200, size=99)) == [repr([((99, True), 400)]).encode()] * 2
     with pytest.raises(InternalError):
         engine.execute(Raises(2, 2, where="scatter"))

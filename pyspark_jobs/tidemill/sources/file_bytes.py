@@ -47,7 +47,7 @@ class StoreFile(io.RawIOBase):
         self._position = max(0, start + offset)
         return self._position
 
-    def tell(self) -> int:
+    def tell(self) -> int:  # prose: quoted
         """Return the position."""
         return self._position
 

@@ -237,7 +237,7 @@ fn word_of(hash: u64) -> u64 {
 
 proptest! {
     #[test]
-    fn a_number_is_told_by_its_hash(numbers in prop::collection::vec(any::<i64>(), 1..50)) {
+    fn the_hash_of_a_number_identifies_it(numbers in prop::collection::vec(any::<i64>(), 1..50)) {
         let keys = Keys::new(&[Arc::new(Int64Array::from(numbers.clone())) as ArrayRef]).unwrap();
         prop_assert!(keys.are_unique_by_hash(&keys));
         let found: Vec<i64> = keys.hashes().iter().map(|&hash| word_of(hash).cast_signed()).collect();

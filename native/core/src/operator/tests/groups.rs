@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_that_lie_in_order_are_grouped_as_they_lie(
+    fn rows_in_key_order_are_grouped_in_that_order(
         rows in a_chunk(60), mask in prop::sample::select(vec![u64::MAX, 3 << 62, 0]), is_first: bool,
     ) {
         with_masked_hashes(mask, || {

@@ -33,7 +33,7 @@ LATER = {
     "tests/unit/state/test_dead_segments.py": "long random runs",
     "tests/model/test_windows_and_duplicates.py": "long random runs",
     "tests/model/test_processor.py": "long random runs",
-    "tests/model/test_put_off.py": "long random runs",
+    "tests/model/test_rearmed_timeouts.py": "long random runs",
     "tests/model/test_every_operator.py": "long random runs",
     "tests/model/test_same_aggregates.py": "long random runs",
     "tests/model/test_cost.py": "long random runs",

@@ -148,7 +148,7 @@ def test_what_a_retry_may_help_is_retried(run_task: RunTask, airflow_home: Path,
     assert f"AirflowException: {message.format(pipeline=pipeline)}\n" in task.output
 
 
-def test_later_try_says_what_an_earlier_one_committed(run_task: RunTask) -> None:
+def test_later_try_names_the_versions_that_an_earlier_try_committed(run_task: RunTask) -> None:
     task = run_task("flaky")
     assert (task.state, task.tries, task.xcom["status"]) == ("success", 2, "nothing")
     said = [line for line in task.log if line.startswith(("tidemill:", "hint:"))]

@@ -61,7 +61,7 @@ def test_result_progress_and_lines_come_back_in_order(fake_env: Env) -> None:
     assert sorted(seen.lines) == ["a line of a user function", "starting"]
 
 
-def test_arguments_name_what_was_asked_and_leave_out_what_was_not(fake_env: Env) -> None:
+def test_arguments_contain_exactly_the_given_options(fake_env: Env) -> None:
     command = Command(
         "run", "retail.py:p", "s3://lake", {"max_batches": 3, "time_budget": None}, {"tidemill.block": 5, "a": "b"}
     )

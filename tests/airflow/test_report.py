@@ -24,7 +24,7 @@ def test_versions_are_drawn_together(versions: list[int], text: str) -> None:
     assert versions_of(versions) == text
 
 
-def test_progress_names_only_what_there_was() -> None:
+def test_progress_leaves_out_counts_of_zero() -> None:
     batch = {"version": 7, "kind": "batch", "numInputRows": 1200, "processedRowsPerSecond": 340.6, "late_rows": 0}
     assert report.progress(batch) == "committed version 7, 1,200 rows, 341 rows/s"
     more = {**batch, "late_rows": 2, "quarantined_rows": 1, "numFilesOutstanding": 30}
@@ -42,13 +42,13 @@ def test_summary_before_the_first_batch_says_there_is_no_version() -> None:
     ]
 
 
-def test_summary_says_what_was_published_of_earlier_runs() -> None:
+def test_summary_names_published_versions_of_earlier_runs() -> None:
     first, second = report.summary({"status": "done", "versions": [], "published": [2, 3], "head": 3}, ())
     assert first == "tidemill: committed nothing new (head 3)"
     assert second == "tidemill: published versions 2–3, left unpublished by an earlier run"
 
 
-def test_summary_does_not_repeat_what_was_committed() -> None:
+def test_summary_does_not_repeat_committed_versions() -> None:
     lines = report.summary({"status": "done", "versions": [4], "published": [4], "head": 4}, ())
     assert lines == ["tidemill: committed version 4 (head 4)"]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.airflow.holding import PIPELINE as HOLDING
+from tests.airflow.endless_pipeline import PIPELINE as ENDLESS
 from tests.processes import in_session, parent, session_of
 
 Pids = Callable[[], list[int]]
@@ -143,7 +143,7 @@ def servers(
     (home / "dags" / "retail_dag.py").write_text(DAG.format(fake=str(fake_folder)))
     (home / "in").mkdir()
     (home / "in" / "a.csv").write_text("k,v\n1,1\n")
-    (home / "hold.py").write_text(HOLDING)
+    (home / "hold.py").write_text(ENDLESS)
     reference, root = f"{home}/hold.py:p", f"{home}/root"
     (home / "dags" / "hold_dag.py").write_text(HOLD.format(reference=reference, root=root))
     subprocess.run([sys.executable, "-m", "tidemill", "init", reference, "--root", root], check=True)
@@ -158,7 +158,7 @@ def servers(
 
 
 @pytest.mark.parametrize("victim", ["task", "supervisor"])
-def test_killed_process_of_a_task_leaves_none(
+def test_no_process_remains_after_a_process_of_a_task_is_killed(
     servers: Servers, tmp_path: Path, pids: Pids, alive: Alive, wait_for: WaitFor, victim: str
 ) -> None:
     wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
@@ -211,7 +211,7 @@ def test_task_that_is_in_a_user_function_on_real_spark_leaves_no_process(
     servers.call("PATCH", f"/api/v2/dags/hold/dagRuns/{way}", {"state": "failed"})
 
 
-def test_cleared_task_says_what_was_already_committed(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:
+def test_cleared_task_names_the_versions_already_committed(servers: Servers, tmp_path: Path, wait_for: WaitFor) -> None:
     wait_for(servers.ready, "Airflow is up and has read the DAG", 180)
     task = servers.trigger("cleared", "once", tmp_path / "pids")
     run = "/api/v2/dags/retail/dagRuns/cleared"

@@ -92,7 +92,7 @@ def test_words_are_counted_with_any_number_of_tasks_and_ranges(engine: Engine, t
 
 
 @pytest.mark.parametrize(("tasks", "ranges"), [(1, 1), (3, 2), (2, 5)])
-def test_a_second_level_gets_what_the_first_sends(engine: Engine, tasks: int, ranges: int) -> None:
+def test_a_second_level_receives_the_items_of_the_first(engine: Engine, tasks: int, ranges: int) -> None:
     frequencies = Counter(" ".join(TEXTS).split()).values()
     assert sorted(engine.execute(WordCount(tasks, ranges, levels=2))) == counted(*(f"x{n}" for n in frequencies))
 
@@ -317,7 +317,7 @@ def test_a_connect_server_that_does_not_size_batches_gets_few_rows_and_its_setti
     assert connect_session.conf.get(setting) == before
 
 
-def test_parallelism_is_the_cores_of_spark_or_what_was_asked_for(engine: Engine, request: Any) -> None:
+def test_parallelism_is_the_cores_of_spark_or_the_given_number(engine: Engine, request: Any) -> None:
     assert engine.parallelism == (1 if "local-1" in request.node.name else 2)
 
 

@@ -25,7 +25,7 @@ SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name not in
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_example_prints_what_it_says(name: str, tmp_path: Path) -> None:
+def test_an_example_prints_the_output_in_its_text(name: str, tmp_path: Path) -> None:
     script = EXAMPLES / name
     docstring = ast.get_docstring(ast.parse(script.read_text("utf-8"))) or ""
     _, heading, printed = docstring.partition("\nPrints:\n")

@@ -42,7 +42,7 @@ def published(lake: Path) -> list[tuple[Any, ...]]:
     return sorted((row["_batch_id"], row["user"], row["amount"], row["payments"]) for row in rows)
 
 
-def test_the_job_of_the_page_runs_and_goes_on(tmp_path: Path) -> None:
+def test_the_job_of_the_page_runs_and_later_reads_new_files(tmp_path: Path) -> None:
     pay(tmp_path, "0.parquet", ["ann", "bob", "ann"], [10.0, 5.0, 20.0])
     repository = run(tmp_path)["r"]
     first = [(0, "ann", 30.0, 2), (0, "bob", 5.0, 1)]
@@ -56,7 +56,7 @@ def test_the_job_of_the_page_runs_and_goes_on(tmp_path: Path) -> None:
     }
 
 
-def test_what_the_operator_is_given_is_the_same_on_both_sides() -> None:
+def test_the_operator_receives_the_same_input_on_both_sides() -> None:
     assert _given(OURS) == _given(SPARK)
 
 

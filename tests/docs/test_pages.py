@@ -80,7 +80,7 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         printed = runner.run(block) if runs else None
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_known_language() -> None:
     unknown = {f"{name}:{block.line}": block.language for name, block in BLOCKS if block.language not in RUN | SHOWN}
     assert unknown == {}
 
@@ -98,7 +98,7 @@ def test_data_in_blocks_is_valid(block: Block) -> None:
 @pytest.mark.parametrize(
     "block", [pytest.param(block, id=f"{name}:{block.line}") for name, block in BLOCKS if block.language == "python"]
 )
-def test_blocks_of_python_name_what_there_is(block: Block) -> None:
+def test_blocks_of_python_use_only_existing_names(block: Block) -> None:
     """Also in blocks that do not run."""
     names = {node.attr for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Attribute) and _of_tm(node)}
     assert {name for name in names if not hasattr(tm, name)} == set()
@@ -150,7 +150,7 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert len(BLOCKS) > 50
 
 
-def test_the_runner_sees_what_differs() -> None:
+def test_the_runner_detects_different_output() -> None:
     assert agrees("a  1\n…\nz", "a 1\nb\nc\nz\n") and agrees("in 0.1 s", "in 12.7 s") and agrees("x …", "x y z")
     assert not agrees("a\n…\nz", "a\nb") and not agrees("3 rows", "4 rows") and not agrees("a\nb", "a")
     assert ROOT.joinpath("README.md").is_file()

@@ -24,7 +24,7 @@ def test_every_picture_has_a_source_and_is_listed() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_a_picture_is_what_its_source_draws(source: Path) -> None:
+def test_a_picture_equals_the_drawing_of_its_source(source: Path) -> None:
     """If not: `make pictures`."""
     text = MAKE["picture_of"](source).read_text("utf-8")
     assert ElementTree.fromstring(text).get("data-source") == MAKE["checksum"](source)

@@ -50,7 +50,7 @@ def test_the_page_has_many_messages_of_every_kind() -> None:
     assert short == []
 
 
-def test_what_is_not_said_is_not_found() -> None:
+def test_a_message_is_found_only_in_a_text_that_contains_it() -> None:
     assert not any(says(text, "pipeline `…` has no riddle under …") for text, _ in TEXTS)
     assert says("a `…` has b", "a … b") and not says("b a", "a … b")
 

@@ -20,7 +20,7 @@ def counting_as(folder, tmp_path, *names):
     return tm.open(p, root=str(tmp_path / "root"))
 
 
-def test_run_before_init_is_refused_and_makes_nothing(folder, tmp_path):
+def test_run_before_init_is_refused_and_creates_no_files(folder, tmp_path):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
     r = tm.open(p, root=str(tmp_path / "root"))

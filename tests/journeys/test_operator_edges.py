@@ -79,7 +79,7 @@ class Reusing(tm.StatefulProcessor):
         yield self.frame
 
 
-def test_a_frame_that_is_given_again_counts_as_what_it_was_each_time() -> None:
+def test_a_frame_returned_twice_counts_with_its_content_at_each_return() -> None:
     rows = [("a",), ("b",), ("b",)]
     p = tm.Pipeline("frames")
     by_key = p.read(tm.Rows("k string")).groupBy("k")

@@ -28,12 +28,12 @@ def test_outputs_are_sparks_batch_by_batch(name: str, tasks: int) -> None:
         assert tidemill == spark, f"micro-batch {number}\n{difference(spark, tidemill)}"
 
 
-def test_every_file_belongs_to_a_case_and_something_comes_out_of_each() -> None:
+def test_every_file_belongs_to_a_case_and_each_case_has_outputs() -> None:
     assert {file.stem for file in OUTPUTS.glob("*.json")} == set(CASES)
     assert all(any(recorded(name).batches) for name in CASES)
 
 
-def test_without_a_java_compiler_it_is_said_what_to_install(monkeypatch: Any, tmp_path: Path) -> None:
+def test_without_a_java_compiler_the_error_names_the_package_to_install(monkeypatch: Any, tmp_path: Path) -> None:
     home = tmp_path / "jdk"
     (home / "bin").mkdir(parents=True)
     monkeypatch.setenv("PATH", str(tmp_path))

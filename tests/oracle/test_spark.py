@@ -49,7 +49,7 @@ def beginning(case: Case, count: int) -> Case:
 
 @pytest.mark.slow("record outputs of Structured Streaming again")
 @pytest.mark.parametrize("name", AGAIN)
-def test_recorded_outputs_are_what_spark_gives(session: Any, name: str) -> None:
+def test_recorded_outputs_equal_those_of_spark(session: Any, name: str) -> None:
     """A part of the program is Java. Without a compiler the tests fail with a message that says what to install."""
     expected = recorded(name)
     expected.batches[AGAIN[name] :] = []

@@ -49,7 +49,7 @@ def test_no_file_names_a_path_of_this_machine() -> None:
         (PATHS, "path = '/ho" + "me/ann/checkout'"),
     ],
 )
-def test_the_checks_above_find_what_they_look_for(pattern: re.Pattern[str], line: str) -> None:
+def test_the_checks_above_find_each_offence(pattern: re.Pattern[str], line: str) -> None:
     assert offences(pattern, line) == [line]
 
 

@@ -67,7 +67,7 @@ def test_wheel_registers_the_command_and_the_airflow_provider(wheel: Path) -> No
     assert "=tidemill.airflow.provider:get_provider_info" in found.replace(" ", "")
 
 
-def test_wheel_needs_only_what_it_runs_on_and_offers_the_extras(wheel: Path) -> None:
+def test_wheel_requires_only_its_runtime_packages_and_offers_the_extras(wheel: Path) -> None:
     metadata = email.message_from_string(text(wheel, "METADATA"))
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"

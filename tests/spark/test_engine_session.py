@@ -146,7 +146,9 @@ def test_a_java_that_is_too_old_is_skipped(tmp_path: Path) -> None:
     assert java.find_java(environment, "3.5.7").home == old
 
 
-def test_without_java_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_one_sentence_names_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InvalidInput) as nothing:
         java.find_java({"PATH": str(tmp_path)}, "4.3.0")

@@ -155,5 +155,5 @@ def test_an_unknown_time_zone_is_an_error() -> None:
         ("", None), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None), (7, None), (None, None),
     ],
 )  # fmt: skip
-def test_whole_numbers_are_read_and_other_texts_are_none(text: Any, number: int | None) -> None:
+def test_whole_number_reads_digits_and_returns_none_for_other_texts(text: Any, number: int | None) -> None:
     assert whole_number(text) == number

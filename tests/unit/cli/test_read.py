@@ -65,7 +65,7 @@ def objects(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_status_says_where_the_pipeline_stands(call):
+def test_status_shows_the_newest_version_its_state_and_the_waiting_files(call):
     status, out, err = call("status", "--json")
     (found,) = objects(out)
     assert (status, err) == (Exit.DONE, "")
@@ -132,7 +132,7 @@ def test_files_of_one_name_are_counted_by_source(planned):
     assert (found.planned, found.problem) == ({"version": 0, "files": 4}, None)
 
 
-def test_a_plan_that_is_committed_while_it_is_read_is_none(planned, monkeypatch):
+def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
     log, other = planned.context.log, tm.open(planned.context.pipeline, root=planned.context.root)
     read = log.plan
 
@@ -152,7 +152,7 @@ def test_a_plan_that_cannot_be_read_is_a_problem(planned):
     assert found.problem.startswith("cannot read the plan of version 0: ")
 
 
-def test_a_plan_of_which_the_store_says_nothing_is_a_problem(planned, monkeypatch):
+def test_a_plan_that_the_store_cannot_return_is_a_problem(planned, monkeypatch):
     def unavailable(number):
         raise StoreUnavailable(f"read plan {number}: no answer")
 
@@ -288,7 +288,7 @@ def test_status_of_a_repository_without_a_batch(home, tmp_path, capfd):
     assert "version -1, no batch yet" in capfd.readouterr().out
 
 
-def test_status_tells_what_keeps_the_next_batch_from_being_planned(home, tmp_path, capfd):
+def test_status_shows_why_the_next_batch_cannot_be_planned(home, tmp_path, capfd):
     place = tmp_path / "in"
     place.mkdir()
     (place / "1.csv").write_text("Bonn,1\n")
@@ -368,7 +368,7 @@ def test_a_table_says_when_it_does_not_show_all(call):
         (["--operator", "by-item", "--as-of", "soon"], "soon"),
     ],
 )
-def test_a_wrong_question_is_shown_as_invalid_input(call, options, said):
+def test_invalid_options_are_an_invalid_input_error(call, options, said):
     status, out, err = call("state", *options)
     assert (status, out) == (Exit.FAILED, "")
     assert err.startswith("InvalidInput: ")

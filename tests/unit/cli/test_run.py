@@ -72,7 +72,7 @@ def objects(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_run_before_init_fails_with_a_hint_and_makes_nothing(call, home):
+def test_a_run_before_init_fails_with_a_hint_and_creates_no_files(call, home):
     status, out, err = call("run")
     assert (status, out) == (Exit.FAILED, "")
     first, *rest = err.splitlines()
@@ -82,7 +82,7 @@ def test_a_run_before_init_fails_with_a_hint_and_makes_nothing(call, home):
     assert not (home / "root").exists()
 
 
-def test_init_ends_an_operator_only_where_drop_names_it(call, home):
+def test_init_drops_an_operator_only_if_drop_names_it(call, home):
     assert call("init")[0] == Exit.DONE
     assert call("run")[0] == Exit.DONE
     without = PIPELINE.replace('words.groupBy("word", "n").agg', 'if False: words.groupBy("word", "n").agg')
@@ -156,7 +156,7 @@ def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_t
     assert objects((home / "result.json").read_text()) == [result]
 
 
-def test_with_json_what_user_code_and_its_children_print_goes_to_stderr(home):
+def test_with_json_prints_of_user_code_and_its_children_go_to_stderr(home):
     environment = {**os.environ, "WORDS_NOISE": "1"}
     target = [f"{home / 'words.py'}:p", "--root", str(home / "root"), "--json"]
     command = [sys.executable, "-m", "tidemill"]
@@ -171,7 +171,7 @@ def test_with_json_what_user_code_and_its_children_print_goes_to_stderr(home):
 
 @pytest.mark.slow("start the command line as a process")
 @pytest.mark.parametrize("voice", ["--json on stdout", "lines on stderr"])
-def test_a_run_whose_reader_has_gone_goes_on_to_its_end(home, voice):
+def test_a_run_continues_to_its_end_after_its_reader_closes_the_pipe(home, voice):
     for number in range(12):
         (home / "in" / f"f{number:02}.csv").write_text("word,n\nx,1\n")
     target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
@@ -198,7 +198,7 @@ def test_a_run_whose_reader_has_gone_goes_on_to_its_end(home, voice):
 
 
 @pytest.mark.slow("start the command line as a process")
-def test_a_table_whose_reader_has_gone_ends_with_0(home):
+def test_a_table_ends_with_0_if_its_reader_closed_the_pipe(home):
     target = [f"{home / 'words.py'}:p", "--root", str(home / "root")]
     assert main(["init", *target]) == Exit.DONE
     reader, writer = os.pipe()
@@ -210,7 +210,7 @@ def test_a_table_whose_reader_has_gone_ends_with_0(home):
     assert (found.returncode, found.stderr) == (Exit.DONE, "")
 
 
-def test_an_error_of_a_user_function_shows_its_traceback_and_what_was_committed_before(call, home):
+def test_an_error_of_a_user_function_shows_its_traceback_and_the_committed_versions(call, home):
     (home / "in" / "b.csv").write_text("word,n\ny,13\n")
     call("init")
     status, out, err = call("run")
@@ -273,7 +273,7 @@ def test_an_interrupt_says_so_and_ends_with_130(call, monkeypatch):
     assert err.strip().startswith("interrupted: committed batches are kept")
 
 
-def test_max_batches_and_batch_time_are_heeded(call):
+def test_run_obeys_max_batches_and_batch_time(call):
     call("init")
     status, out, _ = call("run", "--max-batches", "1", "--batch-time", "2013-01-02T00:00:00Z", "--json")
     batch, result = objects(out)
@@ -282,7 +282,7 @@ def test_max_batches_and_batch_time_are_heeded(call):
     assert objects(out)[0]["timestamp"] == "2013-01-03T00:00:00.000Z"
 
 
-def test_a_sweep_fires_what_is_due_and_nothing_twice(call):
+def test_a_sweep_fires_each_due_timeout_once(call):
     call("init")
     call("run", "--batch-time", "2013-01-01T00:00:00Z")
     status, out, err = call("sweep", "--batch-time", "2013-01-03T00:00:00Z")
@@ -291,7 +291,7 @@ def test_a_sweep_fires_what_is_due_and_nothing_twice(call):
     assert call("sweep", "--batch-time", "2013-01-03T00:00:00Z")[0] == Exit.NOTHING
 
 
-def test_a_line_of_progress_says_version_kind_rows_rate_and_what_is_aside(call):
+def test_a_line_of_progress_says_version_kind_rows_rate_and_quarantined_rows(call):
     call("init")
     _, out, _ = call("run", "--json")
     from tidemill.protocol.progress import BatchProgress
@@ -303,7 +303,7 @@ def test_a_line_of_progress_says_version_kind_rows_rate_and_what_is_aside(call):
 
 
 @pytest.mark.slow("start the command line as a process")
-def test_spark_submits_file_takes_the_arguments_of_run(call, home):
+def test_the_file_for_spark_submit_accepts_the_arguments_of_run(call, home):
     import tidemill.run_batch
 
     call("init")

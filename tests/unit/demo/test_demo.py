@@ -146,7 +146,7 @@ def test_batch_times_follow_the_files(repository):
     ]
 
 
-def test_published_folders_hold_what_was_committed(folder, repository):
+def test_published_folders_hold_the_committed_outputs(folder, repository):
     silent = duckdb.sql(f"SELECT tailnum, flights FROM '{folder}/silent/*.parquet'").fetchall()
     committed = [(row["tailnum"], row["flights"]) for row in repository.outputs(sink="aircraft").to_pylist()]
     assert sorted(silent) == sorted(committed)

@@ -126,7 +126,7 @@ def test_a_copy_and_its_original_do_not_see_each_other(state: StateMap) -> None:
     assert set(by_user(state.scan())) == {"ann", None}
 
 
-def test_delta_holds_what_was_changed_since_open() -> None:
+def test_delta_holds_the_changes_since_open() -> None:
     state = reopened(filled())
     assert state.delta() is None
     state.remove_many(rows(KEY, ("bob", 1)))

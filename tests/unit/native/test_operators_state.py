@@ -153,7 +153,7 @@ def test_a_call_that_is_not_allowed_raises_a_value_error() -> None:
     ]
 
 
-def test_the_next_call_may_update_what_the_last_one_removed() -> None:
+def test_the_next_call_may_update_a_state_that_the_last_call_removed() -> None:
     def turn(value: int, state: State) -> str:
         seen = str(state)
         state.remove() if state.exists else state.update(value)
@@ -234,7 +234,7 @@ def test_changing_an_object_does_not_change_the_state() -> None:
     assert states(operator) == {"a": [1, 2]}
 
 
-def test_a_state_handed_on_within_a_batch_is_what_a_later_batch_reads() -> None:
+def test_a_state_passed_on_within_a_batch_equals_the_state_a_later_batch_reads() -> None:
     def widen(value: int, state: State) -> str:
         seen = repr(state.getOption)
         state.update(value)

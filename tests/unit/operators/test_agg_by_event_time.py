@@ -61,7 +61,7 @@ def test_late_rows_and_rows_without_a_time_for_windows_are_each_counted_once() -
     assert (result.metrics.applied_rows, result.metrics.late_rows) == (2, 3)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_keeping_late_rows_and_append_without_a_window_are_refused() -> None:
     with pytest.raises(
         InvalidInput, match="keys with the event time `ts` cannot keep late rows, because the keys of late rows have"
     ):

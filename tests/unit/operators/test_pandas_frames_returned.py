@@ -113,7 +113,7 @@ def test_values_of_another_type_are_refused(kind: str, column: Any, found: str) 
     assert f"column `made` is `{found}`, expected `{kind}`: " in caught.value.first_line
 
 
-def test_a_time_of_day_is_cut_from_what_is_given_for_a_date() -> None:
+def test_a_date_column_drops_the_time_of_day_of_its_values() -> None:
     assert given("date", [pd.Timestamp("2026-01-02 03:04:05")]) == [date(2026, 1, 2)]
 
 

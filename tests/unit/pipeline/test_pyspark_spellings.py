@@ -60,7 +60,7 @@ def test_a_month_of_lateness() -> None:
     assert late.metrics.late_rows == 1
 
 
-def test_what_the_page_of_agg_gives_in_place_of_what_is_refused() -> None:
+def test_each_replacement_on_the_page_of_agg_gives_its_result() -> None:
     """A sum of texts, and one group of all rows."""
     p = tm.Pipeline("refused")
     texts = p.read(tm.Rows("k string, s string"))

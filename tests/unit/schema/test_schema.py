@@ -152,7 +152,7 @@ def test_spark_types_are_read_by_their_json() -> None:
         to_arrow(SparkType({"type": "struct", "fields": [{"name": "a", "type": "interval year", "nullable": True}]}))
 
 
-def test_spark_reads_what_is_written() -> None:
+def test_spark_reads_written_schemas() -> None:
     from pyspark.sql.types import DoubleType, StructType
 
     schema = to_arrow(EVERY)

@@ -56,7 +56,7 @@ def same(left: pa.Table, right: pa.Table) -> bool:
     return left.schema.equals(right.schema) and repr(left.to_pylist()) == repr(right.to_pylist())
 
 
-def test_json_is_what_spark_writes() -> None:
+def test_json_equals_the_json_of_spark() -> None:
     [encoded] = Json("out").encode(table(FULL, {"_batch_id": 7}))
     assert (encoded.suffix, encoded.extension, encoded.rows) == ("", ".json", 2)
     first, second, rest = encoded.data.decode().split("\n")

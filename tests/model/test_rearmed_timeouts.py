@@ -1,5 +1,6 @@
-"""Keys that are refreshed before they time out: what fires is what a naive loop says, in any cut; and where the
-deadlines of a segment begin, which its commit tells, moves past all rows that newer segments hide, and never back.
+"""Timeouts of keys that are refreshed before they fire, compared with a naive loop.
+
+A commit records the first deadline of each segment. It moves past all rows that newer segments hide, and never back.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ def live(commit: Commit) -> list[Segment]:
 
 
 def first_counted(tester: Tester, commit: Commit) -> list[tuple[Segment, DuePlace | None, int]]:
-    """For each segment the place of the first row with a deadline that no newer one hides, and how many rows come
-    before it. From the rows alone."""
+    """Find the first row of each segment that has a deadline and that no newer row hides, by its rows alone.
+
+    Return its place, or None, and the number of rows before it.
+    """
     context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
     hidden: set[str] = set()
     found = []
@@ -76,7 +79,7 @@ def check(tester: Tester, expected: int | None) -> None:
         if expected is None:
             assert segment.min_deadline_ms is None
         elif first is None or first[0] > expected:
-            assert due_from(segment)[0] >= expected  # and all that is hidden below is behind it
+            assert due_from(segment)[0] >= expected  # hidden rows with earlier deadlines are skipped
 
 
 def check_onward(before: Commit, after: Commit) -> None:

@@ -1,4 +1,4 @@
-"""A pipeline whose function never returns: for ending what runs on real Spark."""
+"""A pipeline whose function never returns, for tests that end a run on real Spark."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def airflow_settings() -> Callable[[Path], dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def fake_folder() -> Path:
-    """What to put on a child's PYTHONPATH, so that it runs the fake command line."""
+    """Return the folder to put on the PYTHONPATH of a child, so that it runs the fake command line."""
     return FAKE
 
 

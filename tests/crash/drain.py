@@ -1,4 +1,4 @@
-"""A drain by the real command line on real files: its project, its death at a chosen step, and the files it leaves.
+"""Run and kill a drain by the real command line: its project, the kill at a chosen step, and the files it leaves.
 
 A watcher kills it when a file appears that marks a step; the step that was hit is read from the folder afterwards.
 """
@@ -77,7 +77,7 @@ def command(folder: Path, verb: str, engine: str = "local") -> list[str]:
 
 @dataclass(frozen=True)
 class Point:
-    """When a drain is killed: as soon as there is such a file below its project and it has these processes, by name."""
+    """A moment to kill a drain: `file` exists below its project, and it has these processes, by name."""
 
     file: str
     processes: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ class Death:
     """Whether it is between the first plan and the last publish."""
     session: int
     processes: set[Process]
-    """All that the drain had just before, itself included."""
+    """The processes of the drain just before the kill, itself included."""
 
     @property
     def names(self) -> Counter[str]:
@@ -101,7 +101,7 @@ class Death:
 
 
 def kill_at(folder: Path, engine: str, point: Point) -> Death:
-    """Start a drain and kill only its process at `point`. Fail if the drain ended before, or never reached it."""
+    """Start a drain and kill only its process at `point`. Fail if the drain ends first or never gets there."""
     log = folder / "drain.log"
     with log.open("wb") as stderr:
         drain = subprocess.Popen(
@@ -120,14 +120,14 @@ def kill_at(folder: Path, engine: str, point: Point) -> Death:
 
 
 def _watched(folder: Path, drain: subprocess.Popen[bytes], point: Point) -> set[Process]:
-    """Waits for `point`, or the drain's end; its processes as of a moment before.
+    """Wait until the drain reaches `point` or ends. Return the processes that it had shortly before.
 
-    They are looked at now and then only: from commit to publish it is a few ms, as long as a look takes.
+    The processes are listed rarely, because a list takes a few ms, as long as the step from commit to publish.
     """
     processes, looked, deadline = family(drain.pid), time.monotonic(), time.monotonic() + _MOST_SECONDS
     while drain.poll() is None:
         now = time.monotonic()
-        assert now < deadline, f"after {_MOST_SECONDS} s the drain had not come to {point}"
+        assert now < deadline, f"after {_MOST_SECONDS} s the drain had not reached {point}"
         if now - looked > _SECONDS_BETWEEN_LOOKS:
             processes, looked = family(drain.pid), now
         if point.processes <= Counter(process.name for process in processes) and any(folder.glob(point.file)):

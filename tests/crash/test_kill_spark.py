@@ -67,5 +67,5 @@ def seconds_to_end(death: Death) -> float:
 
 
 def outliving(death: Death) -> set[Process]:
-    """Of the processes seen before the kill, and of any that these began since, those that live."""
+    """Return the live processes of the drain: those seen before the kill, and those started since."""
     return (death.processes & living()) | family(death.session)

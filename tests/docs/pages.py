@@ -38,7 +38,7 @@ from tidemill.cli.main import main
 ROOT = Path(__file__).parents[2]
 RUN = {"python", "sh"}
 SHOWN_FOLDER = "/srv/shop"
-"""What pages show as the working folder."""
+"""The working folder in the text of pages."""
 SHOWN = {"text", "json", "toml", "sql", "yaml", "csv", "scala", "java", "rust", "pycon", "dockerfile"}
 
 _BLOCK = re.compile(
@@ -109,7 +109,7 @@ class Runner:
             monkeypatch.setattr(tm.Repository, name, _on_local_engine(getattr(tm.Repository, name)))
 
     def run(self, block: Block) -> str:
-        """What the block printed."""
+        """Run the block and return the printed text."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             if block.language == "python":
@@ -182,22 +182,22 @@ _VARYING = (
 
 
 def comparable(text: str) -> str:
-    """The text without what differs from run to run: times, speeds, folders, widths of columns."""
+    """Return the text without times, speeds, folders and widths of columns, which differ from run to run."""
     for pattern, instead in _VARYING:
         text = pattern.sub(instead, text)
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether a page shows what was printed; `…` stands for anything."""
+    """Whether the text of a page matches the printed text. `…` matches any text."""
     pattern = re.escape(comparable(shown)).replace("\n…\n", r"\n(?:.*\n)*?").replace("…", r"(?:.|\n)*?")
     return re.fullmatch(pattern, comparable(printed)) is not None
 
 
 def rewrite(page: Path, block: Block, printed: str) -> None:
-    """Put what was printed into the block of the page; lines that say the same stay as they are."""
+    """Replace the text of a block of the page by the printed text. Lines that are comparable stay as they are."""
     text = page.read_text("utf-8")
-    assert text.count(block.text) == 1, f"{page.name}, line {block.line}: its text is there twice"
+    assert text.count(block.text) == 1, f"{page.name}, line {block.line}: its text is not there exactly once"
     known = {comparable(line): line for line in block.text.splitlines()}
     lines = [known.get(comparable(line), line.rstrip()) for line in printed.splitlines()]
     page.write_text(text.replace(block.text, "\n".join(lines).rstrip() + "\n"), "utf-8")

@@ -23,7 +23,7 @@ SPARK, OURS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTAL
 
 
 def run(lake: Path) -> dict[str, Any]:
-    """What the page has, on the engine without a JVM, with `total` of the example that it names."""
+    """Run the code of the page on the local engine with `total` of the named example, and return its variables."""
     names = runpy.run_path(str(ROOT / "examples" / "apply_in_pandas.py"))
     code = OURS.replace("/lake/", f"{lake}/").replace("r.run()", 'r.run(engine="local")')
     assert code.count(str(lake)) == 3 and 'engine="local"' in code

@@ -17,7 +17,7 @@ from tidemill.cli.main import tidemill as command_line
 
 
 def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """As `make docs` does, with no network to reach: proxies lead nowhere."""
+    """Build the site like `make docs`, but without a network: the proxies do not exist."""
     environ = {
         **os.environ,
         "NO_MKDOCS_2_WARNING": "1",
@@ -29,7 +29,7 @@ def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 
 def warnings(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the build complains about."""
+    """Return the warnings and errors of the build."""
     return [
         line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("WARNING", "ERROR", "Aborted"))
     ]

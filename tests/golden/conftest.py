@@ -33,7 +33,7 @@ class Golden:
         return self.folder / "root" / "orders"
 
     def open(self) -> tm.Repository:
-        """As a new process opens it: no segment is in a cache."""
+        """Open the repository without cached segments, like a new process."""
         pipeline = make.pipeline(str(self.folder / "input"), str(self.folder / "published"))
         return tm.open(pipeline, root=str(self.folder / "root"), conf={"tidemill.cache_bytes": 0})
 

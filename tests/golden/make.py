@@ -61,7 +61,7 @@ ada,UK,2024-03-01 10:45:00,1.00
 
 
 def visits(batch_time: int, customer: str | None, order: Any, state: Any) -> tuple[Any, ...]:
-    """Orders and their total by customer; says so when a customer's hour is over."""
+    """Count and sum orders by customer, and emit a last row when the hour of a customer is over."""
     if state.isTimingOut:
         return (customer, *tuple(state.get), True)
     if order.amount < 0:
@@ -72,7 +72,7 @@ def visits(batch_time: int, customer: str | None, order: Any, state: Any) -> tup
 
 
 def seen(amount: Any, state: Any) -> str | None:
-    """Counts orders, emits a word when a day of batch time has passed without one."""
+    """Count orders, and emit a text when a day of batch time has passed without an order."""
     if state.isTimingOut:
         return f"gone after {state.get}"
     state.update((state.getOption or 0) + 1)
@@ -80,7 +80,7 @@ def seen(amount: Any, state: Any) -> str | None:
 
 
 def pipeline(source: str, published: str, operators: int = 3) -> tm.Pipeline:
-    """The pipeline of the golden repository, over folders of the caller's; its first batch ran with two operators."""
+    """Return the pipeline of the golden repository over the given folders. Its first batch ran with two operators."""
     p = tm.Pipeline("orders")
     files = tm.Files(source, format="csv", header=True, schema=SCHEMA, mode="PERMISSIVE", maxFilesPerTrigger=1)
     orders = p.read(files, name="shop").withWatermark("at", "10 minutes", late="quarantine")
@@ -128,7 +128,7 @@ def batch(repository: tm.Repository, time: str, tasks: int = 1) -> None:
 
 
 def fails(call: Callable[[], None], word: str) -> None:
-    """Makes sure that `call` is refused for the reason that was meant."""
+    """Check that `call` raises an error that contains `word`."""
     try:
         call()
     except tm.InvalidInput as error:
@@ -139,8 +139,11 @@ def fails(call: Callable[[], None], word: str) -> None:
 
 
 def make() -> None:
-    """Init; a batch with a row that cannot be read; a further operator; a batch with a late row and a due pass; a plan
-    that is given up; a batch; a sweep. Everything lies below the working folder."""
+    """Write the golden repository, its input and its published files below the working folder.
+
+    The commits are: init, a batch with an unreadable row, init with one more operator, a batch with a late row and
+    due timeouts, an abandoned plan, a batch, and a sweep.
+    """
     source = Path("input")
     arrive(source, "01.csv", FIRST, "2024-03-01T09:58:00")
     repository = opened("FIRST_CODE")
@@ -161,7 +164,7 @@ def make() -> None:
 
 
 def main() -> None:
-    """Makes the folder, if it is not there."""
+    """Make the folder, unless it exists."""
     if FOLDER.exists():
         raise SystemExit(f"{FOLDER.name} is there: golden files are never regenerated; a new format gets a new folder")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):

@@ -1,6 +1,6 @@
-"""Damage to the golden repository: each kind is `CorruptState` that names the object, and nothing starts empty.
+"""Damage to the golden repository: each kind raises `CorruptState` that names the object, and nothing starts empty.
 
-The damage is done to a copy. What no code of ours writes, a commit of a format to come, lies in `corrupt-1`.
+The tests damage a copy. `corrupt-1` has a commit of a future format, which no code of Tidemill writes.
 """
 
 from __future__ import annotations

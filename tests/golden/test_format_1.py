@@ -1,6 +1,6 @@
-"""Format 1 as it was first written: current code reads all its versions, writes equal records, and continues it.
+"""A repository in format 1: current code reads all its versions, writes equal records, and continues it.
 
-What must come out stands in `format-1/expected.json`; it was computed by a loop over the rows, not by the engine.
+The expected results are in `format-1/expected.json`. A loop over the rows computed them, not the engine.
 """
 
 from __future__ import annotations

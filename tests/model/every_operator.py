@@ -202,7 +202,7 @@ class Kept(tm.StatefulProcessor):
         yield pd.DataFrame({"n": [key[0]], "total": [total], "lately": [len(list(self.lately.get()))]})
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
-        """What it has."""
+        """Emit the state of the key."""
         import pandas as pd
 
         yield pd.DataFrame({"n": [key[0]], "total": [self.total.get()[0]], "lately": [-1]})

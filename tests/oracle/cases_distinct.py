@@ -35,7 +35,7 @@ def approximate(name: str, schema: str, columns: tuple[str, ...], errors: tuple[
 
 
 def sets(name: str, batches: Any) -> Case:
-    """Sorted, since Spark's have no order; of floats only how many there are."""
+    """Compare `collect_set`: sorted, because Spark's sets have no order, and only the sizes of sets of floats."""
 
     def spark(df: Any) -> Any:
         from pyspark.sql import functions

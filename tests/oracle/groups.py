@@ -132,7 +132,7 @@ NO_COMPILER = (
 
 
 def compiler() -> str | None:
-    """Where `javac` is: in JAVA_HOME, else on the PATH."""
+    """Return the path of `javac`, from JAVA_HOME or else from the PATH, or None."""
     home = os.environ.get("JAVA_HOME")
     return (shutil.which("javac", path=f"{home}/bin") if home else None) or shutil.which("javac")
 

@@ -80,7 +80,7 @@ def run(
     partitions: int,
     initial: Sequence[tuple[Any, int]],
 ) -> Found:
-    """What Spark Streaming emits in each micro-batch, and the states after it. `timeout_ms` 0: none."""
+    """Return the outputs of Spark Streaming in each micro-batch, and the states after it. 0 ms means no timeout."""
     program = groups.compiled(spark, SOURCE)
     context = spark.sparkContext._jsc.sc()
     rows = [[list(row) for row in batch] for batch in batches]

@@ -51,7 +51,7 @@ def pipeline(folder: Path) -> tm.Pipeline:
 
 
 def versions(engine: str) -> dict[str, str]:
-    """Of Spark and Java; nothing where no Spark ran."""
+    """Return the versions of Spark and Java, or nothing if Spark did not run."""
     if engine == "local":
         return {}
     import pyspark

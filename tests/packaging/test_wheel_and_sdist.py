@@ -106,7 +106,7 @@ def install(uv: str, environment: Environment, *what: str | Path) -> None:
 
 
 def smoke(environment: Environment, folder: Path, engine: str, **environ: str) -> dict[str, Any]:
-    """What smoke.py printed, with the fields that EXPECTED has, and the versions it ran on."""
+    """Run smoke.py and return its printed object: the fields of EXPECTED, and the versions."""
     script = shutil.copy(SMOKE, folder)
     done = environment.run("python", script, folder / engine, engine, cwd=folder, **environ)
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ def closure(engine: Engine) -> Any:
 
 
 def notebook(engine: Engine) -> Any:
-    """Cells run in the namespace of `__main__`; a function that was defined again replaces the earlier one."""
+    """Run cells in the namespace of `__main__`. A function that is defined again replaces the earlier one."""
     answers = []
     for version in (1, 2):
         cell = f"def cell_function(text):\n    return f'{{text}} v{version}'\n"
@@ -76,7 +76,7 @@ def notebook(engine: Engine) -> Any:
 
 
 def namespaces(engine: Engine) -> Any:
-    """As some notebooks do: a namespace that is no module, with a name and without."""
+    """Run a function whose globals are not those of a module, as in some notebooks, with and without `__name__`."""
     answers = []
     for namespace in ({"__name__": "no_such_module"}, {}):
         exec(CELL, namespace)  # noqa: S102 - as a notebook does

@@ -29,7 +29,7 @@ def command(*options: str) -> list[str]:
 
 
 def interrupted(folder: Path, environment: dict[str, str]) -> str:
-    """What a call of the demo says that gets an interrupt, as by Ctrl-C, after its first batch."""
+    """Interrupt the demo after its first batch, as by Ctrl-C, and return its stderr."""
     ran = subprocess.Popen(command(), env=environment, cwd=folder, stderr=subprocess.PIPE, text=True)
     assert ran.stderr is not None
     said = []

@@ -31,7 +31,7 @@ KEYS = pa.array(range(300), pa.int64())
 
 
 def places(column: pa.Array) -> list[int]:
-    """Where its buffers lie."""
+    """Return the addresses of the buffers of the column."""
     return [buffer.address for buffer in column.buffers() if buffer is not None]
 
 

@@ -55,7 +55,7 @@ def prepared(path: str) -> dict[str, Callable[[], object]]:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each call says, of one child process."""
+    """Run all calls in one child process, and return the error of each call."""
     path = tmp_path_factory.mktemp("segments") / "base.parquet"
     filled().write_base(path)
     assert path.stat().st_size < 200_000

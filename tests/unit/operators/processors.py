@@ -1,4 +1,4 @@
-"""A processor whose steps a test gives, and a pipeline around it."""
+"""A processor that calls functions of a test, and a pipeline around it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidemill.testing import Tester
 
 
 class Processor(tm.StatefulProcessor):
-    """One variable of each kind; what happens is what the test gives."""
+    """Call the given functions to initialise, for the rows of a key, and for a timer. Missing functions do nothing."""
 
     def __init__(self, init=None, rows=None, timer=None):
         self.steps = init, rows, timer

@@ -1,4 +1,4 @@
-"""`GroupState` and the operators that have one: what is refused, and what Spark's recorded outputs do not show."""
+"""`GroupState` and the operators that have one: refused calls, and cases that Spark's recorded outputs lack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stream(delay: str | None = None) -> tm.Stream:
 
 
 def once(func: Any, timeout: str = "NoTimeout", *, watermark: bool = False, rows: Any = (("a", None, 1),)) -> list[Any]:
-    """What a function over one batch emits."""
+    """Return the output of a function over one batch."""
     p = tm.Pipeline("groups")
     read = p.read(tm.Rows(ROWS))
     if watermark:
@@ -109,7 +109,7 @@ def armed(act: Any, timeout: str, zone: str = "UTC") -> Any:
 
 
 def armed_ms(act: Any, timeout: str, zone: str = "UTC") -> int:
-    """When it times out; a deadline is the ms after, since Spark fires strictly below its clock."""
+    """Return the timeout in ms. Its deadline is 1 ms later, because Spark fires timeouts strictly before its clock."""
     return int(armed(act, timeout, zone).repository.state("g").column("deadline").cast("int64").to_pylist()[0]) - 1
 
 

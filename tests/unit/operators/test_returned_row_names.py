@@ -1,4 +1,4 @@
-"""Rows and frames that functions give back: their names count, and what has other names than declared is refused."""
+"""The names of returned rows and frames must be the declared names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemill.testing import Tester
 
 @dataclasses.dataclass
 class Point:
-    """Of other names than the output's struct."""
+    """A struct with other names than the struct of the output."""
 
     x: int
     z: str

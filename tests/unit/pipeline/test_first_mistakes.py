@@ -43,7 +43,7 @@ def test_a_pyspark_name_is_answered_with_tidemills(call: Callable[[Any], Any], a
 
 def test_a_pyspark_column_is_not_a_column_name() -> None:
     class Given:
-        """As a Column: compared with anything it gives a Column, which is neither true nor false."""
+        """Like a PySpark Column: a comparison returns a Column, which is neither true nor false."""
 
         def __eq__(self, other: object) -> Any:
             return self

@@ -169,13 +169,13 @@ def test_a_sink_whose_names_the_source_skips_is_accepted(tmp_path: Path, pattern
 
 
 class Table:
-    """A sink of another kind: the meaning of its path and columns is unknown."""
+    """A sink of an unknown kind. Tidemill does not know the meaning of its path and columns."""
 
     def __init__(self, path: Any) -> None:
         self.path, self.partitionBy = path, ["at"]
 
     def check(self, schema: Any) -> None:
-        """Takes any."""
+        """Accept every schema."""
 
     encode = publish = None
 

@@ -19,7 +19,7 @@ def at(second: float) -> datetime:
 
 
 def test_a_struct_of_start_and_end_from_a_source_is_not_a_window() -> None:
-    """As in Spark, where only windows that an operator made are windows: no row is late, null is a key."""
+    """No row is late, and null is a key. In Spark, too, only an operator makes windows."""
     p = tm.Pipeline("p")
     spans = p.read(tm.Rows("span struct<start: timestamp, end: timestamp>, ts timestamp")).withWatermark("ts", "0 s")
     spans.groupBy("span").agg(n=tm.count(), name="counted")
@@ -37,7 +37,7 @@ def in_windows() -> tm.Stream:
 
 
 def test_a_struct_that_a_function_returns_is_not_a_window() -> None:
-    """As in Spark, which knows windows by the metadata of their column: no row is late, and null is a key."""
+    """No row is late, and null is a key. Spark recognises windows by the metadata of their column."""
     span = {"start": at(0), "end": at(5)}
 
     def spans(key: Any, rows: Any, state: Any) -> Any:

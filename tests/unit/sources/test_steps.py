@@ -35,7 +35,7 @@ ROWS = pa.RecordBatch.from_pylist(
 
 
 def applied(step: Any, rows: pa.RecordBatch = ROWS, time_zone: str = "UTC") -> pa.RecordBatch:
-    """What a step makes, checked against what it says that it makes."""
+    """Apply a step, check the rows against its declared output, and return them."""
     made = step.apply(rows, time_zone)
     hidden = [name for name in (METADATA, ROW) if name in rows.schema.names]
     assert made.schema.names == [*step.output(SCHEMA).names, *hidden]

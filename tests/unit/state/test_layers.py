@@ -64,12 +64,12 @@ def test_many_small_segments_are_merged_without_large_ones_next_to_them() -> Non
     for number in large:
         small[number] = dataclasses.replace(small[number], rows=100_000)
     assert to_merge(small, 1) == [number for number in range(len(small)) if number not in large]
-    assert to_merge(small[: MAX_SMALL + 1], 1) == []  # the large one is no small one
+    assert to_merge(small[: MAX_SMALL + 1], 1) == []  # a large segment does not count as a small one
 
 
 def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
     spans = [*tiles(2 * MAX_SMALL, SMALL_ROWS - 1), Span(0, SPACE // 2 - 1, 5000)]
-    assert to_merge(spans, 1) == []  # 32 are left in the open, which is not too many
+    assert to_merge(spans, 1) == []  # only 32 are not below the large one, which is not too many
     assert to_merge([*spans, Span(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
 
 

@@ -26,7 +26,7 @@ def test_a_chain_twice_the_threshold_is_compacted(tmp_path: Path) -> None:
     for _ in range(10):
         states.put(chance.randrange(-(2**31), 2**31), chance.randrange(-(2**31), 2**31), 1)
         states = states.copy()
-    # Ten versions were put into: a base and nine over it.
+    # Ten versions have a change each: the chain is a base and nine deltas.
     assert (states.delta_chain_length, states.should_compact) == (9, True)
     states.write_base(tmp_path / "base.parquet")
     read = tm.StateMap.read(tmp_path / "base.parquet", delta_chain_threshold=5)

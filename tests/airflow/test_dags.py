@@ -141,7 +141,7 @@ def test_bad_argument_is_an_import_error_that_says_so(parse: Parse, change: tupl
     assert [message in error for error in bag.import_errors.values()] == [True]
 
 
-def test_what_a_template_makes_is_not_known_when_the_file_is_parsed(parse: Parse) -> None:
+def test_values_of_templates_are_not_checked_when_the_file_is_parsed(parse: Parse) -> None:
     more = "engine='{{ var.value.engine }}', max_batches='{% if a %}1{% endif %}', time_budget='{{ x }}', schedule="
     bag = parse(BARE.replace("schedule=", more).replace("s3://lake/tidemill", "{{ var.value.root }}"))
     assert bag.import_errors == {}

@@ -112,7 +112,7 @@ def test_nothing_to_do_is_a_success(run_task: RunTask) -> None:
         ("usage", "`tidemill run {pipeline}`: no such option: --rot"),
     ],
 )
-def test_what_no_retry_can_help_fails_at_once(
+def test_an_error_that_a_retry_cannot_fix_fails_at_once(
     run_task: RunTask, airflow_home: Path, behaviour: str, message: str
 ) -> None:
     task = run_task(behaviour)
@@ -141,7 +141,9 @@ def test_an_interpreter_without_tidemill_fails_at_once(run_task: RunTask, tmp_pa
         ("silent", "`tidemill run {pipeline}` ended with status 0 and wrote no result"),
     ],
 )
-def test_what_a_retry_may_help_is_retried(run_task: RunTask, airflow_home: Path, behaviour: str, message: str) -> None:
+def test_an_error_that_a_retry_may_fix_is_retried(
+    run_task: RunTask, airflow_home: Path, behaviour: str, message: str
+) -> None:
     task = run_task(behaviour)
     assert (task.state, task.tries, task.xcom) == ("failed", 3, None)
     pipeline = f"{airflow_home}/dags/pipelines/retail.py:p"

@@ -139,7 +139,7 @@ def test_exception_in_the_waiting_thread_leaves_no_process(fake_env: Env, pids: 
     assert alive(pids()) == []
 
 
-def test_what_a_command_leaves_behind_is_ended(fake_env: Env, pids: Pids, alive: Alive) -> None:
+def test_processes_that_a_command_leaves_are_ended(fake_env: Env, pids: Pids, alive: Alive) -> None:
     outcome, _ = run(fake_env("leave"))
     assert outcome.status == 0
     assert len(pids()) == 2
@@ -157,7 +157,7 @@ def test_killed_parent_takes_the_command_with_it(fake_env: Env, pids: Pids, aliv
 def test_killed_supervisor_takes_the_command_with_it(
     fake_env: Env, pids: Pids, alive: Alive, wait_for: WaitFor
 ) -> None:
-    """Airflow's supervisor talks to its task over the task's stdin, a socket; here a shell stands for it."""
+    """Airflow's supervisor talks to its task over the task's stdin, a socket; here a shell takes its place."""
     ours, theirs = socket.socketpair()
     supervisor = subprocess.Popen(
         ["sh", "-c", '"$@" <&3 & echo $!; wait', "sh", sys.executable, "-c", HOST, json.dumps(fake_env("stubborn"))],

@@ -60,7 +60,7 @@ def in_order(found: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("write", ["put", "put_hint", "create"])
-def test_what_was_written_is_read_back(store: Store, write: str) -> None:
+def test_written_bytes_are_read_back(store: Store, write: str) -> None:
     getattr(store, write)("a/b", b"content")
     assert store.get("a/b") == b"content"
 

@@ -1,4 +1,4 @@
-"""Every script in `examples/` runs as it stands, and prints what its docstring says that it prints."""
+"""Every script in `examples/` runs unchanged, and prints the output in its docstring."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_blocks_that_do_not_run_say_why(record_property: Callable[[str, object],
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_pages_name_in_passing_is_there(name: str) -> None:
+def test_names_of_the_api_in_texts_of_pages_exist(name: str) -> None:
     text = PAGES[name].read_text("utf-8")
     named = {found.partition(".")[0] for found in re.findall(r"`tm\.(\w+(?:\.\w+)?)", text)}
     assert {found for found in named if not hasattr(tm, found)} == set()
@@ -130,8 +130,8 @@ def test_what_pages_name_in_passing_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_belongs_to_an_item_of_a_list_is_indented_by_four(name: str) -> None:
-    """The site's Markdown ends the list otherwise, and begins to count again."""
+def test_paragraphs_in_items_of_lists_are_indented_by_four(name: str) -> None:
+    """With fewer spaces the Markdown of the site ends the list, and its numbers start again at 1."""
     lines = without_blocks(PAGES[name]).split("\n")
     belongs = [line for before, line in pairwise(lines) if not before.strip() and re.match(r" {1,3}\S", line)]
     nested = [line for line in lines if re.match(r" {1,3}(?:[-*]|\d+\.) ", line)]

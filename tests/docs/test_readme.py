@@ -1,4 +1,4 @@
-"""The README's first pipeline, run as it stands there: by the commands it gives, and by its lines of Python."""
+"""The first pipeline of the README runs unchanged, by its commands and by its lines of Python."""
 
 from __future__ import annotations
 

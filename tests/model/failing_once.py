@@ -168,7 +168,7 @@ WITH_KEY = r"(function|method) `\w+` of operator `op` raised `RuntimeError: no l
 WITHOUT_KEY = "operator `op`: the apply_batch function raised `RuntimeError: no luck with None`"
 
 
-def fails_once_and_goes_on(name: str, calls: Calls, folder: Path, base: Path, engine: dict[str, Any]) -> None:
+def fails_once_and_continues(name: str, calls: Calls, folder: Path, base: Path, engine: dict[str, Any]) -> None:
     """Check that a run that fails and is started again gives the same versions as an undisturbed run."""
     trouble = Trouble(base / "armed", calls, at=2)
 

@@ -147,7 +147,7 @@ STATE = table(total=[1])
         (lambda: (STATE, table(["z"], total=[1])), "returned has the key 'z', which is not a key of its rows"),
     ],
 )
-def test_what_a_function_may_not_give_back(made, said):
+def test_an_invalid_result_of_an_apply_batch_function_is_refused(made, said):
     t = Tester(pipeline(lambda rows, state, context: made()))
     with pytest.raises(tm.InvalidInput) as caught:
         t.batch([("a", 1)])
@@ -193,8 +193,8 @@ class Refusing:
         raise InvalidInput("there is no memory")
 
 
-def test_what_the_engine_refuses_is_no_failure_of_a_call(monkeypatch):
-    """It ends the batch: halved and tried again, the call would see states that are half replaced."""
+def test_an_error_of_the_engine_is_not_a_failure_of_a_call(monkeypatch):
+    """The batch fails. If the call were split and retried, it would see states that are half replaced."""
     opened = ApplyBatch.open
 
     def refusing(self, maps):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.every_operator import make_files
-from tests.model.failing_once import OPERATORS, Calls, fails_once_and_goes_on
+from tests.model.failing_once import OPERATORS, Calls, fails_once_and_continues
 
 FILES, ROWS = 4, 40
 
@@ -27,4 +27,4 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_next_run_gives_the_result_of_an_undisturbed_run(
     name: str, calls: Calls, folder: Path, tmp_path: Path
 ) -> None:
-    fails_once_and_goes_on(name, calls, folder, tmp_path, {"engine": "local", "tasks": 3})
+    fails_once_and_continues(name, calls, folder, tmp_path, {"engine": "local", "tasks": 3})

@@ -43,7 +43,7 @@ BOUNDARIES = [
 
 
 def at_random(seed: int, keys: list[Any]) -> list[list[tuple[Any, ...]]]:
-    """Twelve batches of a minute each, whose times come late and lie about a gap apart, across batches too."""
+    """Return twelve batches of a minute each, with late rows and with times about a gap apart, also across batches."""
     chance = random.Random(seed)
     steps = [-110, -50, -30, -20.001, -20, -10.001, -10, -5, 0, 4.999999, 7, 14.999999, 20, 27, 32, 42, 48, 59]
 

@@ -106,7 +106,9 @@ def test_aggregates_of_every_type_are_sparks(spark_session: Any) -> None:
         ("decimal(38,0)", "mean", [Decimal(10**38 - 1)]),
     ],
 )
-def test_what_overflows_in_spark_overflows_here(spark_session: Any, ddl: str, function: str, values: list[Any]) -> None:
+def test_values_that_overflow_in_spark_overflow_here(
+    spark_session: Any, ddl: str, function: str, values: list[Any]
+) -> None:
     from pyspark.errors import ArithmeticException
 
     schema = to_arrow(f"v {ddl}")

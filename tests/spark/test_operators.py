@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.model.every_operator import make_files
-from tests.model.failing_once import Calls, fails_once_and_goes_on
+from tests.model.failing_once import Calls, fails_once_and_continues
 from tests.oracle.case import difference, ours
 from tests.oracle.cases import CASES
 from tests.oracle.cases_processor import INITIAL, OUTPUT, Seeded
@@ -44,7 +44,7 @@ def test_operators_give_the_expected_results_on_spark(spark_session: Any, name: 
 @pytest.mark.parametrize(("name", "calls"), [("mapWithState", "rows"), ("transformWithStateInPandas", "timeout")])
 def test_a_function_that_fails_once_leaves_nothing(spark_session: Any, tmp_path: Path, name: str, calls: Calls) -> None:
     folder = make_files(tmp_path / "data", files=4, rows=40)
-    fails_once_and_goes_on(name, calls, folder, tmp_path, {"spark": spark_session, "tasks": 2})
+    fails_once_and_continues(name, calls, folder, tmp_path, {"spark": spark_session, "tasks": 2})
 
 
 @pytest.mark.parametrize("kind", ["classic", "connect"])

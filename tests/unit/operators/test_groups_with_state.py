@@ -52,7 +52,7 @@ def refused(act: Any, timeout: str = "NoTimeout", *, watermark: bool = False) ->
     return said
 
 
-def test_errors_of_the_state_say_what_is_refused() -> None:
+def test_errors_of_the_state_name_the_refused_call() -> None:
     processing, event = "ProcessingTimeTimeout", "EventTimeTimeout"
     assert refused(lambda s: s.get) == "StateNotSet: the state is not set: check `exists` first, or use `getOption`"
     assert refused(lambda s: s.update(None)) == "TypeError: cannot update the state with None: call `remove()` instead"

@@ -27,7 +27,7 @@ def reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_the_users_code_raises_is_invalid_input_with_its_traceback(place: str, reference) -> None:
+def test_an_error_of_the_users_code_is_invalid_input_with_its_traceback(place: str, reference) -> None:
     named = reference(place, "def half():\n    return 1 / 0\n\np = half()\n")
     with pytest.raises(InvalidInput) as caught:
         load(named)

@@ -55,7 +55,7 @@ def content(states: StateMap) -> Model:
     return dict(zip(rows.column("k").to_pylist(), rows.column("v").to_pylist(), strict=True))
 
 
-def check_opened_anew(store: Store, segments: list[Segment], model: Model) -> None:
+def check_reopened(store: Store, segments: list[Segment], model: Model) -> None:
     """Open the state with an empty cache: few objects are fetched, each once, and the state is right."""
     gets = Gets(store)
     opened = open_map(gets, RunCache(1 << 26), SCHEMA, segments, 0, HASH_END)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def test_one_key_range_keeps_few_segments() -> None:
         rows += next((one.rows for one in segments if one.name == f"s-{version}"), 0)
         assert len(segments) <= MAX_RUNS
         if version % 1000 == 999:
-            check_opened_anew(store, segments, model)
+            check_reopened(store, segments, model)
     assert 1000 < len(model) < len(KEYS)
     assert rows < 20 * BATCHES * 2.8  # rows written for each that was changed
 

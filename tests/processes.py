@@ -1,4 +1,4 @@
-"""What Linux says of processes."""
+"""Facts about processes, read from `/proc`."""
 
 from __future__ import annotations
 

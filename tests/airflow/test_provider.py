@@ -1,4 +1,4 @@
-"""What Airflow knows of the installed package: the provider and its operators."""
+"""Airflow finds the provider and the operators of the installed package."""
 
 from __future__ import annotations
 

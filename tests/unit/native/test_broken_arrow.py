@@ -184,7 +184,7 @@ CASES: dict[str, tuple[str, Callable[[], list[str]]]] = {
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, list[str]]:
-    """What each case says, of one child process."""
+    """Run all cases in one child process, and return the error of each case."""
     command = [sys.executable, "-m", "tests.unit.native.test_broken_arrow"]
     child = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert child.returncode == 0, child.stdout + child.stderr

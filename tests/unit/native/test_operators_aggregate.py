@@ -42,7 +42,7 @@ def over(
 
 
 def one(value: Any, data_type: pa.DataType, function: str, *more: Any) -> Any:
-    """What `function` makes of a column, each value a block of its own."""
+    """Return the result of `function` over a column in which each value is a block."""
     schema = pa.schema([("key", pa.int8()), ("v", data_type)])
     operator = over(("out", function, "v"), schema=schema)
     chunks = [whole_split(operator, batch(schema, (1, v)), data()) for v in (value, *more)]

@@ -329,7 +329,7 @@ class Backwards:
 
 
 def state_class(schema: pa.Schema, state_type: type, *steps: Callable[[Any], Any]) -> tuple[list[Any], list[Any]]:
-    """What each step saw of the state, and the state at the end."""
+    """Return the state that each step saw, and the state at the end."""
     seen: list[Any] = []
 
     def step(value: int, state: State) -> None:

@@ -29,7 +29,7 @@ class Place:
         return tm.open(pipeline, root=self.root)
 
     def run(self, pipeline: tm.Pipeline, *rows: tuple[str, float], at_s: float = 0) -> list[tuple[Any, ...]]:
-        """What a batch of (key, second of event time) gives."""
+        """Return the outputs of a batch of (key, second of event time)."""
         repository = self.opened(pipeline)
         lines = [f"{k},{(START + timedelta(seconds=second)).strftime('%Y-%m-%d %H:%M:%S')}\n" for k, second in rows]
         (self.input / f"{len(list(self.input.iterdir()))}.csv").write_text("".join(lines))

@@ -1,4 +1,4 @@
-"""What a pandas function gives for a key does not depend on which other keys its task has."""
+"""The result of a pandas function for a key does not depend on the other keys of its task."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def crossed(error: TidemillError) -> TidemillError:
 
 
 def grouped(func: Any) -> list[Any]:
-    """What a function over one key emits."""
+    """Return the output of a function over one key."""
     p = tm.Pipeline("groups")
     p.read(tm.Rows("k string")).groupBy("k").flatMapGroupsWithState(func, "string", "bigint", "update", "NoTimeout")
     return [text for (text,) in Tester(p).batch([("a",)]).outputs]

@@ -1,4 +1,4 @@
-"""What sessions and the aggregates of distinct values refuse, and where a set is cut."""
+"""Refused declarations of sessions and of aggregates of distinct values, and the limit of a set."""
 
 from __future__ import annotations
 

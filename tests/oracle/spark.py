@@ -146,12 +146,28 @@ def _write(folder: Path, number: int, schema: str, rows: Sequence[Any]) -> None:
     os.rename(hidden, folder / f"{number:04d}.parquet")
 
 
+def end_jvm() -> None:
+    """End the JVM that an earlier test started in this process, because its class path cannot change."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)
+    SparkContext._gateway = SparkContext._jvm = None
+
+
 def session() -> Any:
-    """A session for Structured Streaming: two cores, few partitions, UTC, no UI."""
+    """A session for Structured Streaming: two cores, few partitions, UTC, no UI. It has a JVM of its own."""
     import sys
 
     from pyspark.sql import SparkSession
 
+    end_jvm()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     made = (

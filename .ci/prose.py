@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = (".py", ".pyi", ".rs", ".md")
-# Recorded files never change, and this file lists the phrases.
-EXEMPT = ("tests/golden/", "tests/oracle/outputs/", ".ci/prose.py", "LICENSE")
+# Recorded data never changes, and this file lists the phrases.
+EXEMPT = ("tests/oracle/outputs/", ".ci/prose.py", "LICENSE")
 QUOTED = "prose: quoted"
 
 _PLACE = "(in|on|at|below|above|under|beside|behind|where|there|here|outside|within|between)"
@@ -43,17 +44,58 @@ PHRASES = {
     rf"{_START}(?:Who|What) {_VERB}\b[^?]*$": "begin with the subject, not with who or what",
 }
 _PATTERNS = [(re.compile(pattern), instead) for pattern, instead in PHRASES.items()]
+# What not to write in names. Names are split at `_` and at capitals.
+_NAMES = {
+    r"\b(told|tells?)\b": "report, say, name",
+    r"\bput aside\b|\bset apart\b": "quarantine",
+    r"\banew\b": "again",
+    r"\b(no|some)body\b": "say who: another run, you, no caller",
+    r"\b(lies|lie) in\b": "is stored in, is in",
+    r"\blet go\b": "discard, release",
+}
+_NAME_PATTERNS = [(re.compile(pattern), instead) for pattern, instead in _NAMES.items()]
+_DEFINITION = re.compile(r"\b(?:def|fn)\s+(\w+)")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_COMMENT = re.compile(r"\s*(?:#+|//[/!]?)(?=\s|$)\s*")
 
 
 def findings(name: str, text: str) -> list[str]:
     """Return one line for every phrase in a file: place, phrase, and what to write instead."""
-    return [
-        f"{name}:{number}: `{match.group().strip()}`: {instead}"
-        for number, line in enumerate(text.splitlines(), 1)
-        if QUOTED not in line
-        for pattern, instead in _PATTERNS
-        if (match := pattern.search(line))
-    ]
+    lines = [(line, _COMMENT.sub("", line, count=1).strip()) for line in text.splitlines()]
+    found = []
+    for number, (line, prose) in enumerate(lines, 1):
+        after, next_prose = lines[number] if number < len(lines) else ("", "")
+        if QUOTED in line:
+            continue
+        found += [(number, phrase, instead) for phrase, instead in _in_line(line)]
+        if prose and next_prose and QUOTED not in after and _is_comment(line) == _is_comment(after):
+            found += [(number, phrase, instead) for phrase, instead in _across(prose, next_prose)]
+    return [f"{name}:{number}: `{phrase.strip()}`: {instead}" for number, phrase, instead in found]
+
+
+def _in_line(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the phrases of one line, also in the names that it defines, and what to write instead."""
+    for pattern, instead in _PATTERNS:
+        if match := pattern.search(line):
+            yield match.group(), instead
+    for definition in _DEFINITION.finditer(line):
+        words = _CAPITAL.sub("_", definition.group(1)).lower().replace("_", " ")
+        for pattern, instead in _NAME_PATTERNS:
+            if pattern.search(words):
+                yield definition.group(1), instead
+
+
+def _across(prose: str, next_prose: str) -> Iterator[tuple[str, str]]:
+    """Yield the phrases that begin in one line of prose and end in the next one, and what to write instead."""
+    joined = f"{prose} {next_prose}"
+    for pattern, instead in _PATTERNS:
+        for match in pattern.finditer(joined):
+            if match.start() < len(prose) and match.end() > len(prose) + 1 and not pattern.search(prose):
+                yield match.group(), instead
+
+
+def _is_comment(line: str) -> bool:
+    return _COMMENT.match(line) is not None
 
 
 def main(arguments: list[str]) -> int:

@@ -1,17 +1,17 @@
 """`Repository`, the object that `tm.open` returns: a pipeline on a root, with one method for each verb.
 
-INVARIANT: a method here only forwards to its verb in `verbs`, so the command line and Python do the same.
+INVARIANT: a method here only forwards to its verb in `verbs`, so the command line and Python do the same. What runs
+batches is imported when it is first called, so that commands that only read start fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from .driver.context import Context
-from .driver.drain import Drained, Limits, OnProgress
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
@@ -21,7 +21,9 @@ from .verbs import read
 from .verbs.init import init
 from .verbs.open import open_context
 from .verbs.replan import replan
-from .verbs.run import run, sweep
+
+if TYPE_CHECKING:
+    from .driver.drain import Drained, Limits, OnProgress
 
 
 class Repository:
@@ -92,14 +94,17 @@ class Repository:
         >>> [(batch.version, batch.numInputRows) for batch in r.run(engine="local")]
         [(0, 3)]
         """
-        limits = Limits(max_batches, time_budget, batch_time, tasks)
-        return run(self.context, spark, engine, limits, on_progress).progress
+        from .driver.drain import Limits
+
+        return self.drain(spark, engine, Limits(max_batches, time_budget, batch_time, tasks), on_progress).progress
 
     def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
         """Do the same as `run`, and return everything that was done.
 
         The result also names versions that were only published, and versions that another run committed.
         """
+        from .verbs.run import run
+
         return run(self.context, spark, engine, limits, on_progress)
 
     def sweep(
@@ -114,6 +119,9 @@ class Repository:
         A batch that was planned but not committed runs first. `batch_time` defaults to the current time, but a sweep
         never passes the arrival of a waiting file. The other arguments are those of `run`.
         """
+        from .driver.drain import Limits
+        from .verbs.run import sweep
+
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
     def replan(self, reason: str) -> Commit:

@@ -54,7 +54,7 @@ _NAMES = {
     r"\blet go\b": "discard, release",
 }
 _NAME_PATTERNS = [(re.compile(pattern), instead) for pattern, instead in _NAMES.items()]
-_DEFINITION = re.compile(r"\b(?:def|fn)\s+(\w+)")
+_DEFINITION = re.compile(r"\b(?:def|fn|class)\s+(\w+)")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COMMENT = re.compile(r"\s*(?:#+|//[/!]?)(?=\s|$)\s*")
 

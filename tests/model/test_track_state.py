@@ -111,7 +111,7 @@ def test_type_inferencing():
         n: int
 
     @dataclass
-    class Told:
+    class Handled:
         key: str
         n: int
 
@@ -121,14 +121,14 @@ def test_type_inferencing():
 
     def with_class(row, state):
         state.update(Seen(state.get.n + 1 if state.exists else 1))
-        return Told(row.key, state.get.n)
+        return Handled(row.key, state.get.n)
 
     arrow_schema = pa.schema([("key", pa.string()), ("n", pa.int64())])
     for function, state, output in (
         (scalar, "long", "key string, n long"),
         (scalar, "bigint", arrow_schema),
-        (scalar, pa.int64(), Told),
-        (with_class, Seen, Told),
+        (scalar, pa.int64(), Handled),
+        (with_class, Seen, Handled),
     ):
         t = fed(tm.StateSpec.function(function), state, output)
         assert run(t, ["a", "ab"]) == [[("a", 1)], [("a", 2), ("b", 1)]]

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from tidemill.errors import InvalidInput, StoreUnavailable
-from tidemill.store import Store, open_store
+from tidemill.store import ObjectReplaced, Store, open_store
 from tidemill.store.fault import Crash, Fault, FaultStore, Write
 
 
@@ -98,6 +98,26 @@ def test_a_dead_process_neither_reads_nor_writes(inner: Store) -> None:
             act()
     assert contents(inner) == {"a": b"", "b/c": b""}
     assert len(store.writes) == 1
+
+
+def test_each_name_of_a_bulk_delete_is_a_write(inner: Store) -> None:
+    for name in "abc":
+        inner.put(name, b"")
+    store = FaultStore(inner, [Fault(2, "before")])
+    with pytest.raises(Crash, match="delete `b`"):
+        store.delete_many(["a", "b", "c"])
+    assert store.writes == [Write(1, "delete", "a"), Write(2, "delete", "b")]
+    assert list(contents(inner)) == ["b", "c"]
+
+
+def test_a_lost_copy_is_conditional_and_done(inner: Store) -> None:
+    etag = inner.put("a", b"content")
+    store = FaultStore(inner, [Fault(1, "lost")])
+    with pytest.raises(StoreUnavailable):
+        store.copy("a", "b", etag)
+    assert inner.get("b") == b"content"
+    with pytest.raises(ObjectReplaced):
+        store.copy("a", "b", "other")
 
 
 def test_except_exception_does_not_catch_a_crash() -> None:

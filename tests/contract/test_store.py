@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 from tests.servers.s3 import S3Server
 from tidemill.errors import CorruptState, InvalidInput
-from tidemill.store import ObjectMissing, Store, open_store, probe
+from tidemill.store import ObjectMissing, ObjectReplaced, Store, open_store, probe
 from tidemill.store.fault import FaultStore
 
 KINDS = ("memory", "local", "s3", "fault")
@@ -145,6 +146,8 @@ def test_a_name_cannot_leave_the_store(store: Store, name: str) -> None:
             write(name, b"")
     with pytest.raises(CorruptState, match="outside the repository"):
         store.copy("here", name)
+    with pytest.raises(CorruptState, match="outside the repository"):
+        store.delete_many(["here", name])
     with pytest.raises(CorruptState, match="outside the repository"):
         list(store.list(f"{name}/x"))
     assert names(store) == ["here"]
@@ -292,7 +295,81 @@ def test_copying_a_missing_object_changes_nothing(store: Store) -> None:
     assert store.get("b") == b"content"
 
 
+def etag_of(store: Store, name: str) -> str:
+    found = store.stat(name)
+    assert found is not None
+    return found.etag
+
+
+def test_a_write_returns_the_etag_that_a_listing_shows(store: Store) -> None:
+    put = store.put("a", b"content")
+    copied = store.copy("a", "b")
+    from_below = store.at("below").copy_from(store, "a", "c")
+    if put is None:  # a folder, whose ETags do not identify content
+        assert store.local_path("a") is not None
+        assert copied is None and from_below is None
+        return
+    assert put == etag_of(store, "a")
+    assert copied == etag_of(store, "b")
+    assert from_below == etag_of(store, "below/c")
+    assert store.put("a", b"other") not in (None, put)
+
+
+def test_an_object_is_copied_if_it_has_the_expected_etag(store: Store, tmp_path: Path) -> None:
+    store.put("a b", b"content")
+    store.copy("a b", "copied", etag_of(store, "a b"))
+    store.at("below").copy_from(store, "a b", "c", etag_of(store, "a b"))
+    other = open_store(f"memory://{uuid.uuid4().hex}")
+    other.copy_from(store, "a b", "d", etag_of(store, "a b"))
+    assert [store.get("copied"), store.get("below/c"), other.get("d")] == [b"content"] * 3
+
+
+def test_a_replaced_object_is_not_copied(store: Store) -> None:
+    store.put("a", b"one")
+    expected = etag_of(store, "a")
+    store.put("a", b"replaced")
+    store.put("b", b"before")
+    other = open_store(f"memory://{uuid.uuid4().hex}")
+    for act in (
+        lambda: store.copy("a", "b", expected),
+        lambda: store.at("below").copy_from(store, "a", "b", expected),
+        lambda: other.copy_from(store, "a", "b", expected),
+    ):
+        with pytest.raises(ObjectReplaced) as replaced:
+            act()
+        assert (replaced.value.name, replaced.value.expected) == ("a", expected)
+    assert str(replaced.value).endswith(f"was replaced: expected the ETag `{expected}`")
+    assert store.get("b") == b"before"
+    assert names(store) == ["a", "b"]
+
+
+def test_a_conditional_copy_of_a_missing_object_is_missing(store: Store) -> None:
+    with pytest.raises(ObjectMissing):
+        store.copy("a", "b", "0" * 32)
+
+
+def test_copies_within_a_store_need_no_reading_where_etags_identify_content(store: Store, tmp_path: Path) -> None:
+    identified = store.put("a", b"") is not None
+    assert store.copies_from(store.at("below")) is identified
+    assert not store.copies_from(open_store(str(tmp_path / "other")))
+    assert not open_store(str(tmp_path / "other")).copies_from(store)
+
+
 # list, stat, delete
+
+
+def test_only_a_folder_reads_the_names_before_the_one_asked_for(store: Store) -> None:
+    store.put("a", b"")
+    assert store.lists_after is (store.local_path("a") is None)
+
+
+def test_a_store_with_a_clock_of_its_own_shows_its_time(store: Store) -> None:
+    store.put("a", b"")
+    found = store.clock_ms()
+    assert (found is None) is not store.uri.startswith("s3://")
+    if found is not None:
+        now_ms = time.time_ns() // 1_000_000
+        assert now_ms - 60_000 < found < now_ms + 60_000
 
 
 def test_names_are_listed_by_the_bytes_of_the_full_name(store: Store) -> None:
@@ -387,6 +464,34 @@ def test_delete_removes_and_may_be_repeated(store: Store) -> None:
     store.delete("a/b")
     store.delete("never/was")
     assert names(store) == []
+
+
+def test_many_objects_are_deleted_at_once_and_missing_ones_skipped(store: Store) -> None:
+    given = [f"p/{number}" for number in range(5)] + ODD_NAMES
+    for name in given:
+        store.put(name, b"")
+    store.put("kept", b"")
+    for _ in range(2):
+        store.delete_many(iter([*given, "never/was"]))
+        assert names(store) == ["kept"]
+    store.delete_many([])
+    store.at("p").put("a", b"")
+    store.at("p").delete_many(["a"])
+    assert names(store) == ["kept"]
+
+
+def test_more_than_a_request_can_delete_is_deleted(store: Store) -> None:
+    given = [f"{number:04d}" for number in range(1005)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: store.put(name, b""), given))
+    store.delete_many(given)
+    assert names(store) == []
+
+
+def test_a_folder_is_not_deleted_with_many(store: Store) -> None:
+    store.put("a/b", b"")
+    store.delete_many(["a"])
+    assert names(store) == ["a/b"]
 
 
 # at, uri, pickling, local_path

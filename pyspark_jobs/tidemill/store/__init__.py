@@ -12,12 +12,22 @@ from urllib.parse import unquote
 
 from ..errors import InvalidInput, repr_of
 from . import s3_uri
-from .contract import Entry, ObjectMissing, Store
+from .contract import Entry, ObjectMissing, ObjectReplaced, Store
 from .local import LocalStore
 from .memory import open_memory
 from .probe import probe
 
-__all__ = ["Entry", "ObjectMissing", "Store", "folder_store", "folder_uri", "open_store", "probe", "relative_folder"]
+__all__ = [
+    "Entry",
+    "ObjectMissing",
+    "ObjectReplaced",
+    "Store",
+    "folder_store",
+    "folder_uri",
+    "open_store",
+    "probe",
+    "relative_folder",
+]
 
 _S3 = ("s3", "s3a")
 _OTHER_SCHEMES = ("gs", "gcs", "abfs", "abfss", "hdfs", "dbfs")

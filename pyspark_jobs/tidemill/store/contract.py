@@ -6,7 +6,7 @@ bytes. INVARIANT: exactly one `create` of a name succeeds, and no reader ever se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,19 @@ class ObjectMissing(LookupError):
         return f"no object `{self.name}` in `{self.uri}`"
 
 
+class ObjectReplaced(Exception):
+    """The object `name` in the store `uri` is not the one that was expected. Internal, as `ObjectMissing`."""
+
+    def __init__(self, name: str, uri: str, expected: str) -> None:
+        super().__init__(name, uri, expected)
+        self.name = name
+        self.uri = uri
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"the object `{self.name}` in `{self.uri}` was replaced: expected the ETag `{self.expected}`"
+
+
 class Store(Protocol):
     """Objects by name. Safe for threads. Can be pickled, but the memory store only within its process.
 
@@ -50,14 +63,32 @@ class Store(Protocol):
     def uri(self) -> str:
         """The place of the store: `s3://bucket/prefix`, `file:///dir`, `memory://name`. Holds no secrets."""
 
+    @property
+    def lists_after(self) -> bool:
+        """Whether a listing after a name costs one request, however many objects are before that name.
+
+        True for S3 and memory. False for folders, which are read whole before their names can be sorted.
+        """
+
+    def clock_ms(self) -> int | None:
+        """Return the time by the store's own clock, to the second, in ms since the epoch. Sends no request.
+
+        It is the date of the last answer plus the time since. None if the store has no clock of its own, such as a
+        folder, or if it has not answered this process yet; `probe` makes it answer.
+        """
+
     def get(self, name: str) -> bytes:
         """Return the whole object, as one write left it. Raises `ObjectMissing` if there is none."""
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """Return bytes `start` to `start + length`, or fewer if the object ends before. Raises `ObjectMissing`."""
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write or overwrite an object, whole or not at all. It is durable on return."""
+    def put(self, name: str, data: bytes) -> str | None:
+        """Write or overwrite an object, whole or not at all. It is durable on return.
+
+        Returns the ETag of what was written, which a listing shows too. None if the store's ETags do not identify
+        content, as in a folder; compare checksums there.
+        """
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Like `put`, but a crash may lose it or leave garbage under the name. Use it only for hints."""
@@ -69,11 +100,21 @@ class Store(Protocol):
         attempt. `StoreUnavailable`: the outcome is unknown, and the write may still complete; read the object back.
         """
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy `source` to `target`, whole or not at all, overwriting it; durable. Raises `ObjectMissing`."""
+    def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
+        """Copy `source` to `target`, whole or not at all, overwriting it; durable. Returns the ETag as `put` does.
 
-    def copy_from(self, origin: Store, source: str, target: str) -> None:
-        """Copy from another store: server-side if both are S3 with the same options."""
+        With `etag`, only an object with this ETag is copied. Raises `ObjectMissing`, and `ObjectReplaced` if the
+        object has another ETag; then nothing is written.
+        """
+
+    def copy_from(self, origin: Store, source: str, target: str, etag: str | None = None) -> str | None:
+        """Copy from another store, as `copy`."""
+
+    def copies_from(self, origin: Store) -> bool:
+        """Whether `copy_from` moves no bytes through this process, as between S3 stores with the same options.
+
+        The ETag of such a copy is checked in the same step. Otherwise read, compare checksums and `put`.
+        """
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Yield every object whose name begins with `prefix` and is after `start_after`, in the order of names.
@@ -87,11 +128,28 @@ class Store(Protocol):
     def delete(self, name: str) -> None:
         """Delete the object; do nothing if there is none."""
 
+    def delete_many(self, names: Iterable[str]) -> None:
+        """Delete the objects, 1,000 in a request on S3; skip those that are missing.
+
+        All names are checked first. After an error some objects may be deleted and others not; the call can be
+        repeated.
+        """
+
     def at(self, prefix: str) -> Store:
         """Return the same store with the folder `prefix` as its root."""
 
     def local_path(self, name: str) -> str | None:
         """Return the local path of an object, whether or not it exists, or None if objects are not files."""
+
+
+def get_unchanged(origin: Store, name: str, etag: str | None) -> bytes:
+    """Read an object to copy it. Raises `ObjectReplaced` if it does not have this ETag after it was read."""
+    data = origin.get(name)
+    if etag is not None:
+        found = origin.stat(name)
+        if found is None or found.etag != etag:
+            raise ObjectReplaced(name, origin.uri, etag)
+    return data
 
 
 def checked(name: str) -> str:

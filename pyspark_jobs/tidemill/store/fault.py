@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from ..errors import InvalidInput, StoreUnavailable
-from .contract import Entry, Store
+from .contract import Entry, Store, checked
 
 Effect = Literal["before", "after", "torn", "lost", "refused", "late"]
 Verb = Literal["put", "put_hint", "create", "copy", "delete"]
@@ -89,6 +89,15 @@ class FaultStore:
         """Whether the simulated process has crashed."""
         return self._record.crashed
 
+    @property
+    def lists_after(self) -> bool:
+        """As the inner store."""
+        return self._inner.lists_after
+
+    def clock_ms(self) -> int | None:
+        """Call the inner store."""
+        return self._living().clock_ms()
+
     def __reduce__(self) -> tuple[object, ...]:
         return find_fault, (self.uri.removeprefix("fault://"),)
 
@@ -100,9 +109,9 @@ class FaultStore:
         """Call the inner store."""
         return self._living().get_range(name, start, length)
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes) -> str | None:
         """Do a numbered write."""
-        self._write("put", name, lambda: self._inner.put(name, data))
+        return self._write("put", name, lambda: self._inner.put(name, data))
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Do a numbered write, which can be torn."""
@@ -116,14 +125,18 @@ class FaultStore:
         """Do a numbered write."""
         return self._write("create", name, lambda: self._inner.create(name, data))
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
         """Do a numbered write."""
-        self._write("copy", target, lambda: self._inner.copy(source, target))
+        return self._write("copy", target, lambda: self._inner.copy(source, target, etag))
 
-    def copy_from(self, origin: Store, source: str, target: str) -> None:
+    def copy_from(self, origin: Store, source: str, target: str, etag: str | None = None) -> str | None:
         """Do a numbered write."""
         real = origin._living() if isinstance(origin, FaultStore) else origin
-        self._write("copy", target, lambda: self._inner.copy_from(real, source, target))
+        return self._write("copy", target, lambda: self._inner.copy_from(real, source, target, etag))
+
+    def copies_from(self, origin: Store) -> bool:
+        """Compare the inner stores."""
+        return self._inner.copies_from(origin._inner if isinstance(origin, FaultStore) else origin)
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Call the inner store."""
@@ -138,6 +151,11 @@ class FaultStore:
     def delete(self, name: str) -> None:
         """Do a numbered write."""
         self._write("delete", name, lambda: self._inner.delete(name))
+
+    def delete_many(self, names: Iterable[str]) -> None:
+        """Do a numbered write for each name, so that a fault can come between two of them."""
+        for name in [checked(name) for name in names]:
+            self.delete(name)
 
     def at(self, prefix: str) -> FaultStore:
         """Return the inner store below `prefix`; its writes share the numbering."""

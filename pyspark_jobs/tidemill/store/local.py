@@ -13,12 +13,12 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 from urllib.parse import quote
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
-from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked
+from .contract import TEMPORARY, Entry, ObjectMissing, ObjectReplaced, Store, check_range, checked, get_unchanged
 from .walk import entry, walk
 
 _DURABLE: set[str] = {os.sep, ""}
@@ -51,6 +51,15 @@ class LocalStore:
         path = "".join(quote(c) if c in "%?#" else c for c in self._base)
         return f"file://{path.rstrip('/') or '/'}"
 
+    @property
+    def lists_after(self) -> bool:
+        """False: a folder is read whole before its names can be sorted."""
+        return False
+
+    def clock_ms(self) -> int | None:
+        """Return None: a folder has no clock that could be asked."""
+        return None
+
     def __repr__(self) -> str:
         return f"LocalStore({self.uri!r})"
 
@@ -69,9 +78,10 @@ class LocalStore:
             file.seek(start)
             return file.read(length)
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes) -> str | None:
         """Write and fsync a temporary file, then rename it."""
         self._replace(name, lambda file: file.write(data))
+        return None
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Write and rename a temporary file without fsync, so the file system may lose it."""
@@ -94,17 +104,24 @@ class LocalStore:
                 sync_folder(os.path.dirname(path))  # the winner may not have fsynced yet
                 return ours
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
         """Copy by `put` from the other file."""
-        self.copy_from(self, source, target)
+        return self.copy_from(self, source, target, etag)
 
-    def copy_from(self, origin: Store, source: str, target: str) -> None:
+    def copy_from(self, origin: Store, source: str, target: str, etag: str | None = None) -> str | None:
         """Copy by `put` from a file, or from an object of another kind of store."""
-        if isinstance(origin, LocalStore):
-            with origin._open(source) as file:
-                self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
-        else:
-            self.put(target, origin.get(source))
+        if not isinstance(origin, LocalStore):
+            return self.put(target, get_unchanged(origin, source, etag))
+        with origin._open(source) as file:
+            if etag is not None and entry(source, os.fstat(file.fileno())).etag != etag:
+                raise ObjectReplaced(source, origin.uri, etag)
+            self._replace(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
+        return None
+
+    def copies_from(self, origin: Store) -> bool:
+        """Return False: the bytes of a copy pass through this process, and no ETag identifies them."""
+        del origin
+        return False
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Walk the folders in the order of names, except `.tmp`."""
@@ -127,6 +144,11 @@ class LocalStore:
         with _errors("delete", path), contextlib.suppress(*_MISSING):
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 os.unlink(path)
+
+    def delete_many(self, names: Iterable[str]) -> None:
+        """Unlink the files one after the other."""
+        for name in [checked(name) for name in names]:
+            self.delete(name)
 
     def at(self, prefix: str) -> LocalStore:
         """Return the folder below as a store, with the same `.tmp`."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .. import clock
 from ..errors import InvalidInput
-from .contract import Entry, ObjectMissing, Store, check_range, checked, checked_prefix
+from .contract import Entry, ObjectMissing, Store, check_range, checked, checked_prefix, get_unchanged
 
 
 @dataclass
@@ -46,6 +46,15 @@ class MemoryStore:
         """`memory://name` and the prefix."""
         return f"memory://{self._name}/{self._prefix}".rstrip("/")
 
+    @property
+    def lists_after(self) -> bool:
+        """True, because nothing is requested."""
+        return True
+
+    def clock_ms(self) -> int | None:
+        """Return None, because the clock is this machine's."""
+        return None
+
     def __repr__(self) -> str:
         return f"MemoryStore({self.uri!r})"
 
@@ -61,10 +70,10 @@ class MemoryStore:
         check_range(start, length)
         return self._find(name)[0][start : start + length]
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes) -> str | None:
         """Replace the object."""
         with self._objects.lock:
-            self._store(self._full(name), data)
+            return self._store(self._full(name), data)
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Same as `put`, because memory is never torn."""
@@ -79,13 +88,17 @@ class MemoryStore:
             self._store(full, data)
             return True
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
         """Store the same bytes under another name."""
-        self.copy_from(self, source, target)
+        return self.copy_from(self, source, target, etag)
 
-    def copy_from(self, origin: Store, source: str, target: str) -> None:
+    def copy_from(self, origin: Store, source: str, target: str, etag: str | None = None) -> str | None:
         """Read from `origin`, store here."""
-        self.put(target, origin.get(source))
+        return self.put(target, get_unchanged(origin, source, etag))
+
+    def copies_from(self, origin: Store) -> bool:
+        """Return whether `origin` is a memory store, whose ETags are digests of the content."""
+        return isinstance(origin, MemoryStore)
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Yield a sorted snapshot of the names."""
@@ -109,6 +122,13 @@ class MemoryStore:
         with self._objects.lock:
             self._objects.content.pop(self._full(name), None)
 
+    def delete_many(self, names: Iterable[str]) -> None:
+        """Delete the objects under one lock."""
+        full = [self._full(name) for name in names]
+        with self._objects.lock:
+            for name in full:
+                self._objects.content.pop(name, None)
+
     def at(self, prefix: str) -> MemoryStore:
         """Return the same objects with `prefix` as the root."""
         return MemoryStore(self._name, self._objects, self._full(prefix.rstrip("/")) + "/")
@@ -128,10 +148,11 @@ class MemoryStore:
             raise ObjectMissing(name, self.uri)
         return found
 
-    def _store(self, full: str, data: bytes) -> None:
+    def _store(self, full: str, data: bytes) -> str:
         data = bytes(data)
         etag = hashlib.blake2b(data, digest_size=16).hexdigest()
         self._objects.content[full] = (data, Entry(full, len(data), etag, clock.now_ms()))
+        return etag
 
 
 def _reopen(process: int, name: str, prefix: str) -> MemoryStore:

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ..counts import count_of
 from ..errors import StoreUnavailable
-from .contract import TEMPORARY, Entry, ObjectMissing, Store, check_range, checked, checked_prefix, listed
+from .contract import (
+    TEMPORARY,
+    Entry,
+    ObjectMissing,
+    ObjectReplaced,
+    Store,
+    check_range,
+    checked,
+    checked_prefix,
+    get_unchanged,
+    listed,
+)
 from .s3_client import Clients, clients
 from .s3_errors import Cause, cause_of, translate_errors
 from .s3_uri import parse, uri_of
@@ -22,6 +34,7 @@ CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 """How long to wait after each 409, which means that nothing was stored and a retry is allowed."""
 
 BROKEN_OFF_TRIES = 3
+DELETE_AT_ONCE = 1000
 COPY_PART_BYTES = 512 * 1024**2
 COPY_WHOLE_BYTES = 5 * 1024**3
 """The largest object that S3 copies in one request; a larger one is copied in parts."""
@@ -54,6 +67,15 @@ class S3Store:
             self._made = clients(self._options)
         return self._made
 
+    @property
+    def lists_after(self) -> bool:
+        """True: `StartAfter`."""
+        return True
+
+    def clock_ms(self) -> int | None:
+        """Return the `Date` of the last answer plus the time since."""
+        return self._clients.clock.now_ms()
+
     def __repr__(self) -> str:
         return f"S3Store({self.uri!r})"
 
@@ -73,10 +95,10 @@ class S3Store:
             return b""
         return self._read(name, {"Range": f"bytes={start}-{start + length - 1}"})
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: bytes) -> str | None:
         """One PUT, which boto3 retries."""
         with self._translating("write", name):
-            self._clients.main.put_object(**self._where(name), Body=data)
+            return _etag(self._clients.main.put_object(**self._where(name), Body=data))
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Same as `put`."""
@@ -95,16 +117,28 @@ class S3Store:
             hint="run again",
         )
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy server-side, in parts above 5 GiB."""
-        self._copy(self._where(source), target, ObjectMissing(source, self.uri))
+    def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
+        """One COPY, with `x-amz-copy-source-if-match` if an ETag is given. Above 5 GiB it is copied in parts."""
+        return self.copy_from(self, source, target, etag)
 
-    def copy_from(self, origin: Store, source: str, target: str) -> None:
+    def copy_from(self, origin: Store, source: str, target: str, etag: str | None = None) -> str | None:
         """Copy server-side from S3 opened with the same options, else read and write."""
-        if isinstance(origin, S3Store) and origin._options == self._options:
-            self._copy(origin._where(source), target, ObjectMissing(source, origin.uri))
-        else:
-            self.put(target, origin.get(source))
+        if not isinstance(origin, S3Store) or not self.copies_from(origin):
+            return self.put(target, get_unchanged(origin, source, etag))
+        condition = {} if etag is None else {"CopySourceIfMatch": f'"{etag}"'}
+        with self._translating("copy to", target):
+            try:
+                return self._copy(origin._where(source), target, condition)
+            except Exception as error:
+                if cause_of(error) is Cause.MISSING:
+                    raise ObjectMissing(source, origin.uri) from None
+                if cause_of(error) is Cause.TAKEN and etag is not None:
+                    raise ObjectReplaced(source, origin.uri, etag) from None
+                raise
+
+    def copies_from(self, origin: Store) -> bool:
+        """Return whether `origin` is on S3, opened with the same options."""
+        return isinstance(origin, S3Store) and origin._options == self._options
 
     def list(self, prefix: str = "", start_after: str | None = None) -> Iterator[Entry]:
         """Yield entries from pages of 1,000 names, without the empty objects that mark folders."""
@@ -133,6 +167,13 @@ class S3Store:
         """One DELETE."""
         with self._translating("delete", name):
             self._clients.main.delete_object(**self._where(name))
+
+    def delete_many(self, names: Iterable[str]) -> None:
+        """One request for 1,000 names; one DELETE for each name that it did not delete, which reports the reason."""
+        keys = [self._where(name)["Key"] for name in names]
+        for first in range(0, len(keys), DELETE_AT_ONCE):
+            for key in self._not_deleted(keys[first : first + DELETE_AT_ONCE]):
+                self.delete(key.removeprefix(self._prefix))
 
     def at(self, prefix: str) -> S3Store:
         """Return the same bucket below `prefix`, with the same clients."""
@@ -181,20 +222,42 @@ class S3Store:
                     return cause
                 raise
 
-    def _copy(self, source: dict[str, str], target: str, missing: ObjectMissing) -> None:
+    def _not_deleted(self, keys: Sequence[str]) -> Sequence[str]:
+        """Delete keys in one request. Return those that remain: all, if the server does not support the request."""
+        what = f"delete {count_of(len(keys), 'object')} of `{self.uri}`"
+        with translate_errors(what, self._bucket, self._clients.endpoint):
+            try:
+                objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+                answer = self._clients.main.delete_objects(Bucket=self._bucket, Delete=objects)
+            except Exception as error:
+                if cause_of(error) is Cause.UNSUPPORTED:
+                    return keys
+                raise
+        return [error["Key"] for error in answer.get("Errors", ()) if error.get("Code") != "NoSuchKey"]
+
+    def _copy(self, source: dict[str, str], target: str, condition: dict[str, str]) -> str | None:
+        """Copy in one request. Only if the server refuses that, ask for the size, and copy in parts if it is large."""
+        try:
+            done = self._clients.main.copy_object(CopySource=source, **self._where(target), **condition)
+            return _etag(done["CopyObjectResult"])
+        except Exception as error:
+            if cause_of(error) is not Cause.UNSUPPORTED:
+                raise
+        return self._copy_in_parts(source, target, condition)
+
+    def _copy_in_parts(self, source: dict[str, str], target: str, condition: dict[str, str]) -> str | None:
         from boto3.s3.transfer import TransferConfig
 
         config = TransferConfig(multipart_threshold=COPY_WHOLE_BYTES, multipart_chunksize=COPY_PART_BYTES)
-        with self._translating("copy to", target):
-            try:
-                self._clients.main.copy(source, **self._where(target), Config=config)
-            except Exception as error:
-                if cause_of(error) is Cause.MISSING:
-                    raise missing from None
-                raise
+        self._clients.main.copy(source, **self._where(target), ExtraArgs=condition, Config=config)
+        return _etag(self._clients.main.head_object(**self._where(target)))
 
     def _translating(self, verb: str, name: str) -> AbstractContextManager[None]:
         return translate_errors(f"{verb} `{self.uri}/{name}`", self._bucket, self._clients.endpoint)
+
+
+def _etag(answer: Mapping[str, Any]) -> str | None:
+    return answer["ETag"].strip('"') if answer.get("ETag") else None
 
 
 def _is_folder_mark(name: str) -> bool:

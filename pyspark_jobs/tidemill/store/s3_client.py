@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import spelling
 from ..errors import InvalidInput
+from .s3_clock import ServerClock
 from .s3_errors import translate_errors
 
 _SESSION = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "profile_name", "region_name")
@@ -37,6 +38,11 @@ class Clients:
     once: Any = field(repr=False)
     endpoint: str
     process: int
+    clock: ServerClock = field(default_factory=ServerClock, repr=False)
+
+    def __post_init__(self) -> None:
+        for client in (self.main, self.once):
+            self.clock.watch(client)
 
 
 _made: dict[tuple[Any, ...], Clients] = {}

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
-from .contract import ObjectMissing
+from .contract import ObjectMissing, ObjectReplaced
 
 
 class Cause(Enum):
@@ -22,6 +22,7 @@ class Cause(Enum):
     CONFLICT = auto()
     BEYOND_END = auto()
     BROKEN_OFF = auto()
+    UNSUPPORTED = auto()
     OTHER = auto()
 
 
@@ -45,6 +46,10 @@ _BROKEN_OFF = ("ResponseStreamingError", "IncompleteReadError")
 _REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _LOGIN = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch")
 _REFUSED = (401, 403)
+_UNSUPPORTED = (400, 405, 411, 413, 501)
+"""Statuses of a request that the server refuses in this form, such as a copy of more than 5 GiB."""
+_RETRYABLE = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
+"""Codes with a status of 400 to 499 for which a retry may still succeed."""
 
 
 def cause_of(error: Exception) -> Cause:
@@ -60,6 +65,8 @@ def cause_of(error: Exception) -> Cause:
         return Cause.TAKEN
     if status == 409:
         return Cause.CONFLICT
+    if status in _UNSUPPORTED and code not in (*_LOGIN, *_REGION, *_RETRYABLE):
+        return Cause.UNSUPPORTED
     return Cause.BEYOND_END if status == 416 else Cause.OTHER
 
 
@@ -68,7 +75,7 @@ def translate_errors(what: str, bucket: str, endpoint: str) -> Iterator[None]:
     """Turn errors of boto3 during `what` into one of the five kinds. Other errors pass unchanged."""
     try:
         yield
-    except (TidemillError, ObjectMissing):
+    except (TidemillError, ObjectMissing, ObjectReplaced):
         raise
     except Exception as error:
         found = _failure(what, bucket, endpoint, error)
@@ -108,6 +115,12 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
         )
     if code in _REGION or status == 301:
         return InvalidInput(f"{what}: the bucket `{bucket}` is in another region ({code})", hint="set `region_name`")
+    if code == "RequestTimeTooSkewed":
+        return StoreUnavailable(
+            f"{what}: {endpoint} refused the request, because the clock of this machine differs from its own by more "
+            "than 15 minutes",
+            hint="set the clock of this machine, for example by NTP",
+        )
     if status in _REFUSED or code in _LOGIN:
         return StoreUnavailable(
             f"{what}: {endpoint} refused the credentials ({status} {code})",
@@ -121,10 +134,6 @@ def _answered(what: str, bucket: str, endpoint: str, error: Exception, status: i
     if 400 <= status < 500 and status not in (408, 409, 412, 425, 429) and code not in _RETRYABLE:
         return InvalidInput(f"{what}: {endpoint} refused the request ({status} {code}: {_message(error)})")
     return StoreUnavailable(f"{what}: {endpoint} failed ({status} {code})", hint="run again")
-
-
-_RETRYABLE = ("RequestTimeout", "RequestTimeTooSkewed", "SlowDown", "Throttling", "BadDigest", "IncompleteBody", "404")
-"""Codes with a status of 400 to 499 for which a retry may still succeed."""
 
 
 def _answer(error: Exception) -> tuple[int | None, str]:

@@ -37,29 +37,70 @@ def check_name(name: str, what: str) -> str:
     )
 
 
+REFS = "refs/"
+"""The prefix of the entries of `refs/`."""
+REFS_HEAD = REFS + HEAD_HINT
+"""The name of the snapshot of `refs/`, which every entry overwrites."""
+_RECORD = re.compile(r"([0-9]{10})\.json")
+
+
+def numbered(prefix: str, number: int) -> str:
+    """Return the name of the record with a number in a series of records.
+
+    >>> numbered("refs/", 3)
+    'refs/0000000003.json'
+    """
+    return f"{prefix}{number:010d}.json"
+
+
+def number_in(prefix: str, name: str) -> int | None:
+    """Return the number in a name that `numbered` made, or None for any other name.
+
+    >>> number_in("refs/", "refs/0000000003.json"), number_in("refs/", "refs/head.json")
+    (3, None)
+    """
+    found = _RECORD.fullmatch(name.removeprefix(prefix))
+    return int(found[1]) if found and name.startswith(prefix) else None
+
+
 def ref(number: int) -> str:
     """Return the name of entry `number` of the log of refs."""
-    return f"refs/{number:010d}.json"
+    return numbered(REFS, number)
 
 
-def plan(branch: str, number: int) -> str:
+def branch(branch_id: str) -> str:
+    """Return the prefix of all plans and commits of a branch."""
+    return f"branches/{branch_id}/"
+
+
+def plans(branch_id: str) -> str:
+    """Return the prefix of all plans of a branch."""
+    return f"{branch(branch_id)}plans/"
+
+
+def plan(branch_id: str, number: int) -> str:
     """Return the name of the plan of batch `number`."""
-    return f"branches/{branch}/plans/{number:010d}.json"
+    return numbered(plans(branch_id), number)
 
 
-def commit(branch: str, version: int) -> str:
-    """Return the name of the commit that made `version`."""
-    return f"{commits(branch)}{version:010d}.json"
-
-
-def commits(branch: str) -> str:
+def commits(branch_id: str) -> str:
     """Return the prefix of all commits of a branch."""
-    return f"branches/{branch}/commits/"
+    return f"{branch(branch_id)}commits/"
 
 
-def head_hint(branch: str) -> str:
-    """Return the name of the hint to the newest commit, which every commit overwrites."""
-    return f"branches/{branch}/{HEAD_HINT}"
+def commit(branch_id: str, version: int) -> str:
+    """Return the name of the commit that made `version`."""
+    return numbered(commits(branch_id), version)
+
+
+def head_hint(branch_id: str) -> str:
+    """Return the name of the hint to a recent commit."""
+    return branch(branch_id) + HEAD_HINT
+
+
+def published(branch_id: str, sink: str) -> str:
+    """Return the prefix of the records of what a sink of a branch made visible."""
+    return f"published/{branch_id}/{sink}/"
 
 
 def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
@@ -67,9 +108,9 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
     return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
 
 
-def seed_stem(uuid: str) -> str:
-    """Return the part of a segment's name that identifies the `init` call that wrote it."""
-    return f"init-{uuid}"
+def seed_stem(number: int, attempt: str) -> str:
+    """Return the part of a segment's name that identifies the entry of `refs/` for which a call wrote it."""
+    return f"ref-{number:010d}-{attempt}"
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:

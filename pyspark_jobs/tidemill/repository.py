@@ -15,7 +15,8 @@ from .driver.context import Context
 from .pipeline.load import Loaded
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
-from .protocol.records import Commit, Init
+from .protocol.records import Commit
+from .protocol.refs import Refs
 from .units import time_ms
 from .verbs import read
 from .verbs.init import init
@@ -36,7 +37,7 @@ class Repository:
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    def init(self, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
+    def init(self, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Refs:
         """Create the repository. This is the explicit first step; run it again to add new operators.
 
         `drop`: operators that the code no longer has. Their state ends with the next commit. An operator that is
@@ -44,8 +45,8 @@ class Repository:
         `initial_state`: maps an operator to its state before its first batch, and replaces the one in its code. It is
         an Arrow table of key and state columns, a list of (key, state) pairs, or the path of a Parquet file or folder.
 
-        Returns the first record of the repository. Everything is checked first, so an error changes nothing. A crash
-        leaves no repository or a complete one; then run `init` again.
+        Returns what the repository records about itself. Everything is checked first, so an error changes nothing. A
+        crash leaves no repository or a complete one; then run `init` again.
 
         >>> import tidemill as tm
         >>> p = tm.Pipeline("first-words")
@@ -135,13 +136,12 @@ class Repository:
     @property
     def head(self) -> Commit | None:
         """The newest commit, or None before the first batch (version -1)."""
-        self.context.initialised()
-        return self.context.log.head()
+        return self.context.head()
 
     def commits(self, since: int | None = None) -> list[Commit]:
         """Return the commits from version `since` to the newest, oldest first; default: all."""
-        self.context.initialised()
-        return list(self.context.log.commits(since or 0))
+        start = self.context.initialised().start
+        return list(self.context.log.commits(since or 0, start))
 
     def commit(self, version: int) -> Commit:
         """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""

@@ -139,6 +139,7 @@ class _Range:
         self.chunks: list[Item] = []
         self.files = OutputFiles(batch, self.lo)
         self.state: dict[str, Segments] = {}
+        self.rows: dict[str, dict[str, int]] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
         self.failed: list[pa.RecordBatch] = []
@@ -195,6 +196,8 @@ class _Range:
         """Record an operator for the receipt. Its state has `more` rows than before."""
         operator, counters = applied.operator, applied.counters
         self.state[operator.name] = segments
+        live = (one.live_change() for one in applied.maps)
+        self.rows[operator.name] = dict(zip((one.name for one in operator.maps), live, strict=True))
         self._record_deadline(operator)
         self.metrics[operator.name] = OperatorMetrics(
             rows=counters.get("rows", 0),
@@ -259,6 +262,7 @@ class _Range:
             hi=self.hi,
             splits=self.inbox.splits,
             state=self.state,
+            rows=self.rows,
             outputs=self.files.stored(),
             quarantine=self._store_quarantine(),
             operators=self.metrics,

@@ -107,10 +107,11 @@ def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None
 
 def _planned(context: Context, head: Commit | None) -> tuple[dict[str, int] | None, str | None]:
     """Return the plan after `head`, if it has no commit; if it cannot be read, None and the reason."""
-    number = 0 if head is None else head.version + 1
+    origin = context.origin(head)
+    number = origin.number
     try:
-        plan = context.log.plan(number)
-        newest = None if plan is None else context.log.head()
+        plan = context.log.plan(number, origin.parent)
+        newest = None if plan is None else context.head()
     except (CorruptState, StoreUnavailable) as error:
         return None, f"cannot read the plan of version {number}: {error}"
     if plan is None or (newest is not None and newest.version >= number):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..batch.batch import Batch
 from ..clock import now_ms
+from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
 from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..protocol.successor import successor
 from ..schema import to_ddl
-from .context import Context
+from .context import Context, airflow
 from .fingerprint import fingerprint
-
-_AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,24 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     first = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
     state = decide.merge_state(receipts)
-    return Commit(
-        version=plan.number,
-        kind=plan.kind,
-        attempt=batch.attempt,
-        plan_id=plan.plan_id,
-        branch=context.branch,
-        pipeline_uuid=context.initialised().uuid,
-        batch_time_ms=plan.batch_time_ms,
-        watermarks=last.watermarks,
-        event_time={
+    changes: dict[str, Any] = {
+        "attempt": batch.attempt,
+        "plan_id": plan.plan_id,
+        "batch_time_ms": plan.batch_time_ms,
+        "watermarks": last.watermarks,
+        "event_time": {
             name: {**seen, "watermark": batch.watermarks.get(name, 0), "active": _active(batch, name, seen)}
             for name in job.watermarks
             for seen in [last.event_time.get(name, {})]
         },
-        state=state,
-        ledger=[],
-        outputs=_outputs(receipts),
-        quarantine=[file for receipt in receipts for file in receipt.quarantine],
-        counts=_counts(plan, first),
-        operators=_metrics(receipts, state, _rows_before(head, batch)),
-        schemas={name: describe(placed.operator) for name, placed in job.operators.items()},
-        sinks={
+        "state": state,
+        "rows": _live_rows(context, head, batch, receipts),
+        "outputs": _outputs(receipts),
+        "quarantine": [file for receipt in receipts for file in receipt.quarantine],
+        "counts": _counts(plan, first),
+        "operators": _metrics(receipts, state, _rows_before(head, batch)),
+        "schemas": {name: describe(placed.operator) for name, placed in job.operators.items()},
+        "sinks": {
             output.name: {
                 "kind": None if output.sink is None else output.sink.kind,
                 "path": None if output.sink is None else output.sink.path,
@@ -66,16 +62,34 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             }
             for output in job.outputs.values()
         },
-        code=fingerprint(context),
-        next_deadline=_deadlines(receipts),
-        published_through=executed.published,
-        committed_ms=now_ms(),
-        outstanding_files=plan.outstanding_files,
-        outstanding_bytes=plan.outstanding_bytes,
-        oldest_waiting_ms=plan.oldest_waiting_ms,
-        airflow={k.lower(): v for k in _AIRFLOW if (v := os.environ.get(f"AIRFLOW_CTX_{k}"))},
-        engine={"name": executed.engine, "tasks": str(batch.tasks)},
-    )
+        "sources": {name: {"uri": source.place} for name, source in job.sources.items()},
+        "code": fingerprint(context),
+        "next_deadline": _deadlines(receipts),
+        "published_through": executed.published,
+        "committed_ms": now_ms(),
+        "outstanding_files": plan.outstanding_files,
+        "outstanding_bytes": plan.outstanding_bytes,
+        "oldest_waiting_ms": plan.oldest_waiting_ms,
+        "airflow": airflow(),
+        "engine": {"name": executed.engine, "tasks": str(batch.tasks)},
+    }
+    return successor(context.origin(head), plan.kind, changes)
+
+
+def _live_rows(
+    context: Context, head: Commit | None, batch: Batch, receipts: list[Receipt]
+) -> dict[str, dict[str, int]]:
+    """Return the live rows of each map after the batch; those of the ledger stay as they are."""
+    before = head.rows if head is not None else {}
+    found = {name: dict(maps) for name, maps in before.items() if name in context.job.operators or name == LEDGER}
+    for name in batch.begins:
+        found[name] = {one: sum(segment.rows for segment in of_map) for one, of_map in batch.state[name].items()}
+    for receipt in receipts:
+        for name, maps in receipt.rows.items():
+            known = found.setdefault(name, {})
+            for one, change in maps.items():
+                known[one] = known.get(one, 0) + change
+    return found
 
 
 def active_ms(head: Commit | None) -> dict[str, int]:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import names
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
-from ..protocol.records import HASH_END, Commit, Init, Seeded, Segment
+from ..protocol.records import HASH_END, Commit, Segment
+from ..protocol.refs import Refs
+from ..protocol.refs_log import RefsLog
+from ..protocol.successor import Origin
 from ..schema import difference, to_arrow
 from ..settings import Settings
 from ..sources.ledger import LEDGER_SCHEMA
@@ -28,6 +32,8 @@ from ..store import Store
 from ..store.contract import ObjectMissing
 
 Options = Mapping[str, Mapping[str, Any]]
+AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
+"""What Airflow tells about a task, by the environment."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Context:
     branch: str
     store: Store
     root_store: Store
+    refs_log: RefsLog
     log: Log
     settings: Settings
     spark_conf: Mapping[str, str]
@@ -47,32 +54,56 @@ class Context:
     reference: str | None = None
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    init_seen: list[Init] = field(default_factory=list)
+    refs_seen: list[Refs] = field(default_factory=list)
 
     @property
     def cache(self) -> RunCache:
         """The cache of opened segments of this process."""
         return process_cache(self.settings)
 
-    def initialised(self) -> Init:
-        """Return the record of `init`, or raise `InvalidInput` if the repository was never initialised."""
-        if self.init_seen:
-            return self.init_seen[0]
-        self.refuse_repository_as_root()
-        init = self.log.read_init()
-        if init is None:
+    def initialised(self) -> Refs:
+        """Return what `refs/` says, or raise `InvalidInput` if the repository was never initialised."""
+        return self.refs_seen[-1] if self.refs_seen else self.refresh()
+
+    def refresh(self) -> Refs:
+        """Read entries of `refs/` that were added since, and return all of them, folded."""
+        refs = self.refs_log.read()
+        if refs is None:
+            self.refuse_repository_as_root()
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
                 hint="check the root and the name of the pipeline; if both are right, create the repository with "
                 "r.init() or `tidemill init`",
             )
-        if init.pipeline != self.job.pipeline:
+        if refs.pipeline != self.job.pipeline:
             raise InvalidInput(
-                f"the repository {self.store.uri} belongs to pipeline `{init.pipeline}`, this is `{self.job.pipeline}`",
+                f"the repository {self.store.uri} belongs to pipeline `{refs.pipeline}`, this is `{self.job.pipeline}`",
                 hint="use another root for this pipeline",
             )
-        self.init_seen.append(init)
-        return init
+        self.refs_seen[:] = [refs]
+        return refs
+
+    def head(self) -> Commit | None:
+        """Return the newest commit, checked to belong to this repository. None: version -1."""
+        refs, head = self.initialised(), self.log.head()
+        if head is None or _belongs(head, refs):
+            return head
+        refs = self.refresh()  # the entries may have been written after we read them
+        if not _belongs(head, refs):
+            refs = self.refs_log.read_entries() or refs  # the snapshot may be one of another repository
+            self.refs_seen[:] = [refs]
+        if not _belongs(head, refs):
+            raise CorruptState(
+                f"read the head of `{self.store.uri}`: version {head.version} was committed by repository "
+                f"{head.pipeline_uuid} after entry {head.refs_through} of `refs/`; found repository {refs.uuid} and "
+                f"entries up to {refs.through}",
+                hint="restore `refs/` and `branches/` from one backup",
+            )
+        return head
+
+    def origin(self, head: Commit | None) -> Origin:
+        """Return the place after `head`, at which the next commit is made."""
+        return Origin(self.initialised(), self.branch, head)
 
     def refuse_repository_as_root(self) -> None:
         """Raise `InvalidInput` if the root is itself a repository, not a folder of repositories."""
@@ -96,34 +127,21 @@ class Context:
     def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
         """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""
         seen = head.state if head is not None else {}
-        if all(name in seen for name in self.job.operators):
-            return {}
-        return {name: maps for name, maps in self.seeds().items() if name not in seen}
-
-    def seeds(self) -> dict[str, dict[str, list[Segment]]]:
-        """Return the initial state that `init` wrote, for the operators that are declared now."""
-        found = dict(self.initialised().seeds)
-        for entry in self.log.added():
-            gone = {*entry.removed, *entry.schemas}
-            seeds = entry.seeds if isinstance(entry, Seeded) else {}
-            found = {name: maps for name, maps in found.items() if name not in gone} | seeds
-        return found
+        seeds = self.initialised().seeds
+        return {name: seed.maps for name, seed in seeds.items() if name not in seen and name in self.job.operators}
 
     def ledger(self, head: Commit | None) -> Opened:
         """Return the ledger of a version: the files that the pipeline has read."""
-        segments = head.ledger if head is not None else []
+        segments = head.ledger if head is not None else self.initialised().ledger
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
 
     def declared(self) -> dict[str, dict[str, Any]]:
         """Return the operators that `init` declared, with their schemas at that time."""
-        found = dict(self.initialised().schemas)
-        for entry in self.log.added():
-            found = {name: schema for name, schema in found.items() if name not in entry.removed} | entry.schemas
-        return found
+        return self.initialised().schemas
 
     def check_operators(self, head: Commit | None) -> None:
         """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
-        declared, ours = self.declared(), self.job.operators
+        declared, ours = self.refresh().schemas, self.job.operators
         recorded = {**declared, **(head.schemas if head is not None else {})}
         gone = sorted(name for name in declared if name not in ours)
         for name, placed in ours.items():
@@ -142,6 +160,13 @@ class Context:
                     hint="restore the operator, or discard its state: "
                     f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}",
                 )
+
+
+def _belongs(head: Commit, refs: Refs) -> bool:
+    """Whether a commit was made by this repository after entries that `refs` has."""
+    if head.refs_through == refs.through and head.refs_checksum != refs.refs_checksum:
+        return False
+    return head.pipeline_uuid in refs.uuids and head.refs_through <= refs.through
 
 
 def _shown_rules(rules: dict[str, Any]) -> str:
@@ -210,3 +235,8 @@ def version_of_tidemill() -> str:
         return importlib.metadata.version("tidemill")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
+
+
+def airflow() -> dict[str, str]:
+    """Return what Airflow says about the task in which this process runs."""
+    return {word.lower(): value for word in AIRFLOW if (value := os.environ.get(f"AIRFLOW_CTX_{word}"))}

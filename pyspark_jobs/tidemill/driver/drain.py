@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
-from ..errors import InvalidInput
+from ..errors import Fenced, InvalidInput
 from ..pipeline.places import check_places
+from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
 from ..store.probe import probe
 from . import plan as planning
 from .context import Context
+from .discard import discard
 from .execute import execute
 from .publish import MAIN, missing_sinks, publish, repair
 
@@ -90,8 +92,7 @@ class Drain:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.storage_options)
-        context.initialised()
-        head = context.log.head()
+        head = context.head()
         context.check_operators(head)
         if missing_sinks(context, head):
             planning.waiting(
@@ -112,7 +113,7 @@ class Drain:
 
     def _catch_up(self, ours: Commit) -> Commit:
         """Return the head. If another run committed after `ours`, publish its versions first."""
-        head = self.context.log.head()
+        head = self.context.head()
         if head is None or head.version <= ours.version:
             return ours
         self.done.published.extend(repair(self.context, head))
@@ -136,7 +137,8 @@ class Drain:
         return budget is None or time.monotonic() - self._started < budget
 
     def _planned(self, head: Commit | None) -> Plan | None:
-        return self.context.log.plan(0 if head is None else head.version + 1)
+        origin = self.context.origin(head)
+        return self.context.log.plan(origin.number, origin.parent)
 
     def _next(self, head: Commit | None) -> Plan | None:
         planned = self._planned(head)
@@ -170,7 +172,7 @@ class Drain:
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
         self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
         engine = self._engine()  # starting the engine does not count as time of the batch
-        overtaken = self.context.log.head()
+        overtaken = self.context.head()
         if overtaken is not None and overtaken.version >= plan.number:
             if self.context.log.commit(plan.number).kind == plan.kind:  # otherwise a void commit abandoned the plan
                 self.done.already.append(plan.number)
@@ -179,7 +181,7 @@ class Drain:
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1
         ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
-        committed = self.context.log.create_commit(ours)
+        committed = self._commit(ours)
         try:
             if publish(self.context, committed.commit):
                 self.done.published.append(plan.number)
@@ -189,6 +191,17 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _commit(self, ours: Commit) -> Committed:
+        """Commit. If another attempt has the number, delete what this one stored."""
+        try:
+            committed = self.context.log.create_commit(ours)
+        except Fenced:
+            discard(self.context.store, ours)
+            raise
+        if committed.outcome == "already":
+            discard(self.context.store, ours)
+        return committed
 
     def _report(self, commit: Commit, elapsed_ms: int) -> None:
         for name, metrics in commit.operators.items():

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
+from .. import names
 from ..batch import wire
 from ..batch.batch import Batch
 from ..batch.task import BatchWork
@@ -39,12 +40,13 @@ def execute(
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
     commit = assemble(context, head, Executed(batch, receipts, engine.name, published))
-    ledger = store_ledger(context, head, batch)
+    ledger, files = store_ledger(context, head, batch)
+    rows = commit.rows | {names.LEDGER: {"files": files}}
     durations = {
         "addBatch": int((executed - started) * 1000),
         "walCommit": int((time.perf_counter() - executed) * 1000),
     }
-    return dataclasses.replace(commit, ledger=ledger, durations_ms=durations)
+    return dataclasses.replace(commit, ledger=ledger, rows=rows, durations_ms=durations)
 
 
 def receipts_of(results: Sequence[bytes]) -> list[Receipt]:

@@ -82,10 +82,12 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int 
     chosen_files = set(chosen)
     left = [file for file in seen.all if file not in chosen_files]
     draft = Plan(
-        number=0 if head is None else head.version + 1,
+        number=context.origin(head).number,
         kind="batch",
         plan_id=uuid.uuid4().hex,
         branch=context.branch,
+        pipeline_uuid=context.initialised().uuid,
+        parent=context.origin(head).parent,
         batch_time_ms=0,
         splits=tuple(splits),
         block_rows=context.settings.block_rows,
@@ -162,10 +164,12 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int 
 def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:
     """Return the plan of a sweep, which has a batch time and no input."""
     return Plan(
-        number=0 if head is None else head.version + 1,
+        number=context.origin(head).number,
         kind="sweep",
         plan_id=uuid.uuid4().hex,
         branch=context.branch,
+        pipeline_uuid=context.initialised().uuid,
+        parent=context.origin(head).parent,
         batch_time_ms=at_ms,
         splits=(),
         block_rows=context.settings.block_rows,

@@ -34,7 +34,7 @@ def published_through(context: Context, head: Commit | None) -> int:
     if head is None or context.branch != MAIN:
         return -1
     options = context.storage_options.get("sink")
-    for commit in context.log.commits(head.published_through + 1):
+    for commit in context.log.commits(head.published_through + 1, through=head):
         if not all(
             sink.is_published(context.store, files, whose, options) for sink, files, whose in _of(context, commit)
         ):
@@ -82,4 +82,5 @@ def repair(context: Context, head: Commit | None) -> list[int]:
     """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
     if head is None or context.branch != MAIN:
         return []
-    return [commit.version for commit in context.log.commits(head.published_through + 1) if publish(context, commit)]
+    waiting = context.log.commits(head.published_through + 1, through=head)
+    return [commit.version for commit in waiting if publish(context, commit)]

@@ -1,44 +1,55 @@
 """Records to JSON and back, strictly typed by their annotations. A record ends with a checksum of its own bytes.
 
-INVARIANT: decoding fails for an unknown format version, for bytes that differ from those written, and for an operator
-that is described but has no state. Fields that this version does not know are ignored.
+INVARIANT: decoding fails for bytes that differ from those written, for an integer out of its range, and for an operator
+that is described but has no state. A record that needs a newer Tidemill says so, and is never called corrupt. Fields
+that this version does not know are ignored.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import typing
 from typing import Any, TypeVar
 
-from ..errors import CorruptState, InternalError
-from .described import DescribedOperator, DescribedSink
+from ..errors import CorruptState, InternalError, InvalidInput
+from .bounds import Hexadecimal
+from .described import DescribedOperator, DescribedSink, DescribedSource
+from .entries import ENTRIES, Entry
 from .records import (
-    ENTRIES,
+    FEATURES,
     FORMAT_VERSION,
-    Added,
     Commit,
-    Init,
+    Kind,
     Plan,
+    PlanKind,
+    Published,
     Receipt,
-    Seeded,
     StoreFloor,
     StoreVersion,
     digest,
 )
-from .typed import HASHES, Unfit, reader
+from .refs import Refs
+from .typed import Unfit, reader
 
-Record = TypeVar("Record", Init, Added, Seeded, Plan, Receipt, Commit, StoreVersion, StoreFloor)
+AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
+Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-# Fields that were added after the first records. They are written only if set, so that old records keep their bytes.
-_LATER = {"failed", "failure", "min_deadline_hash"}
-_DESCRIBED = {"schemas": dict[str, DescribedOperator], "sinks": dict[str, DescribedSink]}
+_OMITTED = {"failed", "failure", "min_deadline_hash", "etag"}
+"""Fields that are written only if they are set, because most records have none."""
+_DESCRIBED = {
+    "schemas": dict[str, DescribedOperator],
+    "sinks": dict[str, DescribedSink],
+}
+_KINDS = {Commit: typing.get_args(Kind), Plan: typing.get_args(PlanKind)}
 _SUFFIX = re.compile(rb',"checksum":"([0-9a-f]{32})"}')
 _SUFFIX_BYTES = 47
+_RESTORE = "restore the object from a backup; nothing is repaired silently"
 
 
-def encode(record: Init | Added | Plan | Receipt | Commit | StoreVersion | StoreFloor) -> bytes:
+def encode(record: AnyRecord) -> bytes:
     """Return the record as UTF-8 JSON. Equal records give equal bytes; the last field is the checksum of the rest.
 
     `InternalError` for a record that `decode` would reject because of its descriptions. Once written, it could never be
@@ -47,15 +58,46 @@ def encode(record: Init | Added | Plan | Receipt | Commit | StoreVersion | Store
     try:
         _check_described(record)
     except ValueError as error:
-        raise InternalError(f"write {type(record).__name__.lower()}: {error}; nothing was written") from error
-    body = json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+        raise InternalError(f"write {_word(type(record))}: {error}; nothing was written") from error
+    plain = _plain(record)
+    plain.pop("checksum", None)
+    body = json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
     return body + f',"checksum":"{digest(body)}"}}'.encode()
 
 
+def checksum_of(data: bytes) -> str:
+    """Return the checksum at the end of an encoded record."""
+    return data[-34:-2].decode()
+
+
 def decode(kind: type[Record], data: bytes, name: str) -> Record:
-    """Return the record in `data`, the content of the object `name`. `CorruptState` if `data` is not such a record."""
-    expected = kind.__name__.lower()
-    raw = _parsed(data, expected, name)
+    """Return the record in `data`, the content of the object `name`.
+
+    `CorruptState` if `data` is not such a record, `InvalidInput` if a newer Tidemill wrote it.
+    """
+    return _typed(kind, _parsed(data, _word(kind), name), name)
+
+
+def decode_entry(data: bytes, name: str) -> Entry:
+    """Return the entry of `refs/` in `data`. An entry of an unknown kind is an `Entry` if it may be ignored.
+
+    `CorruptState` if `data` is not an entry, `InvalidInput` if a newer Tidemill wrote it and it may not be ignored.
+    """
+    raw = _parsed(data, "entry", name)
+    kind = raw.get("kind")
+    if kind in ENTRIES:
+        return _typed(ENTRIES[kind], raw, name)
+    if raw.get("ignorable") is not True:
+        raise _newer("entry", name, f"it is of kind {str(kind)[:80]!r}")
+    return _typed(Entry, raw, name)
+
+
+def _word(kind: type[AnyRecord]) -> str:
+    return "entry" if issubclass(kind, Entry) else kind.__name__.lower()
+
+
+def _typed(kind: type[Record], raw: Any, name: str) -> Record:
+    expected = _word(kind)
     try:
         record = typing.cast(Record, reader(kind)(raw))
         _check_described(record)
@@ -66,46 +108,50 @@ def decode(kind: type[Record], data: bytes, name: str) -> Record:
         raise CorruptState(f"read {expected} `{name}`: {error.message}") from error
 
 
-def decode_entry(data: bytes, name: str) -> Added:
-    """Return the entry of `refs/` in `data`. `CorruptState` if `data` is not an entry, or has an unknown `kind`."""
-    raw = _parsed(data, "entry", name)
-    kind = raw.get("kind") if isinstance(raw, dict) else None
-    if kind not in ENTRIES:
-        raise CorruptState(
-            f"read entry `{name}`: unknown kind {str(kind)[:80]!r}, this Tidemill knows {', '.join(ENTRIES)}",
-            hint="upgrade tidemill if a newer version wrote the entry; otherwise restore it from a backup",
-        )
-    return decode(ENTRIES[kind], data, name)
-
-
-def _parsed(data: bytes, expected: str, name: str) -> Any:
-    """Return the JSON of a record. `CorruptState` for an unknown format version or a checksum that does not match."""
+def _parsed(data: bytes, expected: str, name: str) -> dict[str, Any]:
+    """Return the JSON of a record after the checks that come before its fields: checksum, format, features, kind."""
     try:
         raw = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CorruptState(
             f"read {expected} `{name}`: not JSON ({error})", hint="restore the object from a backup"
         ) from error
-    version = raw.get("format", FORMAT_VERSION) if isinstance(raw, dict) else FORMAT_VERSION
+    version = raw.get("format") if isinstance(raw, dict) else None
+    if type(version) is int and version > FORMAT_VERSION:  # its checksum may be another one, too
+        raise _newer(expected, name, f"it has format {version}, this Tidemill reads format {FORMAT_VERSION}")
+    fault = _checksum_fault(data) if isinstance(raw, dict) else "it is not an object"
+    if fault is not None:
+        raise CorruptState(f"read {expected} `{name}`: {fault}", hint=_RESTORE)
+    _check_understood(raw, expected, name)
+    return typing.cast(dict[str, Any], raw)
+
+
+def _check_understood(raw: dict[str, Any], expected: str, name: str) -> None:
+    """Raise `InvalidInput` for a record that only a newer Tidemill reads correctly."""
+    version, requires = raw.get("format"), raw.get("requires", [])
     if version != FORMAT_VERSION:
         raise CorruptState(
-            f"read {expected} `{name}`: found format {str(version)[:80]}, this Tidemill reads format {FORMAT_VERSION}",
-            hint="upgrade tidemill" if isinstance(version, int) and version > FORMAT_VERSION else None,
+            f"read {expected} `{name}`: found format {str(version)[:80]}, expected {FORMAT_VERSION}", hint=_RESTORE
         )
-    fault = _checksum_fault(data) if isinstance(raw, dict) and "checksum" in raw else None
-    if fault is not None:
-        raise CorruptState(
-            f"read {expected} `{name}`: {fault}",
-            hint="restore the object from a backup; nothing is repaired silently",
-        )
-    return raw
+    unknown = [word for word in requires if word not in FEATURES] if isinstance(requires, list) else []
+    if unknown:
+        raise _newer(expected, name, f"it requires {', '.join(map(str, unknown))[:80]}")
+    for kind, known in _KINDS.items():
+        if expected == _word(kind) and isinstance(raw.get("kind"), str) and raw["kind"] not in known:
+            raise _newer(expected, name, f"it is of kind {raw['kind'][:80]!r}")
+
+
+def _newer(expected: str, name: str, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"read {expected} `{name}`: {what}; it was written by a newer Tidemill", hint="upgrade tidemill on this machine"
+    )
 
 
 def _checksum_fault(data: bytes) -> str | None:
-    """Return what is wrong with the checksum of a record that has one, or None if it is right."""
+    """Return what is wrong with the checksum of a record, or None if it is right."""
     suffix = _SUFFIX.fullmatch(data[-_SUFFIX_BYTES:])
     if suffix is None:
-        return "the record has a checksum, but does not end with it"
+        return "the record does not end with its checksum"
     expected, found = suffix[1].decode(), digest(data[:-_SUFFIX_BYTES])
     return None if found == expected else f"checksum of the content is {found}, expected {expected}"
 
@@ -114,8 +160,7 @@ def _check_described(record: Any) -> None:
     """Raise ValueError if the description of an operator or sink is malformed, or a described operator has no state.
 
     INVARIANT: a commit has a list of segments for each map of each operator that it describes, even if the list is
-    empty. Without the list, the operator would start empty by accident. Only void commits before the first batch have
-    no state at all.
+    empty. Without the list, the operator would start empty by accident.
     """
     for name, shape in _DESCRIBED.items():
         try:
@@ -123,8 +168,13 @@ def _check_described(record: Any) -> None:
         except Unfit as error:
             error.way.append(f".{name}")
             raise
-    if not isinstance(record, Commit) or (record.kind == "void" and not record.state):
-        return
+    if isinstance(record, Commit):
+        reader(dict[str, DescribedSource])(record.sources)
+        _check_state(record)
+
+
+def _check_state(record: Commit) -> None:
+    """Raise ValueError if a described operator has no list of segments for one of its maps."""
     for operator, description in record.schemas.items():
         maps = record.state.get(operator)
         if maps is None:
@@ -136,13 +186,20 @@ def _check_described(record: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hashes = _hash_fields(type(value))
         return {
-            f.name: f"{getattr(value, f.name):016x}" if f.name in HASHES else _plain(getattr(value, f.name))
+            f.name: f"{getattr(value, f.name):016x}" if f.name in hashes else _plain(getattr(value, f.name))
             for f in dataclasses.fields(value)
-            if f.name not in _LATER or getattr(value, f.name)
+            if f.name not in _OMITTED or getattr(value, f.name) or f.default is dataclasses.MISSING
         }
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
     return value
+
+
+@functools.cache
+def _hash_fields(kind: type[Any]) -> frozenset[str]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint))

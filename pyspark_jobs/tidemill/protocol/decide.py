@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 Outcome = Literal["ours", "already", "fenced"]
+OF_PLAN = ("batch", "sweep", "void")
+"""Kinds of commits that depend on their plan alone, so two attempts at them are the same commit."""
 TimeRule = Literal["arrival", "plan"]
 
 
@@ -53,7 +55,7 @@ def commit_outcome(ours: Commit, theirs: Commit) -> Outcome:
     """
     if theirs.attempt == ours.attempt:
         return "ours"
-    same = (theirs.plan_id, theirs.kind) == (ours.plan_id, ours.kind)
+    same = theirs.kind in OF_PLAN and (theirs.plan_id, theirs.kind) == (ours.plan_id, ours.kind)
     return "already" if same else "fenced"
 
 

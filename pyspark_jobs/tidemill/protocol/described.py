@@ -1,4 +1,4 @@
-"""The shapes that `schemas` and `sinks` of a record must have.
+"""The shapes that `schemas`, `sinks` and `sources` of a record must have.
 
 Only shapes: records keep the JSON itself, because a newer writer may have added fields. INVARIANT: a description that
 has its shape can be read without `KeyError`, and all its DDL parses.
@@ -43,6 +43,13 @@ class DescribedSink:
     kind: str | None
     path: str | None
     schema: Ddl
+
+
+@dataclass(frozen=True)
+class DescribedSource:
+    """A source. `uri` is its folder, or None if it has none."""
+
+    uri: str | None
 
 
 @functools.cache

@@ -1,28 +1,28 @@
-"""The log of one branch: the init record, plans, commits, and the hint to the newest commit.
+"""The log of one branch: its plans, its commits, and what lies below its fork.
 
-INVARIANT: each name is created once and never changed or deleted. So versions have no gaps, and a commit that exists
-proves that all lower ones were made. CRASH: one conditional create is the whole commit. After a doubtful answer, the
-log reads the name back, and the record that is stored there counts.
+INVARIANT: each commit names its parent by branch, version and checksum, and each plan the commit on which it is based.
+So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. CRASH: one
+conditional create is the whole commit (`numbered`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from .. import names
-from ..errors import CorruptState, Fenced, InternalError, InvalidInput, StoreUnavailable
-from ..store import ObjectMissing, Store
-from . import decide, hint
-from .codec import decode, decode_entry, encode
-from .records import Added, Commit, Init, Plan
+from ..errors import CorruptState, Fenced, InternalError, InvalidInput
+from ..store import Store
+from . import decide
+from .codec import checksum_of, decode, encode
+from .numbered import Numbered
+from .records import Commit, Parent, Plan
+from .refs import MAIN
 
-PAUSES_S = (0.05, 0.2, 0.5, 1.0)
-"""Seconds to wait before each retry of a create whose outcome could not be read back."""
-
-Numbered = TypeVar("Numbered", Plan, Commit)
+Attached = TypeVar("Attached", Plan, Commit)
 
 
 @dataclass(frozen=True)
@@ -33,77 +33,69 @@ class Committed:
     outcome: Literal["created", "already"]
 
 
-class Log:
-    """The plans and commits of `branch` in a pipeline's repository. `store` is opened at the repository's folder."""
+@dataclass(frozen=True)
+class Fork:
+    """The version of another log from which a branch starts. `parent` is its commit, as the branch's entry names it."""
 
-    def __init__(self, store: Store, branch: str = "main", pause: Callable[[float], None] = time.sleep) -> None:
-        self._store = store
-        self._branch = names.check_name(branch, "branch")
-        self._pause = pause
-        self._newest: Commit | None = None  # newest commit seen; a head never goes back, so probing starts here
+    log: Log
+    parent: Parent
+
+
+class Log:
+    """The plans and commits of the branch with the id `branch`. `store` is opened at the repository's folder.
+
+    `fork` is where the branch starts; versions up to it are those of the other log. None: the branch starts at version
+    -1, whose record, the init record, is `start`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        branch: str = MAIN,
+        fork: Fork | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._store, self._branch, self._fork = store, branch, fork
+        self._first = 0 if fork is None else fork.parent.version + 1
+        hint_name = names.head_hint(branch)
+        self._commits = Numbered(store, names.commits(branch), "commit", hint_name, self._first, pause)
+        self._plans = Numbered(store, names.plans(branch), "plan", None, self._first, pause)
+        self._newest: Commit | None = None
 
     @property
     def branch(self) -> str:
-        """The branch whose log this is."""
+        """The id of the branch whose log this is."""
         return self._branch
 
-    def init(self, record: Init) -> Init:
-        """Make the repository, or return the record that made it. `InvalidInput` if it belongs to another pipeline."""
-        found = self._claim(names.ref(0), encode(record))
-        there = decode(Init, found, names.ref(0))
-        if there.pipeline != record.pipeline:
-            raise InvalidInput(
-                f"init pipeline `{record.pipeline}` in `{self._store.uri}`: found the pipeline "
-                f"`{there.pipeline}` there",
-                hint="choose another root or another name",
-            )
-        return there
-
-    def read_init(self) -> Init | None:
-        """Return the record that `init` wrote, or None if there is no repository yet."""
-        found = self._read(names.ref(0))
-        return None if found is None else decode(Init, found, names.ref(0))
-
-    def entries(self) -> Iterator[Added]:
-        """Yield the entries of `refs/` after the init record, oldest first. `CorruptState` for an unknown kind."""
-        number = 1
-        while (data := self._read(names.ref(number))) is not None:
-            yield decode_entry(data, names.ref(number))
-            number += 1
-
-    def added(self) -> list[Added]:
-        """Return the entries by which later calls of `init` added and removed operators, oldest first."""
-        return [entry for entry in self.entries() if isinstance(entry, Added)]
-
-    def add(self, record: Added) -> None:
-        """Append an entry to `refs/`. Concurrent callers each get the next free number."""
-        number, data = sum(1 for _ in self.entries()) + 1, encode(record)
-        while self._claim(names.ref(number), data) != data:
-            number += 1
+    @property
+    def first(self) -> int:
+        """The first version of the branch itself: 0, or the one after the fork."""
+        return self._first
 
     def head(self) -> Commit | None:
-        """Return the newest commit, or None if the branch is empty (version -1).
+        """Return the newest commit, or None if there is none (version -1).
 
-        The search starts at the hint, or at the newest commit that this log has seen, and probes upward. With a good
-        hint the first call costs three requests and later calls cost one. With a bad hint the number of requests grows
-        with the logarithm of the number of versions.
+        A branch without commits of its own has that of its fork. The first call costs three requests, later calls cost
+        one. `CorruptState` if records of the branch are missing, or the head does not follow the commit before it.
         """
-        if self._newest is None:
-            self._newest = self._verified(hint.read(self._store, names.head_hint(self._branch)))
-        newest = self._newest
-        for version in self._above(-1 if newest is None else newest.version):
-            newest = self._commit(version)
-        if newest is None and self._read(names.plan(self._branch, 1)) is not None:
-            raise CorruptState(
-                f"read the head of branch `{self._branch}` in `{self._store.uri}`: found plan 1, but no commit 0",
-                hint=f"restore `{names.commits(self._branch)}` from a backup; Tidemill never starts empty by accident",
-            )
-        self._newest = newest
-        return newest
+        newest = self._commits.newest()
+        if newest is None:
+            self._refuse_lost_commits()
+            return None if self._fork is None else self._fork_commit(self._fork)
+        if self._newest is None or self._newest.version != newest:
+            before, found = self._newest, self._commit(newest)
+            if before is not None and before.version + 1 == newest:
+                self._check_parent(found, before.as_parent)
+            self._newest = found
+        return self._newest
 
     def commit(self, version: int) -> Commit:
         """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""
-        found = self._find(version) if 0 <= version <= names.LAST_NUMBER else None
+        if self._fork is not None and 0 <= version < self._first:
+            return self._fork.log.commit(version)
+        if self._newest is not None and self._newest.version == version:
+            return self._newest
+        found = self._find(version) if self._first <= version <= names.LAST_NUMBER else None
         if found is not None:
             return found
         head = self.head()
@@ -112,17 +104,33 @@ class Log:
         there = "the branch has no version yet" if head is None else f"versions go from 0 to {head.version}"
         raise InvalidInput(f"read version {version} of branch `{self._branch}` in `{self._store.uri}`: {there}")
 
-    def commits(self, since: int = 0) -> Iterator[Commit]:
-        """Yield every commit from version `since` to the head, in order. `CorruptState` if one of them is missing."""
-        head = self.head()
-        for version in range(max(since, 0), 0 if head is None else head.version + 1):
-            yield self._commit(version)
+    def commits(
+        self, since: int = 0, start: Parent | None = None, through: Commit | None = None
+    ) -> Iterator[Commit]:
+        """Yield every commit from version `since` to `through`, in order, each checked to follow the one before.
 
-    def plan(self, number: int) -> Plan | None:
-        """Return the plan of batch `number`, or None if that batch has no plan."""
-        name = names.plan(self._branch, number)
-        found = self._read(name)
-        return None if found is None else self._checked(decode(Plan, found, name), name, number)
+        `start` is the parent that version 0 must have. `through` is the head, if the caller has it. `CorruptState` if a
+        commit is missing or follows another one.
+        """
+        head = self.head() if through is None else through
+        parent = start if since <= 0 else None
+        for version in range(max(since, 0), 0 if head is None else head.version + 1):
+            found = self.commit(version)
+            if parent is not None:
+                self._check_parent(found, parent)
+            parent = found.as_parent
+            yield found
+
+    def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
+        """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given."""
+        found = self._plans.read(number)
+        if found is None:
+            return None
+        name = self._plans.name(number)
+        plan = self._checked(decode(Plan, found, name), name, number)
+        if parent is not None:
+            self._check_parent(plan, parent)
+        return plan
 
     def create_plan(self, plan: Plan) -> Plan:
         """Write the plan, or return the plan that is already stored under its number.
@@ -130,9 +138,10 @@ class Log:
         INVARIANT: all planners of a batch get the same plan. The caller runs the plan that is returned, not its own.
         """
         self._check_branch(plan)
-        name = names.plan(self._branch, plan.number)
-        found = self._claim(name, encode(plan))
-        return self._checked(decode(Plan, found, name), name, plan.number)
+        name = self._plans.name(plan.number)
+        found = self._checked(decode(Plan, self._plans.claim(plan.number, encode(plan)), name), name, plan.number)
+        self._check_parent(found, plan.parent)
+        return found
 
     def create_commit(self, commit: Commit) -> Committed:
         """Commit, or return the commit that another attempt made of the same plan. `Fenced` for any other commit.
@@ -141,111 +150,87 @@ class Log:
         outcome back. CRASH: after a crash, the commit either exists as a whole or does not exist.
         """
         self._check_branch(commit)
-        name, data = names.commit(self._branch, commit.version), encode(commit)
-        found = self._claim(name, data)
-        there = commit if found == data else self._checked(decode(Commit, found, name), name, commit.version)
+        name, data = self._commits.name(commit.version), encode(commit)
+        found = self._commits.claim(commit.version, data)
+        if found == data:
+            there = _sealed(commit, data)
+        else:
+            there = self._checked(decode(Commit, found, name), name, commit.version)
+            self._check_parent(there, commit.parent)
+        self._commits.reached(commit.version)
+        if self._newest is None or self._newest.version < there.version:
+            self._newest = there
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
             raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))
-        if self._newest is None or self._newest.version < there.version:
-            self._newest = there
-        hint.write(self._store, names.head_hint(self._branch), there.version)
         return Committed(there, "created" if outcome == "ours" else "already")
 
-    def _claim(self, name: str, data: bytes) -> bytes:
-        """Create `name` if it does not exist, and return the bytes that are stored under it: ours or another run's.
-
-        INVARIANT: after an error or a refusal, the name is read back, because our own write may have succeeded although
-        its answer was lost. If the name is still missing, an earlier write may yet arrive, so the same bytes are sent
-        again.
-        """
-        failed: StoreUnavailable | None = None
-        for pause_s in (0.0, *PAUSES_S):
-            if pause_s:
-                self._pause(pause_s)
-            try:
-                if self._store.create(name, data):
-                    return data
-                found = self._read(name)
-            except Exception as error:
-                found = self._read_if_possible(name)
-                if found is None and not isinstance(error, StoreUnavailable):
-                    raise
-                failed = error if isinstance(error, StoreUnavailable) else None
-            if found is not None:
-                return found
-        raise StoreUnavailable(
-            f"create `{self._store.uri}/{name}`: outcome unknown after {len(PAUSES_S) + 1} attempts "
-            f"({failed.first_line if failed else 'the store said that the name exists, but it is missing'}); "
-            "the write may still complete",
-            hint=failed.hint if failed and failed.hint else "run again; the next run finds out whether it completed",
-        ) from failed
-
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return self._store.get(name)
-        except ObjectMissing:
-            return None
-
-    def _read_if_possible(self, name: str) -> bytes | None:
-        try:
-            return self._read(name)
-        except StoreUnavailable:
-            return None
-
-    def _verified(self, hinted: int) -> Commit | None:
-        """Return the commit that the hint names. A hint is written after its commit, so a missing commit was lost."""
-        if hinted < 0:
-            return None
-        found = self._find(hinted)
-        if found is None:
-            raise CorruptState(
-                f"read the head of branch `{self._branch}` in `{self._store.uri}`: the hint names version {hinted}, "
-                "but its commit is missing; commits are never deleted",
-                hint=f"restore `{names.commits(self._branch)}` from a backup; Tidemill never starts empty by accident",
-            )
-        return found
-
-    def _above(self, version: int) -> Iterator[int]:
-        """Yield the head's version if it is above `version`: one probe if nothing was added, else a gallop."""
-        there, absent = version, version + 1
-        while absent <= names.LAST_NUMBER and self._exists(absent):
-            there, absent = absent, version + 2 * (absent - version)
-        last = self._last(there, min(absent, names.LAST_NUMBER + 1))
-        if last > version:
-            yield last
-
-    def _last(self, there: int, absent: int) -> int:
-        """Return the last version that exists. `there` exists or is -1, `absent` does not exist."""
-        while absent - there > 1:
-            middle = (there + absent) // 2
-            there, absent = (middle, absent) if self._exists(middle) else (there, middle)
-        return there
-
-    def _exists(self, version: int) -> bool:
-        return self._store.stat(names.commit(self._branch, version)) is not None
-
     def _find(self, version: int) -> Commit | None:
-        name = names.commit(self._branch, version)
-        found = self._read(name)
+        found = self._commits.read(version)
+        name = self._commits.name(version)
         return None if found is None else self._checked(decode(Commit, found, name), name, version)
 
     def _commit(self, version: int) -> Commit:
         found = self._find(version)
         if found is None:
+            raise self._commits.lost(version, "it was made")
+        return found
+
+    def _fork_commit(self, fork: Fork) -> Commit | None:
+        """Return the commit from which the branch starts. `CorruptState` if it is not the one that its entry names."""
+        if fork.parent.version < 0:
+            return None
+        found = fork.log.commit(fork.parent.version)
+        if found.as_parent != fork.parent:
             raise CorruptState(
-                f"read `{self._store.uri}/{names.commit(self._branch, version)}`: the commit is missing, although it "
-                "was made; commits are never deleted",
-                hint="restore it from a backup",
+                f"read version {found.version}, from which branch `{self._branch}` in `{self._store.uri}` starts: "
+                f"expected the record with checksum {fork.parent.checksum} of branch `{fork.parent.branch}`, found "
+                f"{found.checksum} of branch `{found.branch}`",
+                hint="restore the commits of both branches and `refs/` from one backup",
             )
         return found
 
-    def _checked(self, record: Numbered, name: str, number: int) -> Numbered:
+    def _refuse_lost_commits(self) -> None:
+        """Raise `CorruptState` if the branch has no commit although one was made.
+
+        Objects of a batch are written after its plan. So if the first plan is missing too, any object was made by a
+        commit that is lost. Only a branch without commits pays for these requests.
+        """
+        if not self._plans.exists(self._first):
+            trace = self._trace("output/", "quarantine/", "published/", "state/")
+        elif self._plans.exists(self._first + 1):
+            trace = self._plans.name(self._first + 1)
+        else:
+            trace = self._trace("published/")
+        if trace is not None:
+            raise self._commits.lost(self._first, f"`{trace}` shows that it was made")
+
+    def _trace(self, *folders: str) -> str | None:
+        """Return the name of an object in these folders that only a batch of this branch writes, or None."""
+        for folder in folders:
+            for entry in self._store.list(folder):
+                if f"/{self._branch}/" in entry.name and "/ref-" not in entry.name:
+                    return entry.name
+        return None
+
+    def _check_parent(self, record: Attached, parent: Parent) -> None:
+        """Raise `CorruptState` if a record is not based on `parent`."""
+        if record.parent == parent:
+            return
+        what, number = _named(record)
+        raise CorruptState(
+            f"read {what} {number} of branch `{self._branch}` in `{self._store.uri}`: it is based on "
+            f"{_shown(record.parent)}, expected {_shown(parent)}",
+            hint="the records come from different backups or repositories; restore `branches/` and `refs/` from one "
+            "backup",
+        )
+
+    def _checked(self, record: Attached, name: str, number: int) -> Attached:
         """Return `record` if its branch and number are those of its name; otherwise raise `CorruptState`."""
-        found = record.version if isinstance(record, Commit) else record.number
+        what, found = _named(record)
         if (record.branch, found) != (self._branch, number):
             raise CorruptState(
-                f"read `{self._store.uri}/{name}`: expected number {number} of branch `{self._branch}`, "
+                f"read {what} `{self._store.uri}/{name}`: expected number {number} of branch `{self._branch}`, "
                 f"found number {found} of branch `{record.branch}`",
                 hint="restore the object from a backup",
             )
@@ -254,3 +239,18 @@ class Log:
     def _check_branch(self, record: Plan | Commit) -> None:
         if record.branch != self._branch:
             raise InternalError(f"write a record of branch `{record.branch}` to the log of branch `{self._branch}`")
+
+
+def _sealed(commit: Commit, data: bytes) -> Commit:
+    """Return our own commit with the checksum that its encoded form has."""
+    return dataclasses.replace(commit, checksum=checksum_of(data))
+
+
+def _named(record: Plan | Commit) -> tuple[str, int]:
+    return ("commit", record.version) if isinstance(record, Commit) else ("plan", record.number)
+
+
+def _shown(parent: Parent) -> str:
+    if parent.version < 0:
+        return f"the init record with checksum {parent.checksum}"
+    return f"version {parent.version} of branch `{parent.branch}` with checksum {parent.checksum}"

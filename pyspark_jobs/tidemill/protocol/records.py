@@ -1,6 +1,7 @@
-"""The records of the protocol as dataclasses: init, plan, receipt, commit. `codec` turns them into JSON.
+"""The records of a branch as dataclasses: plan, receipt, commit, published version; and those of a `StateStore`.
 
-No I/O and no decisions here. INVARIANT: a record is never changed once it is written.
+`entries` has the records of `refs/`, `codec` turns records into JSON. No I/O and no decisions here. INVARIANT: a record
+is never changed once it is written.
 """
 
 from __future__ import annotations
@@ -10,55 +11,32 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .bounds import Change, Count, EventMs, Hash, Ms, Number, Positive, Version
+
 FORMAT_VERSION = 1
 """The format version in every record. A reader rejects records with another format."""
 
 HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
-Kind = Literal["batch", "sweep", "void"]
+PlanKind = Literal["batch", "sweep"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset"]
+"""The kinds of commits. A commit of another kind was written by a newer Tidemill."""
+
+FEATURES: frozenset[str] = frozenset()
+"""What `requires` of a record may name: features that a reader must have to read the record correctly."""
 
 
 @dataclass(frozen=True)
-class Init:
-    """The first entry of `refs/`, which identifies the repository. `seeds` are the initial state, version -1."""
+class Parent:
+    """The record on which a plan or commit is based: a commit, or for version -1 the init record.
 
-    pipeline: str
-    uuid: str
-    created_ms: int
-    seeds: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
-    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
-    format: int = FORMAT_VERSION
-
-
-@dataclass(frozen=True)
-class Added:
-    """An entry of `refs/` by which a later `init` added or removed operators.
-
-    Operators that are added begin empty, on purpose. The state of removed ones ends with the next commit.
+    `branch` is empty for the init record. `checksum` is that of the parent's record.
     """
 
-    schemas: dict[str, dict[str, Any]]
-    created_ms: int
-    removed: list[str] = field(default_factory=list)
-    kind: Literal["operators", "operators-with-state"] = "operators"
-    format: int = FORMAT_VERSION
-
-
-@dataclass(frozen=True)
-class Seeded(Added):
-    """An entry that adds operators with an initial state.
-
-    Its kind differs from that of `Added`, so that a reader that does not know initial states stops instead of starting
-    the operators empty.
-    """
-
-    kind: Literal["operators", "operators-with-state"] = "operators-with-state"
-    seeds: dict[str, dict[str, list[Segment]]] = field(default_factory=dict)
-
-
-ENTRIES: dict[str, type[Added]] = {"operators": Added, "operators-with-state": Seeded}
-"""The entries that `refs/` may have after the init record, by `kind`."""
+    branch: str
+    version: Version
+    checksum: str
 
 
 @dataclass(frozen=True)
@@ -68,49 +46,56 @@ class Split:
     source: str
     path: str
     etag: str
-    size: int
-    modified_ms: int
-    row_groups: tuple[int, int] | None = None
-    first_row: int = 0
+    size: Count
+    modified_ms: EventMs
+    row_groups: tuple[Count, Count] | None = None
+    first_row: Count = 0
 
 
 @dataclass(frozen=True)
 class Plan:
     """The immutable input and batch time of one batch. A plan fixes inputs and time, not code."""
 
-    number: int
-    kind: Kind
+    number: Number
+    kind: PlanKind
     plan_id: str
     branch: str
-    batch_time_ms: int
+    pipeline_uuid: str
+    parent: Parent
+    batch_time_ms: Ms
     splits: tuple[Split, ...]
-    block_rows: int
-    created_ms: int
-    outstanding_files: int = 0
-    outstanding_bytes: int = 0
-    oldest_waiting_ms: int | None = None
+    block_rows: Positive
+    created_ms: Ms
+    outstanding_files: Count = 0
+    outstanding_bytes: Count = 0
+    oldest_waiting_ms: EventMs | None = None
+    requires: list[str] = field(default_factory=list)
     format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)
+    """The checksum of the record, known once it was read or written."""
 
 
 @dataclass(frozen=True)
 class Segment:
     """A sorted run stored as an object. It shows only its rows with a key hash in `lo..hi` (inclusive).
 
-    `version` is the newest batch whose changes it holds. Of two segments that show the same hash, the one with the
-    higher version is newer. `min_deadline_ms` is a lower bound of the deadlines of its live rows, those that it shows
-    and no newer segment hides. Among rows with that deadline, `min_deadline_hash` is a lower bound of the key hash.
-    None: no live row has a deadline.
+    Of two segments that show the same hash, the one with the higher `sequence` is newer. `version` is the newest batch
+    whose changes it holds, for people. `min_deadline_ms` is a lower bound of the deadlines of its live rows, those that
+    it shows and no newer segment hides. Among rows with that deadline, `min_deadline_hash` is a lower bound of the key
+    hash. None: no live row has a deadline. `etag` is empty if the store has none.
     """
 
     name: str
     checksum: str
-    size: int
-    rows: int
-    lo: int
-    hi: int
-    version: int
-    min_deadline_ms: int | None = None
-    min_deadline_hash: int = 0
+    size: Count
+    rows: Count
+    lo: Hash
+    hi: Hash
+    sequence: Count
+    version: Version
+    min_deadline_ms: EventMs | None = None
+    min_deadline_hash: Hash = 0
+    etag: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,13 +104,14 @@ class OutputFile:
 
     name: str
     checksum: str
-    size: int
-    rows: int
-    pass_number: int
-    lo: int
-    part: int
+    size: Count
+    rows: Count
+    pass_number: Count
+    lo: Hash
+    part: Count
     suffix: str = ""
     extension: str = ".parquet"
+    etag: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,24 +120,25 @@ class QuarantineFile:
 
     name: str
     checksum: str
-    size: int
-    rows: int
+    size: Count
+    rows: Count
 
 
 @dataclass(frozen=True)
 class OperatorMetrics:
     """What one operator did in one task or batch: numbers of rows and keys, and times in ms."""
 
-    rows: int = 0
-    rows_updated: int = 0
-    rows_removed: int = 0
-    rows_total: int = 0
-    timed_out: int = 0
-    late_rows: int = 0
-    state_bytes: int = 0
-    apply_ms: int = 0
-    commit_ms: int = 0
-    failed: int = 0
+    rows: Count = 0
+    rows_updated: Count = 0
+    rows_removed: Count = 0
+    rows_total: Change = 0
+    """Live rows of the first map; in a receipt, by how many they changed."""
+    timed_out: Count = 0
+    late_rows: Count = 0
+    state_bytes: Count = 0
+    apply_ms: Count = 0
+    commit_ms: Count = 0
+    failed: Count = 0
     """Keys whose function calls raised under `on_error="quarantine"`, for data or for a timeout."""
     failure: str = ""
     """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
@@ -168,33 +155,63 @@ class Receipt:
     """What an apply task returns for its key range of one level: live segments, outputs, counts, next deadlines.
 
     `splits` maps the number of each split whose header reached the range to the rows that scatter read from it.
+    `rows` says by how many live rows each map of the range changed.
     """
 
-    level: int
-    lo: int
-    hi: int
-    splits: dict[str, int]
+    level: Count
+    lo: Hash
+    hi: Hash
+    splits: dict[str, Count]
     state: dict[str, dict[str, list[Segment]]]
+    rows: dict[str, dict[str, Change]]
     outputs: dict[str, list[OutputFile]]
     quarantine: list[QuarantineFile]
     operators: dict[str, OperatorMetrics]
-    watermarks: dict[str, int]
-    next_deadline: dict[str, int]
-    late_rows: int = 0
-    quarantined_rows: int = 0
-    event_time: dict[str, dict[str, int]] = field(default_factory=dict)
+    watermarks: dict[str, EventMs]
+    next_deadline: dict[str, EventMs]
+    late_rows: Count = 0
+    quarantined_rows: Count = 0
+    event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
 
 
 @dataclass(frozen=True)
 class Counts:
     """Input of one batch. INVARIANT: `applied_rows + late_rows + quarantined_rows == input_rows`."""
 
-    input_rows: int = 0
-    applied_rows: int = 0
-    late_rows: int = 0
-    quarantined_rows: int = 0
-    input_files: int = 0
-    input_bytes: int = 0
+    input_rows: Count = 0
+    applied_rows: Count = 0
+    late_rows: Count = 0
+    quarantined_rows: Count = 0
+    input_files: Count = 0
+    input_bytes: Count = 0
+
+
+@dataclass(frozen=True)
+class VersionOf:
+    """A version of a branch, by the branch's id."""
+
+    branch: str
+    version: Number
+
+
+@dataclass(frozen=True)
+class AddedOutput:
+    """The output files of a version of another branch, or of an earlier version, that a commit publishes."""
+
+    branch: str
+    version: Number
+    files: list[OutputFile]
+
+
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file that a `skip` commit took out of the input."""
+
+    source: str
+    path: str
+    etag: str
+    size: Count
 
 
 @dataclass(frozen=True)
@@ -204,19 +221,27 @@ class Commit:
     INVARIANT: a commit lists all live segments of its version, so reading a version needs no other commit.
     """
 
-    version: int
+    version: Number
     kind: Kind
     attempt: str
     plan_id: str
+    """The plan whose number the commit takes; empty if there is none, as for a correction without an open plan."""
     branch: str
     pipeline_uuid: str
-    batch_time_ms: int
-    watermarks: dict[str, int]
+    parent: Parent
+    refs_through: Number
+    """The newest entry of `refs/` that the commit takes into account."""
+    refs_checksum: str
+    """The checksum of that entry."""
+    batch_time_ms: Ms
+    watermarks: dict[str, EventMs]
     """W(N) of each watermark, in ms of event time. A missing watermark is 0, as in Spark."""
-    event_time: dict[str, dict[str, int]]
+    event_time: dict[str, dict[str, EventMs]]
     """For progress, by watermark: `max` and `min` event time of this batch, and `watermark`, which is W(N-1), in ms."""
     state: dict[str, dict[str, list[Segment]]]
-    """Live segments by operator and map, sorted by (lo, version)."""
+    """Live segments by operator and map, sorted by (lo, sequence)."""
+    rows: dict[str, dict[str, Count]]
+    """Live rows by operator and map; those of the ledger are under `_ledger`. A full read must find as many."""
     ledger: list[Segment]
     outputs: dict[str, list[OutputFile]]
     quarantine: list[QuarantineFile]
@@ -225,20 +250,71 @@ class Commit:
     schemas: dict[str, dict[str, Any]]
     """Description of each operator, as `{"kind", "key", "maps": {map: {…}}, "output"}`, with columns as DDL."""
     sinks: dict[str, dict[str, Any]]
+    sources: dict[str, dict[str, Any]]
+    """Description of each source: `uri` is its folder, or None if it has none."""
     code: dict[str, Any]
     """The code that ran: pipeline reference, names and digests of functions, version of Tidemill."""
-    next_deadline: dict[str, int]
+    next_deadline: dict[str, EventMs]
     """Earliest deadline in the state by timer, in ms. `batch` follows batch time; `event/<operator>` its watermark."""
-    published_through: int
+    published_through: Version
     """All versions up to this one had been published when this commit was made; -1 if none was."""
-    committed_ms: int
-    durations_ms: dict[str, int] = field(default_factory=dict)
-    outstanding_files: int = 0
-    outstanding_bytes: int = 0
-    oldest_waiting_ms: int | None = None
+    committed_ms: Ms
+    reason: str | None = None
+    """Why a correction was made; None for batches and sweeps."""
+    withdraws: dict[str, list[VersionOf]] = field(default_factory=dict)
+    """By sink: versions whose published files this commit withdraws."""
+    adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
+    """By sink: outputs of other versions that this commit publishes."""
+    skipped: list[SkippedFile] = field(default_factory=list)
+    durations_ms: dict[str, Count] = field(default_factory=dict)
+    outstanding_files: Count = 0
+    outstanding_bytes: Count = 0
+    oldest_waiting_ms: EventMs | None = None
     airflow: dict[str, str] = field(default_factory=dict)
     engine: dict[str, str] = field(default_factory=dict)
+    requires: list[str] = field(default_factory=list)
     format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)
+    """The checksum of the record, known once it was read or written."""
+
+    @property
+    def as_parent(self) -> Parent:
+        """What a plan or commit that follows this one records as its parent."""
+        return Parent(self.branch, self.version, self.checksum)
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file in a sink's place. `name` is relative to it; `etag` is empty if the place has none."""
+
+    name: str
+    checksum: str
+    size: Count
+    rows: Count
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was made visible of one version in one sink. It is written after publishing, and only if there were files.
+
+    `kind` and `path` describe the sink's place, `commit_checksum` is that of the commit's record. `withdrawn` names
+    files of earlier versions that the commit withdrew.
+    """
+
+    branch: str
+    version: Number
+    sink: str
+    pipeline_uuid: str
+    commit_checksum: str
+    kind: str
+    path: str
+    files: list[PublishedFile]
+    published_ms: Ms
+    withdrawn: list[str] = field(default_factory=list)
+    requires: list[str] = field(default_factory=list)
+    format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)
 
 
 def digest(data: bytes) -> str:
@@ -250,20 +326,22 @@ def digest(data: bytes) -> str:
 class StoreVersion:
     """The record that makes a version of a `StateStore`: all its live segments, and the attempt that committed it."""
 
-    version: int
+    version: Number
     attempt: str
     key: str
     state: str
     segments: list[Segment]
-    rows_total: int
-    created_ms: int
+    rows_total: Count
+    created_ms: Ms
     format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
 class StoreFloor:
     """The record of the lowest version of a `StateStore` that can still be read."""
 
-    version: int
-    created_ms: int
+    version: Number
+    created_ms: Ms
     format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)

@@ -1,7 +1,7 @@
 """Key ranges that tile the hash space: checks of receipts, and the segments that make a version of a state map.
 
 Pure functions. INVARIANT: each key hash is covered by exactly one receipt of a level, and of the segments that show a
-hash, the one with the highest version is the newest. So a version neither misses a key nor shows it twice.
+hash, the one with the highest sequence is the newest. So a version neither misses a key nor shows it twice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import InternalError
 from .records import HASH_END, Plan, Receipt, Segment
 
 State = dict[str, dict[str, list[Segment]]]
-"""Live segments by operator and map, sorted by (lo, version)."""
+"""Live segments by operator and map, sorted by (lo, sequence)."""
 
 DuePlace = tuple[int, int]
 """A position in the order of deadlines: the deadline in ms, then the hash of the key."""
@@ -86,7 +86,7 @@ def _check_inside(receipt: Receipt, operator: str, segments: Iterable[Segment]) 
 
 
 def coalesce(segments: Iterable[Segment]) -> list[Segment]:
-    """Return the segments sorted by (lo, version), with adjacent ranges of one object joined.
+    """Return the segments sorted by (lo, sequence), with adjacent ranges of one object joined.
 
     Ranges are joined only if their deadlines begin at the same position. Otherwise the joined segment would have to
     begin at the lower position, and each batch would search again for deadlines of hidden rows. `InternalError` if an
@@ -101,13 +101,13 @@ def coalesce(segments: Iterable[Segment]) -> list[Segment]:
         if segment.lo <= last.hi or _description(segment) != _description(last):
             raise InternalError(
                 f"join the ranges of `{segment.name}`: {_range(last.lo, last.hi)} and "
-                f"{_range(segment.lo, segment.hi)} overlap, or differ in version, size or checksum"
+                f"{_range(segment.lo, segment.hi)} overlap, or differ in sequence, size or checksum"
             )
         if segment.lo == last.hi + 1 and due_from(segment) == due_from(last):
             joined[-1] = dataclasses.replace(last, hi=segment.hi)
         else:
             joined.append(segment)
-    return sorted(joined, key=lambda s: (s.lo, s.version, s.name))
+    return sorted(joined, key=lambda s: (s.lo, s.sequence, s.name))
 
 
 def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
@@ -117,7 +117,7 @@ def visible(segments: Iterable[Segment], lo: int, hi: int) -> list[Segment]:
         for segment in segments
         if segment.lo <= hi and segment.hi >= lo
     ]
-    return sorted(found, key=lambda s: (s.version, s.lo, s.name))
+    return sorted(found, key=lambda s: (s.sequence, s.lo, s.name))
 
 
 def neighbours(segments: Iterable[Segment]) -> list[list[Segment]]:
@@ -143,7 +143,7 @@ def with_due_from(segment: Segment, place: DuePlace) -> Segment:
 
 
 def _description(segment: Segment) -> tuple[object, ...]:
-    return segment.checksum, segment.size, segment.rows, segment.version
+    return segment.checksum, segment.size, segment.rows, segment.sequence
 
 
 def _range(lo: int, hi: int) -> str:

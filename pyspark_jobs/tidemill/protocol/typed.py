@@ -15,16 +15,15 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from .. import names
+from .bounds import Hexadecimal, Range
 from .described import Ddl, ddl_fault
-from .records import OutputFile, QuarantineFile, Segment
+from .records import OutputFile, PublishedFile, QuarantineFile, Segment
 
 Reader = Callable[[Any], Any]
-HASHES = {"lo", "hi", "min_deadline_hash"}
-"""Fields that hold 64-bit unsigned hashes. They are 16 hex digits, because JSON readers lose integers above 2^53."""
 
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
-_OBJECTS = (Segment, OutputFile, QuarantineFile)
+_OBJECTS = (Segment, OutputFile, QuarantineFile, PublishedFile)
 
 
 class Unfit(ValueError):
@@ -51,6 +50,8 @@ def _reader(kind: Any) -> Reader:
         return lambda raw: raw
     if kind is Ddl:
         return _ddl
+    if origin is typing.Annotated:
+        return _of_bounded(arguments[1])
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _of_record(kind)
     if origin in (list, tuple):
@@ -66,8 +67,8 @@ def _reader(kind: Any) -> Reader:
 
 
 def _of_record(kind: Any) -> Reader:
-    hints = typing.get_type_hints(kind)
-    fields = [(f.name, _hash if f.name in HASHES else reader(hints[f.name]), _is_needed(f)) for f in _fields(kind)]
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = [(f.name, reader(hints[f.name]), _is_needed(f)) for f in dataclasses.fields(kind)]
     check = _check_segment if kind is Segment else _check_object if kind in _OBJECTS else None
 
     def read(raw: Any) -> Any:
@@ -88,10 +89,6 @@ def _of_record(kind: Any) -> Reader:
         return kind(**values)
 
     return read
-
-
-def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)
 
 
 def _is_needed(field: dataclasses.Field[Any]) -> bool:
@@ -150,6 +147,22 @@ def _of_one_of(options: tuple[Any, ...]) -> Reader:
     def read(raw: Any) -> Any:
         if raw not in options:
             raise _unfit(f"one of {options}", raw)
+        return raw
+
+    return read
+
+
+def _of_bounded(bounds: Range | Hexadecimal) -> Reader:
+    """Return the reader of an integer with bounds, or of a hash."""
+    if isinstance(bounds, Hexadecimal):
+        return _hash
+    least, greatest = bounds.least, bounds.greatest
+
+    def read(raw: Any) -> Any:
+        if type(raw) is not int:
+            raise _unfit("an integer", raw)
+        if not least <= raw <= greatest:
+            raise _unfit(f"an integer from {least} to {greatest}", raw)
         return raw
 
     return read

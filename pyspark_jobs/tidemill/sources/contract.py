@@ -97,6 +97,10 @@ class Source(Protocol):
         """The columns of the rows."""
 
     @property
+    def place(self) -> str | None:
+        """The URI of the folder with the files, which commits record; None if there is none."""
+
+    @property
     def intake(self) -> Intake:
         """Which files are read, and how many by one batch."""
 

@@ -17,7 +17,7 @@ from ..names import BATCH_ID
 from ..protocol.records import Split
 from ..schema import string_array, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
-from ..store import Entry, ObjectMissing, Store, folder_store, relative_folder
+from ..store import Entry, ObjectMissing, Store, folder_store, folder_uri, relative_folder
 from . import connections
 from .contract import (
     ABANDON_PLAN,
@@ -121,6 +121,11 @@ class Files:
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
         return self._schema
+
+    @property
+    def place(self) -> str:
+        """The URI of the folder or file, with symbolic links resolved."""
+        return folder_uri(self.path)
 
     @property
     def intake(self) -> Intake:

@@ -45,6 +45,11 @@ class Rows:
         return self._files.schema
 
     @property
+    def place(self) -> None:
+        """None, because rows are supplied by a test."""
+        return None
+
+    @property
     def intake(self) -> Intake:
         """No limits: a batch reads every waiting file."""
         return Intake()

@@ -52,6 +52,8 @@ def store_seeds(
 ) -> dict[str, list[Segment]]:
     """Store the runs, and return the live segments of every map."""
     return {
-        name: [] if run is None else store_run(store, cache, run, VERSION, names.segment(operator, name, branch, stem))
+        name: []
+        if run is None
+        else store_run(store, cache, run, (0, VERSION), names.segment(operator, name, branch, stem))
         for name, run in runs.items()
     }

@@ -80,7 +80,7 @@ def persist(
     searches for hidden deadlines again. The least of these is the next deadline of the range.
 
     The oldest segments are dropped as soon as newer ones hide all their rows. A state whose keys all end after a while
-    is therefore rarely merged.
+    is therefore rarely merged. A new segment gets a higher sequence than all that the range shows.
 
     CRASH: segments are stored before a commit names them. A crash leaves segments that no commit names; nothing reads
     them.
@@ -96,23 +96,27 @@ def persist(
     if delta is None:
         return kept
     runs = [*(shown[number].run for number in merged), delta]
+    sequence = 1 + max((segment.sequence for segment in before.segments), default=0)
     parts = _native.Run.merge(runs, before.lo, before.hi, "nothing" if kept else "tombstones", LARGEST_COLUMN)
     for number, (lo, hi, run) in enumerate(part for part in parts if len(part[2])):
-        kept += store_run(store, cache, run, version, part_of(name, number), lo, hi)
+        kept += store_run(store, cache, run, (sequence, version), part_of(name, number), lo, hi)
     return kept
 
 
 def store_run(
-    store: Store, cache: RunCache, run: _native.Run, version: int, name: str, lo: int = 0, hi: int = HASH_END
+    store: Store, cache: RunCache, run: _native.Run, age: tuple[int, int], name: str, lo: int = 0, hi: int = HASH_END
 ) -> list[Segment]:
-    """Store a run as a segment that shows `lo..hi`, and return the segment. An empty run gives no segment."""
+    """Store a run as a segment that shows `lo..hi`, and return the segment. An empty run gives no segment.
+
+    `age` is its sequence and its version.
+    """
     if len(run) == 0:
         return []
     data = run.write()
     checksum = digest(data)
     store.put(name, data)
     cache.put(checksum, run)
-    return [with_due_from(Segment(name, checksum, len(data), len(run), lo, hi, version), run.first_due or NEVER)]
+    return [with_due_from(Segment(name, checksum, len(data), len(run), lo, hi, *age), run.first_due or NEVER)]
 
 
 def checked(data: bytes, name: str, checksum: str) -> bytes:

@@ -7,25 +7,33 @@ repository, after it there is a complete one.
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from .. import names
 from ..clock import now_ms
 from ..driver.context import Context, check_operator
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..operators.contract import describe
 from ..pipeline.places import check_places
-from ..protocol.records import Added, Init, Seeded
+from ..protocol.entries import Init, Maps, Operators
+from ..protocol.named import named
+from ..protocol.records import Commit
+from ..protocol.refs import Refs, begin
+from ..protocol.refs_log import position
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored
+from ..store import Store
 from ..store.probe import probe
 from .initial import check_seeds, initial_runs, store_initial_state
 
+Schemas = dict[str, dict[str, Any]]
 
-def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Init:
-    """Create the repository if it does not exist, add and drop operators, and return the repository's first record.
+
+def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str, Any] | None = None) -> Refs:
+    """Create the repository if it does not exist, add and drop operators, and return what `refs/` says then.
 
     `drop`: operators whose state ends. `initial_state`: maps an operator to its state before its first batch, and
     replaces the one in its code.
@@ -35,40 +43,117 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
     check_places(context.pipeline, context.storage_options)
     context.refuse_repository_as_root()
     probe(context.store)
-    known = context.log.read_init()
-    head = None if known is None else context.log.head()
-    runs = initial_runs(context, head, initial_state or {})
+    if context.refs_log.read() is None:
+        _create(context, drop, initial_runs(context, None, initial_state or {}))
+    else:
+        head = context.head()
+        _record_operators(context, head, drop, initial_runs(context, head, initial_state or {}))
+    context.check_operators(context.head())
+    return context.initialised()
+
+
+def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
+    """Create the repository. If another caller created it first, what we stored for it is deleted again."""
+    _refuse_remains(context.store)
+    ours = _described(context)
+    _check_drop(drop, ours, ours)
+    attempt = uuid.uuid4().hex[:12]
     record = Init(
-        pipeline=context.job.pipeline,
+        number=0,
+        parent="",
         uuid=uuid.uuid4().hex,
+        attempt=attempt,
         created_ms=now_ms(),
-        schemas={name: describe(placed.operator) for name, placed in context.job.operators.items()},
+        pipeline=context.job.pipeline,
+        root=context.store.uri,
+        schemas=ours,
+        seeds=store_initial_state(context, runs, names.seed_stem(0, attempt)),
+        sources={name: source.place for name, source in context.job.sources.items() if source.place is not None},
     )
-    if known is None:
-        record = dataclasses.replace(record, seeds=store_initial_state(context, runs))
-    made = context.log.init(record)
-    _record_operators(context, record, drop, runs)
-    context.check_operators(context.log.head())
-    return made
+    made = context.refs_log.create(record)
+    if made.uuid != record.uuid:
+        context.store.delete_many(sorted(one.name for one in named(begin(record))))
+        _record_operators(context, context.head(), drop, runs)
 
 
-def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
+def _refuse_remains(store: Store) -> None:
+    """Raise `CorruptState` if there are commits, or what only commits name: the init record was lost."""
+    for folder in ("branches/", "output/", "quarantine/", "published/"):
+        found = next(store.list(folder), None)
+        if found is not None:
+            raise CorruptState(
+                f"init `{store.uri}`: `{names.ref(0)}` is missing, but `{found.name}` shows that a repository was here",
+                hint="restore `refs/` from a backup, or choose another root",
+            )
+
+
+def _described(context: Context) -> Schemas:
+    return {name: describe(placed.operator) for name, placed in context.job.operators.items()}
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """What the entry of a later `init` must say."""
+
+    fresh: Schemas
+    gone: list[str]
+    seeded: dict[str, Runs]
+
+
+def _record_operators(context: Context, head: Commit | None, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Record the operators of this code that are new, and those that are dropped.
 
     Before the first batch, operators that changed are recorded too. INVARIANT: everything is checked before anything is
-    written, so an `init` that fails changes nothing.
+    written, so an `init` that fails changes nothing. It is checked again if another caller adds an entry first.
     """
-    head, declared = context.log.head(), context.declared()
-    _check_drop(context, drop, [*declared, *ours.schemas], ours)
-    seeds = context.seeds()
+    ours = _described(context)
+    if not _any(_difference(context.refresh(), head, ours, drop, runs)):
+        return
+
+    def make(refs: Refs, number: int) -> Operators:
+        found = _difference(refs, head, ours, drop, runs)
+        placed: dict[str, Any] = position(refs, now_ms())
+        seeds: dict[str, Maps] = {}
+        if found.seeded:
+            stem = names.seed_stem(number, placed["attempt"])
+            seeds = store_initial_state(context, found.seeded, stem)
+        schemas = found.fresh | {name: ours[name] for name in found.seeded}
+        return Operators(**placed, schemas=schemas, removed=found.gone, seeds=seeds)
+
+    context.refs_log.append(make)
+    context.refresh()
+
+
+def _any(found: _Difference) -> bool:
+    return bool(found.fresh or found.gone or found.seeded)
+
+
+def _difference(
+    refs: Refs, head: Commit | None, ours: Schemas, drop: Sequence[str], runs: Mapping[str, Runs]
+) -> _Difference:
+    """Return what differs between the code and the repository. Raise `InvalidInput` if `init` may not change it."""
+    declared = refs.schemas
+    _check_drop(drop, {*declared, *refs.former, *ours}, ours)
     fresh = {
         name: schema
-        for name, schema in ours.schemas.items()
+        for name, schema in ours.items()
         if name not in declared or (head is None and declared[name] != schema)
     }
-    gone = [name for name in declared if name not in ours.schemas]
-    kept = [name for name in gone if name not in drop]
-    new = [name for name in fresh if name not in declared]
+    gone = [name for name in declared if name not in ours]
+    _check_gone(head, [name for name in gone if name not in drop], [name for name in fresh if name not in declared])
+    _check_added_again(head, refs, fresh)
+    recorded = {**declared, **(head.schemas if head is not None else {})}
+    for name, schema in ours.items():
+        if name not in fresh:
+            check_operator(name, recorded[name], schema)
+    known = {name: seeds.maps for name, seeds in refs.seeds.items()}
+    seeded = {name: found for name, found in runs.items() if name in fresh or not is_stored(found, known.get(name, {}))}
+    check_seeds(head, seeded, [name for name in fresh if known.get(name)])
+    return _Difference(fresh, gone, seeded)
+
+
+def _check_gone(head: Commit | None, kept: Sequence[str], new: Sequence[str]) -> None:
+    """Raise `InvalidInput` if operators are missing from the code, are not dropped, and may have been renamed."""
     if kept and (new or head is not None):
         raise InvalidInput(
             f"init: this code lacks the operator `{kept[0]}`, which has state in the repository"
@@ -76,42 +161,27 @@ def _record_operators(context: Context, ours: Init, drop: Sequence[str], runs: M
             hint=f"restore the name `{kept[0]}`, because names identify state; or discard its state with "
             f"r.init(drop=[{kept[0]!r}]) or tidemill init PIPELINE --root ROOT --drop {kept[0]}",
         )
-    _check_added_again(context, fresh)
-    recorded = {**declared, **(head.schemas if head is not None else {})}
-    for name, schema in ours.schemas.items():
-        if name not in fresh:
-            check_operator(name, recorded[name], schema)
-    seeded = {name: found for name, found in runs.items() if name in fresh or not is_stored(found, seeds.get(name, {}))}
-    check_seeds(head, seeded, [name for name in fresh if seeds.get(name)])
-    if fresh or gone or seeded:
-        schemas = fresh | {name: ours.schemas[name] for name in seeded}
-        entry = Added(schemas, now_ms(), gone)
-        if seeded:
-            entry = Seeded(schemas, now_ms(), gone, seeds=store_initial_state(context, seeded))
-        context.log.add(entry)
 
 
-def _check_added_again(context: Context, fresh: Collection[str]) -> None:
+def _check_added_again(head: Commit | None, refs: Refs, fresh: Collection[str]) -> None:
     """Raise `InvalidInput` if an operator was dropped after the head and is added again.
 
     Its state ends only with the next commit, so it would resume with its old state.
     """
-    head, removed = context.log.head(), {name for entry in context.log.added() for name in entry.removed}
     for name in fresh:
-        if head is not None and name in head.state and name in removed:
+        if head is not None and name in head.state and name in refs.former:
             raise InvalidInput(
                 f"init: operator `{name}` was dropped, but no batch has run since, so it would keep its old state",
                 hint=f"run a batch without `{name}` first, or give it a new name",
             )
 
 
-def _check_drop(context: Context, drop: Sequence[str], now: Sequence[str], ours: Init) -> None:
+def _check_drop(drop: Sequence[str], known: Collection[str], ours: Collection[str]) -> None:
     """Raise `InvalidInput` for a name in `drop` that this code still has, or that the repository never had."""
-    known = [*now, *(name for entry in context.log.added() for name in entry.schemas), *context.initialised().schemas]
     for name in drop:
-        if name in ours.schemas:
+        if name in ours:
             raise InvalidInput(
                 f"init: cannot drop operator `{name}`: this code still has it", hint="remove the operator from the code"
             )
         if name not in known:
-            raise unknown("operator to drop", str(name), sorted(set(known) - set(ours.schemas)))
+            raise unknown("operator to drop", str(name), sorted(set(known) - set(ours)))

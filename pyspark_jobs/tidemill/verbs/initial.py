@@ -6,7 +6,6 @@ INVARIANT: an operator that has run in a batch never gets another initial state.
 from __future__ import annotations
 
 import io
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import names
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Segment
@@ -66,12 +64,11 @@ def check_seeds(head: Commit | None, seeded: Collection[str], described_again: I
             )
 
 
-def store_initial_state(context: Context, runs: Mapping[str, Runs]) -> dict[str, dict[str, list[Segment]]]:
-    """Store the runs as segments, and return them by operator and map.
+def store_initial_state(context: Context, runs: Mapping[str, Runs], stem: str) -> dict[str, dict[str, list[Segment]]]:
+    """Store the runs as segments, and return them by operator and map. `stem` is part of their names.
 
     CRASH: a segment that no entry of `refs/` names is garbage. Nothing reads it.
     """
-    stem = names.seed_stem(uuid.uuid4().hex)
     return {
         name: store_seeds(context.store, context.cache, name, of_operator, context.branch, stem)
         for name, of_operator in runs.items()

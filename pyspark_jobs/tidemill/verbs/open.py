@@ -16,6 +16,7 @@ from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
+from ..protocol.refs_log import RefsLog
 from ..settings import resolve
 from ..spelling import unknown
 from ..store import open_store
@@ -57,6 +58,7 @@ def open_context(
         branch=branch,
         store=store,
         root_store=root_store,
+        refs_log=RefsLog(store),
         log=Log(store, branch),
         settings=settings,
         spark_conf=spark_conf,

@@ -37,13 +37,13 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         return None if found < 0 else context.log.commit(found)
     if version is None:
-        return context.log.head()
+        return context.head()
     return None if version == -1 else context.log.commit(version)
 
 
 def version_at(context: Context, at_ms: int) -> int:
     """Return the newest version whose batch time is at or before `at_ms`, or -1. INVARIANT: batch times never fall."""
-    head = context.log.head()
+    head = context.head()
     low, high = -1, -1 if head is None else head.version
     while low < high:
         middle = (low + high + 1) // 2
@@ -150,8 +150,7 @@ def _where(table: pa.Table, where: str) -> pa.Table:
 
 def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:
     """Return the rows committed for a sink, in canonical order, with `_batch_id`; of one version, or of all."""
-    context.initialised()
-    commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
+    commits = _commits(context, version)
     name, schema = _sink(context, commits, sink)
     tables = [_rows(context, commit, name) for commit in commits]
     filled = [table for table in tables if table is not None]
@@ -164,6 +163,12 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
             f"read the outputs of `{name}`: versions have different schemas: {error}",
             hint="read one version at a time with outputs(version=…)",
         ) from error
+
+
+def _commits(context: Context, version: int | None) -> list[Commit]:
+    """Return the commit of a version, or all of them, checked to follow each other."""
+    start = context.initialised().start
+    return list(context.log.commits(start=start)) if version is None else [context.log.commit(version)]
 
 
 def _sink(context: Context, commits: Sequence[Commit], sink: str | None) -> tuple[str, pa.Schema]:
@@ -202,10 +207,13 @@ def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
 
 def quarantine(context: Context, version: int | None) -> pa.Table:
     """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them."""
-    context.initialised()
-    if context.log.head() is None:
+    if context.head() is None:
         return _with_version(empty_table(REJECT_SCHEMA), -1)
-    commits = list(context.log.commits()) if version is None else [context.log.commit(version)]
+    commits = (
+        list(context.log.commits(start=context.initialised().start))
+        if version is None
+        else [context.log.commit(version)]
+    )
     tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
     for commit in commits:
         for file in commit.quarantine:

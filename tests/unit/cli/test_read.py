@@ -136,9 +136,9 @@ def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
     log, other = planned.context.log, tm.open(planned.context.pipeline, root=planned.context.root)
     read = log.plan
 
-    def after_a_run(number):
+    def after_a_run(number, parent):
         assert [one.version for one in other.run(engine="local")] == [number]
-        return read(number)
+        return read(number, parent)
 
     monkeypatch.setattr(log, "plan", after_a_run)
     assert status_of(planned).planned is None
@@ -153,7 +153,7 @@ def test_a_plan_that_cannot_be_read_is_a_problem(planned):
 
 
 def test_a_plan_that_the_store_cannot_return_is_a_problem(planned, monkeypatch):
-    def unavailable(number):
+    def unavailable(number, parent):
         raise StoreUnavailable(f"read plan {number}: no answer")
 
     monkeypatch.setattr(planned.context.log, "plan", unavailable)

@@ -1,9 +1,9 @@
-"""The log: adopting plans and commits, finding the head with any hint, and the cost of doing so."""
+"""The log: adopting plans and commits, parents, forks, finding the head with any hint, and the cost of doing so."""
 
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,9 @@ from tests.unit.protocol import valid_records as make
 from tidemill import names
 from tidemill.errors import CorruptState, Fenced, InternalError, InvalidInput
 from tidemill.protocol.codec import encode
-from tidemill.protocol.log import Committed, Log
+from tidemill.protocol.log import Committed, Fork, Log
+from tidemill.protocol.numbered import HINT_EVERY
+from tidemill.protocol.records import Parent
 from tidemill.store import Store, open_store
 from tidemill.store.fault import Crash, Fault, FaultStore
 
@@ -34,13 +36,15 @@ def log_of(store: Store) -> Log:
 
 def filled(store: Store, versions: int) -> Log:
     log = log_of(store)
-    for version in range(versions):
-        log.create_commit(make.commit(version))
+    for commit in make.commits(versions):
+        log.create_commit(commit)
     return log_of(store)
 
 
 class Counting(FaultStore):
-    """A store that counts read requests too."""
+    """A store that counts read requests too, and that lists names after another one in one request, or not."""
+
+    lists_after = False
 
     reads = 0
 
@@ -52,73 +56,9 @@ class Counting(FaultStore):
         self.reads += 1
         return super().stat(name)
 
-
-# init
-
-
-def test_there_is_no_repository_before_init(store: Store) -> None:
-    assert log_of(store).read_init() is None
-
-
-def test_init_makes_the_repository_once(store: Store) -> None:
-    log = log_of(store)
-    assert log.init(make.init(uuid="first")) == make.init(uuid="first")
-    assert log.init(make.init(uuid="second")) == make.init(uuid="first")
-    assert log_of(store).read_init() == make.init(uuid="first")
-    assert [entry.name for entry in store.list()] == ["refs/0000000000.json"]
-
-
-def test_init_fails_on_the_root_of_another_pipeline(store: Store) -> None:
-    log_of(store).init(make.init())
-    with pytest.raises(InvalidInput) as refused:
-        log_of(store).init(make.init(pipeline="other"))
-    assert str(refused.value) == (
-        f"init pipeline `other` in `{store.uri}`: found the pipeline `retail` there\n"
-        "hint: choose another root or another name"
-    )
-
-
-def test_operators_are_added_after_init_in_order(store: Store) -> None:
-    log = log_of(store)
-    log.init(make.init())
-    assert log.added() == []
-    one, two = make.added("one"), make.added("two")
-    log.add(one)
-    log_of(store).add(two)
-    assert log.added() == [one, two]
-    assert [entry.name for entry in store.list("refs/")] == [names.ref(number) for number in range(3)]
-
-
-def test_an_entry_of_unknown_kind_is_corrupt_state(store: Store) -> None:
-    store.create(names.ref(1), b'{"kind":"branches","format":1}')
-    with pytest.raises(CorruptState, match=r"unknown kind 'branches', this Tidemill knows operators"):
-        log_of(store).added()
-
-
-@pytest.mark.parametrize("effect", ["lost", "late", "refused"])
-def test_a_lost_answer_adds_operators_once(store: Store, effect: str) -> None:
-    faulty = FaultStore(store, [Fault(1, effect)])  # type: ignore[arg-type]
-    log_of(faulty).add(make.added("one"))
-    assert log_of(store).added() == [make.added("one")]
-
-
-def test_concurrent_callers_add_all_their_operators(store: Store) -> None:
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda number: log_of(store).add(make.added(f"by-{number}")), range(6)))
-    assert sorted(name for record in log_of(store).added() for name in record.schemas) == [f"by-{n}" for n in range(6)]
-
-
-def test_a_damaged_init_record_is_corrupt_state(store: Store) -> None:
-    store.put(names.ref(0), b"{")
-    with pytest.raises(CorruptState, match="read init `refs/0000000000.json`: not JSON"):
-        log_of(store).read_init()
-    with pytest.raises(CorruptState, match="read init `refs/0000000000.json`: not JSON"):
-        log_of(store).init(make.init())
-
-
-def test_a_branch_name_is_checked(store: Store) -> None:
-    with pytest.raises(InvalidInput, match="invalid branch name '../x'"):
-        Log(store, "../x")
+    def list(self, prefix: str = "", start_after: str | None = None) -> Any:
+        self.reads += 1
+        return super().list(prefix, start_after)
 
 
 # plans
@@ -252,7 +192,7 @@ def test_the_head_is_found_with_any_hint(store: Store, versions: int, hint: byte
         store.put(names.head_hint("main"), hint)
     named = {b'{"version": %d}' % number: number for number in (0, 3, 9, 10, 9999999999)}.get(hint or b"", -1)
     if named >= versions:
-        with pytest.raises(CorruptState, match=f"the hint names version {named}, but its commit is missing"):
+        with pytest.raises(CorruptState, match="the commit is missing, but"):
             log.head()
         return
     head = log.head()
@@ -269,8 +209,10 @@ def test_a_second_plan_without_commits_shows_that_all_commits_are_lost(store: St
     with pytest.raises(CorruptState) as caught:
         log_of(store).head()
     assert str(caught.value) == (
-        f"read the head of branch `main` in `{store.uri}`: found plan 1, but no commit 0\n"
-        "hint: restore `branches/main/commits/` from a backup; Tidemill never starts empty by accident"
+        f"read `{store.uri}/branches/main/commits/0000000000.json`: the commit is missing, but "
+        "`branches/main/plans/0000000001.json` shows that it was made; such records are never deleted\n"
+        "hint: restore `branches/main/commits/` from a backup; Tidemill never starts from an older or empty state by "
+        "accident"
     )
     assert Log(store, "other").head() is None
 
@@ -279,8 +221,9 @@ def test_a_second_plan_without_commits_shows_that_all_commits_are_lost(store: St
 @settings(max_examples=60)
 def test_the_head_is_found_and_later_commits_too(versions: int, hint: int | None, more: list[int]) -> None:
     store = new_store()
+    commits = make.commits(versions + sum(more))
     for version in range(versions):
-        store.put(names.commit("main", version), encode(make.commit(version)))
+        store.put(names.commit("main", version), encode(commits[version]))
     if hint is not None:
         store.put(names.head_hint("main"), f'{{"version": {hint}}}'.encode())
     log = log_of(store)
@@ -290,40 +233,136 @@ def test_the_head_is_found_and_later_commits_too(versions: int, hint: int | None
         return
     for added in [0, *more]:
         for version in range(versions, versions + added):
-            store.put(names.commit("main", version), encode(make.commit(version)))
+            store.put(names.commit("main", version), encode(commits[version]))
         versions += added
         head = log.head()
         assert (None if head is None else head.version) == (versions - 1 if versions else None)
 
 
 @pytest.mark.parametrize("versions", [10, 1000])
-def test_opening_costs_the_same_for_any_number_of_commits(versions: int) -> None:
+@pytest.mark.parametrize("lists_after", [False, True])
+def test_opening_costs_the_same_for_any_number_of_commits(versions: int, lists_after: bool) -> None:
     store = Counting(new_store())
-    for version in range(versions):
-        store.put(names.commit("main", version), encode(make.commit(version)))
+    store.lists_after = lists_after
+    commits = make.commits(versions + 1)
+    for commit in commits[:-1]:
+        store.put(names.commit("main", commit.version), encode(commit))
+    store.put(names.head_hint("main"), b'{"version": %d}' % (versions - 1 if lists_after else versions))
     log = log_of(store)
-    log.create_commit(make.commit(versions))
+    log.create_commit(commits[-1])
     store.reads = 0
-    assert log_of(store).head() == make.commit(versions)
-    assert store.reads == 3  # the hint, the commit it names, none above
+    assert log_of(store).head() == commits[-1]
+    assert store.reads == (3 if lists_after else 4)  # the hint, a listing or two probes, the newest commit
     store.reads = 0
-    assert log.head() == make.commit(versions)
+    assert log.head() == commits[-1]
     assert store.reads == 1  # it made the newest commit itself
+
+
+def test_a_lost_commit_between_others_is_never_passed_over(store: Store) -> None:
+    filled(store, 10)
     store.delete(names.head_hint("main"))
-    store.reads = 0
-    assert log_of(store).head() == make.commit(versions)
-    assert store.reads <= 3 + 2 * versions.bit_length()
+    for version in range(9):
+        data = store.get(names.commit("main", version))
+        store.delete(names.commit("main", version))
+        with pytest.raises(
+            CorruptState, match=f"{version:010d}.json`: the commit is missing, but commit {version + 1}"
+        ):
+            log_of(store).head()
+        store.put(names.commit("main", version), data)
+    assert log_of(store).head() is not None
 
 
 def test_a_log_sees_commits_of_other_runs(store: Store) -> None:
     one, two = log_of(store), log_of(store)
-    for version in range(6):
-        (one if version % 3 else two).create_commit(make.commit(version))
-        assert one.head() == two.head() == make.commit(version)
+    for commit in make.commits(6):
+        (one if commit.version % 3 else two).create_commit(commit)
+        assert one.head() == two.head() == commit
 
 
-def test_a_commit_costs_two_writes(store: Store) -> None:
-    counted = FaultStore(store)
+# parents
+
+
+def test_a_commit_that_follows_another_one_is_corrupt_state(store: Store) -> None:
+    filled(store, 3)
+    other = make.commits(3, "another attempt")
+    store.put(names.commit("main", 1), encode(other[1]))
+    with pytest.raises(CorruptState) as caught:
+        list(log_of(store).commits())
+    assert "commit 1 of branch `main`" in caught.value.first_line
+    assert "it is based on version 0 of branch `main`" in caught.value.first_line
+    log = log_of(store)
+    assert log.head() is not None
+    store.put(names.commit("main", 3), encode(make.commit(3, parent=other[2].as_parent)))
+    with pytest.raises(CorruptState, match="commit 3 of branch `main`"):
+        log.head()
+
+
+def test_the_first_commit_follows_the_init_record(store: Store) -> None:
+    log = filled(store, 1)
+    assert len(list(log.commits(start=make.START))) == 1
+    with pytest.raises(CorruptState, match="based on the init record with checksum checksum of init, expected the"):
+        list(log.commits(start=Parent("", -1, "another checksum")))
+
+
+def test_a_plan_for_another_head_is_corrupt_state(store: Store) -> None:
+    log = log_of(store)
+    log.create_plan(make.plan(3))
+    assert log.plan(3, make.parent(3)) == make.plan(3)
+    other = Parent("main", 2, "another checksum")
+    with pytest.raises(CorruptState, match="plan 3 of branch `main`"):
+        log.plan(3, other)
+    with pytest.raises(CorruptState, match="plan 3 of branch `main`"):
+        log.create_plan(make.plan(3, parent=other))
+
+
+def test_a_commit_of_another_parent_under_our_number_is_corrupt_state(store: Store) -> None:
+    log_of(store).create_commit(make.commit(0))
+    with pytest.raises(CorruptState, match="commit 0 of branch `main`"):
+        log_of(store).create_commit(make.commit(0, "try-2", parent=Parent("", -1, "another checksum")))
+
+
+# forks
+
+
+def forked(store: Store, at: int, versions: int = 4) -> Log:
+    """Return the log of a branch that starts at a version of a filled `main`."""
+    main = filled(store, versions)
+    return Log(store, "fix-1", Fork(main, main.commit(at).as_parent), pause=lambda seconds: None)
+
+
+def test_a_branch_reads_the_versions_below_its_fork(store: Store) -> None:
+    log = forked(store, 2)
+    assert [commit.branch for commit in log.commits()] == ["main"] * 3
+    assert log.head() == log.commit(2)
+    with pytest.raises(InvalidInput, match="versions go from 0 to 2"):
+        log.commit(3)
+
+
+def test_a_branch_numbers_its_commits_after_the_fork(store: Store) -> None:
+    log = forked(store, 2)
+    head = log.head()
+    assert head is not None
+    log.create_plan(make.plan(3, branch="fix-1", parent=head.as_parent))
+    made = log.create_commit(make.commit(3, branch="fix-1", parent=head.as_parent)).commit
+    assert log.head() == log.commit(3) == made
+    assert [(c.branch, c.version) for c in log.commits(1)] == [("main", 1), ("main", 2), ("fix-1", 3)]
+    again = Log(store, "fix-1", Fork(log_of(store), head.as_parent))
+    assert again.head() == made
+    assert filled(store, 0).commit(3).branch == "main"
+
+
+def test_a_fork_of_another_commit_than_the_recorded_one_is_corrupt_state(store: Store) -> None:
+    main = filled(store, 3)
+    log = Log(store, "fix-1", Fork(main, Parent("main", 1, "another checksum")))
+    with pytest.raises(CorruptState, match="expected the record with checksum another checksum"):
+        log.head()
+
+
+# writes
+
+
+def test_a_commit_costs_two_writes_where_hints_are_cheap(store: Store) -> None:
+    counted = Counting(store)
     log_of(counted).create_commit(make.commit(0))
     assert [(write.verb, write.name) for write in counted.writes] == [
         ("create", names.commit("main", 0)),
@@ -331,16 +370,30 @@ def test_a_commit_costs_two_writes(store: Store) -> None:
     ]
 
 
+def test_a_commit_costs_one_write_where_listing_finds_the_head(store: Store) -> None:
+    counted = Counting(store)
+    counted.lists_after = True
+    log = log_of(counted)
+    for commit in make.commits(HINT_EVERY + 2):
+        log.create_commit(commit)
+    hints = [write for write in counted.writes if write.verb == "put_hint"]
+    assert len(hints) == 2  # with the first commit, and with commit HINT_EVERY
+    assert len(counted.writes) == HINT_EVERY + 4
+
+
 @pytest.mark.parametrize("effect", ["lost", "refused"])
 def test_a_hint_that_cannot_be_written_is_not_an_error(store: Store, effect: str) -> None:
-    log = log_of(FaultStore(store, [Fault(2, effect)]))  # type: ignore[arg-type]
+    log = log_of(Counting(store, [Fault(2, effect)]))  # type: ignore[arg-type]
     assert log.create_commit(make.commit(0)).outcome == "created"
     assert log_of(store).head() == make.commit(0)
 
 
 def test_a_torn_hint_is_not_an_error(store: Store) -> None:
-    filled(store, 3)
+    *before, newest = make.commits(4)
+    for commit in before:
+        log_of(store).create_commit(commit)
+    faulty = Counting(store, [Fault(2, "torn")])
     with pytest.raises(Crash):
-        log_of(FaultStore(store, [Fault(2, "torn")])).create_commit(make.commit(3))
+        log_of(faulty).create_commit(newest)
     assert store.get(names.head_hint("main")) == b'{"versi'
-    assert log_of(store).head() == make.commit(3)
+    assert log_of(store).head() == newest

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 import tidemill as tm
+from tests.unit.protocol import valid_records
 from tidemill._native import StateMap
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import HASH_END, Plan, Split
@@ -24,7 +25,7 @@ def empty() -> StateMap:
 def plan(number: int, *files: SourceFile, row_groups: tuple[tuple[int, int], ...] = ()) -> Plan:
     splits = [Split(f.source, f.path, f.etag, f.size, f.modified_ms) for f in files]
     splits = [dataclasses.replace(s, row_groups=r) for s in splits for r in row_groups] if row_groups else splits
-    return Plan(number, "batch", f"p{number}", "main", 5000, tuple(splits), 100, 5000)
+    return valid_records.plan(number, splits=tuple(splits))
 
 
 def test_files_are_unseen_until_a_plan_with_them_is_recorded() -> None:

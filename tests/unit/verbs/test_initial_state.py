@@ -13,7 +13,7 @@ import pytest
 import tidemill as tm
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
-from tidemill.protocol.records import Init
+from tidemill.protocol.refs import Refs
 from tidemill.testing import Tester
 
 
@@ -130,7 +130,7 @@ def test_an_operator_added_later_begins_with_its_initial_state(tmp_path):
     r = files(tmp_path, first, second=SPEC.timeout("10 seconds").initialState(PAIRS))
     r.init()
     assert states(r, "second") == dict(PAIRS) and states(r, "count") == {"a": 1, "z": 9}
-    assert json.loads((tmp_path / "root/words/refs/0000000001.json").read_text())["kind"] == "operators-with-state"
+    assert json.loads((tmp_path / "root/words/refs/0000000001.json").read_text())["kind"] == "operators"
     arrive(tmp_path, 1, "a,1\n")
     r.run(engine="local", batch_time=50_000)
     assert states(r, "second") == {"a": 6, "b": 10, None: 1} and states(r, "count") == {"a": 2, "z": 9}
@@ -294,4 +294,4 @@ def test_an_initial_state_for_an_unsuitable_or_unknown_operator_is_an_error():
         r.init(initial_state={"count": [("a", 1)]})
     with pytest.raises(tm.InvalidInput, match="did you mean `count`"):
         r.init(initial_state={"cuont": [("a", 1)]})
-    assert isinstance(r.init(), Init)
+    assert isinstance(r.init(), Refs)

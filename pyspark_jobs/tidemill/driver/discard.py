@@ -1,0 +1,25 @@
+"""`discard`: delete what a losing attempt stored, once another commit has its number.
+
+INVARIANT: only objects of our own attempt are deleted, and only after our commit can no longer be created. CRASH: what
+remains after a crash is named by no commit and numbered at or below the head, so garbage collection deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from ..errors import TidemillError
+from ..protocol.named import named
+from ..protocol.records import Commit
+from ..store import Store
+
+
+def discard(store: Store, lost: Commit) -> None:
+    """Delete the objects that the commit `lost`, which was never created, names and its attempt stored.
+
+    A delete that fails is not an error, because garbage harms nothing.
+    """
+    ours = sorted(one.name for one in named(lost) if f"-{lost.attempt}-" in one.name)
+    if ours:
+        with contextlib.suppress(TidemillError):
+            store.delete_many(ours)

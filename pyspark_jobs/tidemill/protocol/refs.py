@@ -1,0 +1,215 @@
+"""`Refs`: what all entries of `refs/` together say: identity, operators, branches, tags, bases, floors. A pure fold.
+
+INVARIANT: `fold` depends on the entries alone. Each entry must be the successor of the one before, or it raises
+`CorruptState`; an entry that contradicts what is known does so, too, because the writer checked it first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+from .. import names
+from ..errors import CorruptState
+from .bounds import Ms, Number, Version
+from .entries import Adopt, Base, DropBranch, Entry, Floor, Init, Maps, NewBranch, Operators, Tag
+from .records import FORMAT_VERSION, Parent, Segment
+
+MAIN = "main"
+"""The name and the id of the first branch."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch. `fork` is the version from which it starts; None for `main`, which starts at version -1."""
+
+    name: str
+    id: str
+    fork: Parent | None = None
+    publish_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The initial state of an operator: segments by map, and the number of the entry that gave it."""
+
+    number: Number
+    maps: Maps
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """The version that a tag names, by the id of its branch."""
+
+    branch: str
+    version: Version
+
+
+@dataclass(frozen=True)
+class BaseOf:
+    """Merged segments of a map that may take the place of `inputs`; `number` is that of the entry."""
+
+    number: Number
+    operator: str
+    map: str
+    inputs: list[Segment]
+    outputs: list[Segment]
+
+
+@dataclass(frozen=True)
+class Refs:
+    """All entries up to `through`, folded. `refs_checksum` is the checksum of that entry.
+
+    `uuid` and `root` are those in force, `uuids` all that the repository ever had, `origin` the checksum of the init
+    record. `former` are operators that were removed and not added again.
+    """
+
+    through: Number
+    refs_checksum: str
+    origin: str
+    pipeline: str
+    uuid: str
+    uuids: list[str]
+    root: str
+    created_ms: Ms
+    schemas: dict[str, dict[str, Any]]
+    seeds: dict[str, Seeds]
+    ledger: list[Segment]
+    sources: dict[str, str]
+    former: list[str] = field(default_factory=list)
+    branches: dict[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN, MAIN)})
+    dropped: list[str] = field(default_factory=list)
+    tags: dict[str, Tagged] = field(default_factory=dict)
+    bases: list[BaseOf] = field(default_factory=list)
+    floors: dict[str, Version] = field(default_factory=dict)
+    format: int = FORMAT_VERSION
+    checksum: str = field(default="", compare=False)
+
+    @property
+    def start(self) -> Parent:
+        """What the first plan and commit of `main` record as their parent."""
+        return Parent("", -1, self.origin)
+
+
+def fold(init: Init, entries: Iterable[Entry]) -> Refs:
+    """Return what the init record and the entries after it say. `CorruptState` if one does not follow the other."""
+    refs = begin(init)
+    for entry in entries:
+        refs = follow(refs, entry)
+    return refs
+
+
+def begin(init: Init) -> Refs:
+    """Return what the init record says by itself."""
+    return Refs(
+        through=0,
+        refs_checksum=init.checksum,
+        origin=init.checksum,
+        pipeline=init.pipeline,
+        uuid=init.uuid,
+        uuids=[init.uuid],
+        root=init.root,
+        created_ms=init.created_ms,
+        schemas=init.schemas,
+        seeds={name: Seeds(0, maps) for name, maps in init.seeds.items()},
+        ledger=init.ledger,
+        sources=init.sources,
+    )
+
+
+def follow(refs: Refs, entry: Entry) -> Refs:
+    """Return `refs` with one more entry. An `Entry` of no known kind changes nothing but the position."""
+    expected = (refs.through + 1, refs.refs_checksum, refs.uuid)
+    if (entry.number, entry.parent, entry.uuid) != expected:
+        raise CorruptState(
+            f"read entry `{names.ref(refs.through + 1)}`: expected entry {expected[0]} of repository {expected[2]} "
+            f"after the entry with checksum {expected[1]}; found entry {entry.number} of repository {entry.uuid} after "
+            f"{entry.parent}",
+            hint="restore the objects below `refs/` from one backup",
+        )
+    changed = _apply(entry, refs)
+    return dataclasses.replace(changed, through=entry.number, refs_checksum=entry.checksum, checksum="")
+
+
+def branch_id(name: str, number: int) -> str:
+    """Return the id of a branch that entry `number` makes.
+
+    >>> branch_id("fix", 12)
+    'fix-12'
+    """
+    return f"{name}-{number}"
+
+
+@singledispatch
+def _apply(entry: Entry, refs: Refs) -> Refs:
+    """Return `refs` changed by an entry. This is the entry of an unknown kind that may be ignored."""
+    del entry
+    return refs
+
+
+@_apply.register
+def _operators(entry: Operators, refs: Refs) -> Refs:
+    gone = {*entry.removed, *entry.schemas}
+    seeds = {name: known for name, known in refs.seeds.items() if name not in gone}
+    seeds |= {name: Seeds(entry.number, maps) for name, maps in entry.seeds.items()}
+    schemas = {name: schema for name, schema in refs.schemas.items() if name not in entry.removed} | entry.schemas
+    former = {*refs.former, *(name for name in entry.removed if name in refs.schemas)} - schemas.keys()
+    return dataclasses.replace(refs, schemas=schemas, seeds=seeds, former=sorted(former))
+
+
+@_apply.register
+def _branch(entry: NewBranch, refs: Refs) -> Refs:
+    if entry.name in refs.branches or entry.id != branch_id(entry.name, entry.number):
+        raise _contradiction(entry, f"adds branch `{entry.name}` with id `{entry.id}`")
+    if entry.fork_branch not in {branch.id for branch in refs.branches.values()} | set(refs.dropped) | {""}:
+        raise _contradiction(entry, f"forks the unknown branch `{entry.fork_branch}`")
+    fork = Parent(entry.fork_branch, entry.fork_version, entry.fork_checksum)
+    branch = Branch(entry.name, entry.id, fork, entry.publish_to)
+    return dataclasses.replace(refs, branches=refs.branches | {entry.name: branch})
+
+
+@_apply.register
+def _drop_branch(entry: DropBranch, refs: Refs) -> Refs:
+    known = refs.branches.get(entry.name)
+    if known is None or known.id != entry.id or entry.name == MAIN:
+        raise _contradiction(entry, f"drops branch `{entry.name}` with id `{entry.id}`")
+    left = {name: branch for name, branch in refs.branches.items() if name != entry.name}
+    return dataclasses.replace(refs, branches=left, dropped=[*refs.dropped, entry.id])
+
+
+@_apply.register
+def _tag(entry: Tag, refs: Refs) -> Refs:
+    tags = {name: tagged for name, tagged in refs.tags.items() if name != entry.name}
+    if entry.version is not None:
+        tags[entry.name] = Tagged(entry.branch, entry.version)
+    return dataclasses.replace(refs, tags=tags)
+
+
+@_apply.register
+def _base(entry: Base, refs: Refs) -> Refs:
+    base = BaseOf(entry.number, entry.operator, entry.map, entry.inputs, entry.outputs)
+    return dataclasses.replace(refs, bases=[*refs.bases, base])
+
+
+@_apply.register
+def _floor(entry: Floor, refs: Refs) -> Refs:
+    if entry.version < refs.floors.get(entry.branch, -1):
+        raise _contradiction(entry, f"lowers the floor of branch `{entry.branch}` to version {entry.version}")
+    return dataclasses.replace(refs, floors=refs.floors | {entry.branch: entry.version})
+
+
+@_apply.register
+def _adopt(entry: Adopt, refs: Refs) -> Refs:
+    uuids = [*refs.uuids, *([] if entry.new_uuid in refs.uuids else [entry.new_uuid])]
+    sources = refs.sources | entry.sources
+    return dataclasses.replace(refs, root=entry.root, uuid=entry.new_uuid, uuids=uuids, sources=sources)
+
+
+def _contradiction(entry: Entry, what: str) -> CorruptState:
+    return CorruptState(
+        f"read entry `{names.ref(entry.number)}`: it {what}, which contradicts the entries before it",
+        hint="restore the objects below `refs/` from one backup",
+    )

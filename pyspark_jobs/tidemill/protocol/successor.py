@@ -1,0 +1,111 @@
+"""What a commit inherits from the head: `successor(origin, kind, changes)`, the only way to make a commit record.
+
+Pure. INVARIANT: whatever a kind of commit may not change is inherited, so no correction can lose state, the ledger or
+a watermark. The table `CHANGES` is the whole rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InternalError
+from .records import Commit, Counts, Kind, OperatorMetrics, Parent
+from .refs import Refs
+
+RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "committed_ms"}
+"""What each commit says about itself, whatever its kind."""
+BATCH = {
+    "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
+    "operators", "schemas", "sinks", "sources", "next_deadline", "durations_ms", "outstanding_files",
+    "outstanding_bytes", "oldest_waiting_ms", "engine",
+}  # fmt: skip
+"""What a batch or sweep makes."""
+CHANGES: dict[Kind, set[str]] = {
+    "batch": BATCH,
+    "sweep": BATCH,
+    "void": {"reason"},
+    "skip": {"reason", "ledger", "rows", "skipped"},
+    "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
+}
+"""What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The place at which the next commit of a branch is made: after `head`, or after version -1 without one."""
+
+    refs: Refs
+    branch: str
+    head: Commit | None
+
+    @property
+    def number(self) -> int:
+        """The version that the next commit makes."""
+        return 0 if self.head is None else self.head.version + 1
+
+    @property
+    def parent(self) -> Parent:
+        """What the next plan and commit record as their parent."""
+        return self.refs.start if self.head is None else self.head.as_parent
+
+
+def successor(origin: Origin, kind: Kind, changes: Mapping[str, Any]) -> Commit:
+    """Return the commit of a kind that follows `origin`. `InternalError` for a change that the kind may not make."""
+    wrong = sorted(changes.keys() - CHANGES[kind] - RECORDED)
+    if wrong:
+        raise InternalError(f"make a {kind} commit: it may not change {', '.join(wrong)}")
+    made = dataclasses.replace(_inherited(origin), kind=kind, **changes)
+    if origin.head is not None and made.batch_time_ms < origin.head.batch_time_ms and kind != "reset":
+        raise InternalError(
+            f"make a {kind} commit: its batch time {made.batch_time_ms} is before that of version "
+            f"{origin.head.version}, {origin.head.batch_time_ms}"
+        )
+    return made
+
+
+def _inherited(origin: Origin) -> Commit:
+    """Return a commit that changes nothing: what lasts is that of the head, what is about one batch is empty."""
+    head, refs = origin.head, origin.refs
+    return Commit(
+        version=origin.number,
+        kind="void",
+        attempt="",
+        plan_id="",
+        branch=origin.branch,
+        pipeline_uuid=refs.uuid,
+        parent=origin.parent,
+        refs_through=refs.through,
+        refs_checksum=refs.refs_checksum,
+        batch_time_ms=0 if head is None else head.batch_time_ms,
+        watermarks={} if head is None else head.watermarks,
+        event_time={} if head is None else _lasting(head.event_time),
+        state={} if head is None else head.state,
+        rows={} if head is None else head.rows,
+        ledger=refs.ledger if head is None else head.ledger,
+        outputs={},
+        quarantine=[],
+        counts=Counts(),
+        operators={} if head is None else _totals(head.operators),
+        schemas={} if head is None else head.schemas,
+        sinks={} if head is None else head.sinks,
+        sources={} if head is None else head.sources,
+        code={},
+        next_deadline={} if head is None else head.next_deadline,
+        published_through=-1,
+        committed_ms=0,
+    )
+
+
+def _lasting(event_time: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the times that do not describe one batch: the batch time of the last batch with event times."""
+    return {name: {"active": times["active"]} for name, times in event_time.items() if "active" in times}
+
+
+def _totals(operators: Mapping[str, OperatorMetrics]) -> dict[str, OperatorMetrics]:
+    return {
+        name: OperatorMetrics(rows_total=metrics.rows_total, state_bytes=metrics.state_bytes)
+        for name, metrics in operators.items()
+    }

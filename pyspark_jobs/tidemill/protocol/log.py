@@ -1,4 +1,4 @@
-"""The log of one branch: its plans, its commits, and what lies below its fork.
+"""The log of one branch: its plans, its commits, and the versions of another branch up to its fork.
 
 INVARIANT: each commit names its parent by branch, version and checksum, and each plan the commit on which it is based.
 So records that come from elsewhere, or from an older backup, are found by whoever reads the next one. CRASH: one
@@ -104,9 +104,7 @@ class Log:
         there = "the branch has no version yet" if head is None else f"versions go from 0 to {head.version}"
         raise InvalidInput(f"read version {version} of branch `{self._branch}` in `{self._store.uri}`: {there}")
 
-    def commits(
-        self, since: int = 0, start: Parent | None = None, through: Commit | None = None
-    ) -> Iterator[Commit]:
+    def commits(self, since: int = 0, start: Parent | None = None, through: Commit | None = None) -> Iterator[Commit]:
         """Yield every commit from version `since` to `through`, in order, each checked to follow the one before.
 
         `start` is the parent that version 0 must have. `through` is the head, if the caller has it. `CorruptState` if a

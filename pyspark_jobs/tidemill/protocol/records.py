@@ -296,7 +296,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Published:
-    """What was made visible of one version in one sink. It is written after publishing, and only if there were files.
+    """The files of one version that a sink shows. The record is written after publishing, and only if there were files.
 
     `kind` and `path` describe the sink's place, `commit_checksum` is that of the commit's record. `withdrawn` names
     files of earlier versions that the commit withdrew.

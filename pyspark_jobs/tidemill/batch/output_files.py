@@ -44,7 +44,7 @@ class OutputFiles:
             sink = self._batch.job.outputs[name].sink or KEPT
             for part, encoded in enumerate(sink.encode(table)):
                 path = names.output(name, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
-                store.put(path, encoded.data)
+                etag = store.put(path, encoded.data) or ""
                 self._stored[name].append(
                     OutputFile(
                         name=path,
@@ -56,6 +56,7 @@ class OutputFiles:
                         part=part,
                         suffix=encoded.suffix,
                         extension=encoded.extension,
+                        etag=etag,
                     )
                 )
 

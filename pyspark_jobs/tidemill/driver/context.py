@@ -18,6 +18,7 @@ from ..errors import CorruptState, InvalidInput
 from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
+from ..protocol.bases import lay
 from ..protocol.log import Log
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import Refs
@@ -122,7 +123,13 @@ class Context:
 
     def state(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
         """Return the live segments of a version, plus initial state that no batch has used yet. None is version -1."""
-        return {**(head.state if head is not None else {}), **self.begins_with(head)}
+        return {**self.committed(head), **self.begins_with(head)}
+
+    def committed(self, commit: Commit | None) -> dict[str, dict[str, list[Segment]]]:
+        """Return the live segments that a commit lists, with merged segments in their place where there are any."""
+        bases = self.initialised().bases
+        state = commit.state if commit is not None else {}
+        return lay(state, bases) if bases else state
 
     def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
         """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""
@@ -141,7 +148,7 @@ class Context:
 
     def check_operators(self, head: Commit | None) -> None:
         """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
-        declared, ours = self.refresh().schemas, self.job.operators
+        declared, ours = self.initialised().schemas, self.job.operators
         recorded = {**declared, **(head.schemas if head is not None else {})}
         gone = sorted(name for name in declared if name not in ours)
         for name, placed in ours.items():

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
@@ -92,6 +92,7 @@ class Drain:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
         check_places(context.pipeline, context.storage_options)
+        context.refresh()
         head = context.head()
         context.check_operators(head)
         if missing_sinks(context, head):
@@ -170,6 +171,7 @@ class Drain:
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
+        self.context.refresh()
         self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
         engine = self._engine()  # starting the engine does not count as time of the batch
         overtaken = self.context.head()
@@ -180,7 +182,11 @@ class Drain:
             return overtaken
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1
-        ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
+        try:
+            ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
+        except CorruptState as error:
+            self._refuse_if_late(plan, error)
+            raise
         committed = self._commit(ours)
         try:
             if publish(self.context, committed.commit):
@@ -191,6 +197,16 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _refuse_if_late(self, plan: Plan, error: CorruptState) -> None:
+        """Raise `Fenced` if the number of the plan is taken by now: then garbage collection may delete its inputs."""
+        newest = self.context.head()
+        if newest is not None and newest.version >= plan.number:
+            raise Fenced(
+                f"execute plan {plan.number}: another run committed versions up to {newest.version} in the meantime, "
+                f"so objects of this plan may be deleted ({error.first_line})",
+                hint="nothing of this run is committed; run again",
+            ) from error
 
     def _commit(self, ours: Commit) -> Committed:
         """Commit. If another attempt has the number, delete what this one stored."""

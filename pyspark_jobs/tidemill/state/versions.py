@@ -114,9 +114,10 @@ def store_run(
         return []
     data = run.write()
     checksum = digest(data)
-    store.put(name, data)
+    etag = store.put(name, data) or ""
     cache.put(checksum, run)
-    return [with_due_from(Segment(name, checksum, len(data), len(run), lo, hi, *age), run.first_due or NEVER)]
+    segment = Segment(name, checksum, len(data), len(run), lo, hi, *age, etag=etag)
+    return [with_due_from(segment, run.first_due or NEVER)]
 
 
 def checked(data: bytes, name: str, checksum: str) -> bytes:

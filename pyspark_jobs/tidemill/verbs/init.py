@@ -48,6 +48,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
     else:
         head = context.head()
         _record_operators(context, head, drop, initial_runs(context, head, initial_state or {}))
+    context.refresh()
     context.check_operators(context.head())
     return context.initialised()
 

@@ -5,13 +5,14 @@ INVARIANT: reading writes nothing, not even a probe of the store, so it works wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from ..driver.context import Context
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID, map_name, variable_name
 from ..operators.keys import cells
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
@@ -38,7 +39,32 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
         return None if found < 0 else context.log.commit(found)
     if version is None:
         return context.head()
-    return None if version == -1 else context.log.commit(version)
+    if version == -1:
+        return None
+    _refuse_below_floor(context, version)
+    return context.log.commit(version)
+
+
+def _refuse_below_floor(context: Context, version: int) -> None:
+    """Raise `InvalidInput` for a version that is no longer kept."""
+    floor = context.initialised().floors.get(context.branch, -1)
+    if -1 < version < floor:
+        raise InvalidInput(
+            f"read version {version} of branch `{context.branch}` in `{context.store.uri}`: it is no longer kept; "
+            f"versions are kept from {floor} on"
+        )
+
+
+@contextlib.contextmanager
+def kept(context: Context, commit: Commit | None) -> Iterator[None]:
+    """Turn the error for a missing object into `InvalidInput` if its version was given up while we read it."""
+    try:
+        yield
+    except CorruptState:
+        if commit is not None:
+            context.refresh()
+            _refuse_below_floor(context, commit.version)
+        raise
 
 
 def version_at(context: Context, at_ms: int) -> int:
@@ -75,14 +101,29 @@ def state(
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
     shape = MapColumns.described(chosen, described)
-    known = context.state(commit) if newest or commit is None else commit.state
+    known = context.state(commit) if newest or commit is None else context.committed(commit)
     segments: list[Segment] = known.get(name, {}).get(chosen, [])
-    table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
+    with kept(context, commit):
+        table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
+        _check_rows(commit, name, chosen, table.num_rows)
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
+
+
+def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:
+    """Raise `CorruptState` if a whole map has not as many rows as its commit says."""
+    if commit is None or operator not in commit.state:
+        return
+    expected = commit.rows.get(operator, {}).get(map_name)
+    if expected is not None and found != expected:
+        raise CorruptState(
+            f"read the state of operator `{operator}` at version {commit.version}: found {found} rows, but the commit "
+            f"records {expected}",
+            hint="restore the commit and its segments from one backup",
+        )
 
 
 def _map(maps: dict[str, dict[str, str]], variable: str | None) -> tuple[str, dict[str, str]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
-from ..store.local import sync_folder
+from ..store.local_files import sync_folder
 from .columns import SYSTEM_COLUMNS
 
 KEY, STATE = "key", "state"

@@ -75,7 +75,8 @@ def folder_store(path: str, s3_options: Mapping[str, Any] | None = None) -> Stor
     `s3_options` apply to `s3://…` only, because all sources (or all sinks) share one set of options.
     """
     scheme, separator, _ = str(path).partition("://")
-    return open_store(path, s3_options if separator and scheme in _S3 else None)
+    store = open_store(path, s3_options if separator and scheme in _S3 else None)
+    return store.for_readers() if isinstance(store, LocalStore) else store
 
 
 def folder_uri(path: str) -> str:

@@ -14,7 +14,7 @@ from .. import names
 from ..errors import CorruptState, InvalidInput
 
 TEMPORARY = ".tmp"
-"""The folder in which a local store writes files before it links or renames them. No name may contain it."""
+"""The folder in which a local store writes files that replace others. No name may contain it."""
 
 
 @dataclass(frozen=True, slots=True)

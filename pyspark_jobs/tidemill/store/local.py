@@ -1,8 +1,8 @@
 """A store in a folder of this machine, or of a mounted file system.
 
-Data is written to a temporary file under the root's `.tmp` first. `create` links the file to its name; other writes
-rename it. CRASH: file, link and folders are fsynced before `put`, `create` and `copy` return. A temporary file that a
-dead process left is never listed and never read.
+`local_files` gives files their names, and `walk` lists them. INVARIANT: readers of the folder that know nothing of
+Tidemill never see a part of a file, whatever they list and whenever a writer dies. CRASH: file, name and folders are
+fsynced before `put`, `create` and `copy` return.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import errno
 import os
 import shutil
 import stat
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 from urllib.parse import quote
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
+from . import local_files
 from .contract import TEMPORARY, Entry, ObjectMissing, ObjectReplaced, Store, check_range, checked, get_unchanged
+from .local_files import Place, Write
 from .walk import entry, walk
 
-_DURABLE: set[str] = {os.sep, ""}
-"""Folders whose own directory entries are known to be on disk."""
+BESIDE = ".tidemill-tmp"
+"""The folder for temporary names next to a folder with readers of its own."""
 _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _UNHOLDABLE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
 _ADVICE = {
     errno.ENOSPC: "free space on the disk",
@@ -37,11 +37,15 @@ _ADVICE = {
 
 
 class LocalStore:
-    """Files below a folder, which the first write creates. The etag is `<size>-<mtime_ns>`."""
+    """Files below a folder, which the first write creates. The etag is `<size>-<mtime_ns>`.
 
-    def __init__(self, root: str, prefix: str = "") -> None:
+    `spare` are folders for temporary names, best first; by default `.tmp` below `root`.
+    """
+
+    def __init__(self, root: str, prefix: str = "", spare: tuple[str, ...] = ()) -> None:
         self._root = root
         self._prefix = prefix
+        self._spare = spare or (os.path.join(root, TEMPORARY),)
         self._base = os.path.join(root, prefix)
 
     @property
@@ -64,7 +68,7 @@ class LocalStore:
         return f"LocalStore({self.uri!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LocalStore, (self._root, self._prefix)
+        return LocalStore, (self._root, self._prefix, self._spare)
 
     def get(self, name: str) -> bytes:
         """Read the file."""
@@ -79,30 +83,21 @@ class LocalStore:
             return file.read(length)
 
     def put(self, name: str, data: bytes) -> str | None:
-        """Write and fsync a temporary file, then rename it."""
+        """Write and fsync a file without a name, then link it to its name; rename it if the name has a file."""
         self._replace(name, lambda file: file.write(data))
         return None
 
     def put_hint(self, name: str, data: bytes) -> None:
         """Write and rename a temporary file without fsync, so the file system may lose it."""
-        path = self._path(name)
-        with _errors("write", path), self._temporary(lambda file: file.write(data), sync=False) as temporary:
-            _into_folder(path, lambda: os.replace(temporary, path), sync=False)
+        place = self._place(name)
+        with _errors("write", place.path):
+            local_files.replace_hint(place, lambda file: file.write(data))
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write and fsync a temporary file, then link it to its name; the system refuses that if the name is taken."""
-        path = self._path(name)
-        with _errors("create", path), self._temporary(lambda file: file.write(data), sync=True) as temporary:
-            try:
-                _into_folder(path, lambda: _link(temporary, path), sync=True)
-                return True
-            except FileExistsError:
-                if os.path.isdir(path):
-                    raise
-                # A network file system may have made the link and lost the answer. Then our file has two names.
-                ours = os.stat(temporary).st_nlink > 1
-                sync_folder(os.path.dirname(path))  # the winner may not have fsynced yet
-                return ours
+        """Write and fsync a file without a name, then link it to its name; the system refuses a taken name."""
+        place = self._place(name)
+        with _errors("create", place.path):
+            return local_files.create(place, lambda file: file.write(data))
 
     def copy(self, source: str, target: str, etag: str | None = None) -> str | None:
         """Copy by `put` from the other file."""
@@ -151,8 +146,13 @@ class LocalStore:
             self.delete(name)
 
     def at(self, prefix: str) -> LocalStore:
-        """Return the folder below as a store, with the same `.tmp`."""
-        return LocalStore(self._root, f"{self._prefix}{checked(prefix.rstrip('/'))}/")
+        """Return the folder below as a store, with the same folders for temporary names."""
+        return LocalStore(self._root, f"{self._prefix}{checked(prefix.rstrip('/'))}/", self._spare)
+
+    def for_readers(self) -> LocalStore:
+        """Return the same folder for readers that list everything below it: temporary names are kept beside it."""
+        beside = os.path.join(os.path.dirname(self._root), BESIDE)
+        return LocalStore(self._root, self._prefix, (beside, os.path.join(self._root, TEMPORARY)))
 
     def local_path(self, name: str) -> str | None:
         """Return the path of the file."""
@@ -169,96 +169,13 @@ class LocalStore:
             except _MISSING:
                 raise ObjectMissing(name, self.uri) from None
 
-    def _replace(self, name: str, write: Callable[[BinaryIO], object]) -> None:
-        path = self._path(name)
-        with _errors("write", path), self._temporary(write, sync=True) as temporary:
-            _into_folder(path, lambda: os.replace(temporary, path), sync=True)
+    def _place(self, name: str) -> Place:
+        return Place(self._path(name), self._spare)
 
-    @contextlib.contextmanager
-    def _temporary(self, write: Callable[[BinaryIO], object], *, sync: bool) -> Iterator[str]:
-        """Yield the path of a new file that `write` filled. It is deleted afterwards unless it was renamed."""
-        folder = os.path.join(self._root, TEMPORARY)
-        path = os.path.join(folder, f"{os.getpid()}-{uuid.uuid4().hex}")
-        try:
-            with _new_file(folder, path) as file:
-                write(file)
-                if sync:
-                    file.flush()
-                    os.fsync(file.fileno())
-            yield path
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-
-
-def _new_file(folder: str, path: str) -> BinaryIO:
-    try:
-        return open(path, "xb")
-    except FileNotFoundError:
-        _make_folder(folder)
-        return open(path, "xb")
-
-
-def _into_folder(path: str, act: Callable[[], None], *, sync: bool) -> None:
-    """Call `act`, which puts a file at `path`, and make missing parent folders."""
-    folder = os.path.dirname(path)
-    try:
-        act()
-    except FileNotFoundError:
-        _make_folder(folder)
-        act()
-    if sync:
-        sync_folder(folder)
-        _sync_above(folder)
-
-
-def _sync_above(folder: str) -> None:
-    """CRASH: another process may have made these folders without having fsynced their parents, so do that once."""
-    while folder not in _DURABLE:
-        _DURABLE.add(folder)
-        folder = os.path.dirname(folder)
-        with contextlib.suppress(PermissionError):  # a system folder, which existed before
-            sync_folder(folder)
-
-
-def _make_folder(folder: str) -> None:
-    """CRASH: a new folder is durable only after its parent is fsynced, so fsync the parent of each new folder."""
-    if os.path.isdir(folder):
-        return
-    above = os.path.dirname(folder)
-    _make_folder(above)
-    try:
-        os.mkdir(folder)
-    except FileExistsError:
-        if not os.path.isdir(folder):
-            raise
-    sync_folder(above)
-    _DURABLE.add(folder)
-
-
-def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make renames and links in the folder survive a loss of power, if its file system supports that."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems do not support fsync of a folder
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            raise InvalidInput(
-                f"create `{target}`: the file system refuses hard links ({error.strerror}), without which two "
-                "writers could both create this object",
-                hint="choose a root on another file system, or `s3://`",
-            ) from error
-        raise
+    def _replace(self, name: str, write: Write) -> None:
+        place = self._place(name)
+        with _errors("write", place.path):
+            local_files.replace(place, write)
 
 
 @contextlib.contextmanager

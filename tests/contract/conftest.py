@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tidemill.store import Store, open_store
+from tidemill.store import Store, open_store, probe
 from tidemill.store import s3 as s3_module
 from tidemill.store.s3 import S3Store
 from tidemill.store.s3_client import Clients
@@ -110,6 +111,7 @@ def scripted_server() -> Iterator[Scripted]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_module, "CONFLICT_PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(sys.modules[probe.__module__], "PAUSES_S", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.conftest import SECRET, Scripted, clients_of
 from tests.servers.s3 import S3Server
 from tidemill.errors import InvalidInput, StoreUnavailable, TidemillError
-from tidemill.store import ObjectMissing, open_store, probe
+from tidemill.store import ObjectMissing, Store, open_store, probe
 
 pytestmark = pytest.mark.usefixtures("no_pauses", "no_aws_around")
 
@@ -269,15 +269,36 @@ def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server) -> None:
             act()
 
 
+def put_key(store: Store, name: str) -> None:
+    """Put an object whose name the store itself would refuse."""
+    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
+    clients_of(store).main.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=b"")
+
+
 def test_folder_markers_are_skipped(s3_server: S3Server) -> None:
     store = open_store(s3_server.new_root(), s3_server.options)
     store.put("a/b", b"")
-    client = clients_of(store).main
-    bucket, _, prefix = store.uri.removeprefix("s3://").partition("/")
-    for key in (f"{prefix}/", f"{prefix}/a/", f"{prefix}/empty/"):
-        client.put_object(Bucket=bucket, Key=key, Body=b"")
+    for name in ("", "a/", "empty/"):
+        put_key(store, name)
     assert [entry.name for entry in store.list()] == ["a/b"]
     assert [entry.name for entry in store.at("a").list()] == ["b"]
-    client.put_object(Bucket=bucket, Key=f"{prefix}/a//b", Body=b"")
-    with pytest.raises(InvalidInput, match="the object 'a//b' cannot be addressed"):
+
+
+def test_keys_with_an_empty_part_are_skipped_with_one_warning(
+    s3_server: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(s3_server.new_root(), s3_server.options)
+    store.put("a/b", b"")
+    for name in ("a//b", "/c", "a/b//c//d"):
+        put_key(store, name)
+    for _ in range(2):
+        assert [entry.name for entry in store.list()] == ["a/b"]
+    [warning] = caplog.messages
+    assert warning.startswith(f"list `{store.uri}`: the object `/c` is skipped, because its key has an empty part")
+
+
+def test_keys_that_no_store_can_address_are_an_error_not_skipped(s3_server: S3Server) -> None:
+    store = open_store(s3_server.new_root(), s3_server.options)
+    put_key(store, "back\\slash.csv")
+    with pytest.raises(InvalidInput, match="the object 'back.*slash.csv' cannot be addressed"):
         list(store.list())

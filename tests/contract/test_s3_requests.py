@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from tests.contract.conftest import Scripted, clients_of
 from tests.servers.s3 import S3Server
 from tidemill.errors import StoreUnavailable
-from tidemill.store import ObjectReplaced, open_store
+from tidemill.store import ObjectReplaced, open_store, probe
 from tidemill.store import s3 as s3_module
 
 pytestmark = pytest.mark.usefixtures("no_pauses", "no_aws_around")
@@ -82,6 +82,14 @@ def test_the_clock_is_the_date_of_the_last_answer(scripted: Scripted) -> None:
     scripted.date = "soon"
     store.stat("a")
     assert store.clock_ms() is not None
+
+
+def test_a_probe_that_gets_a_503_is_retried(scripted: Scripted) -> None:
+    scripted.answers = [(503, "SlowDown"), (204, ""), (200, ""), (503, "SlowDown"), (204, ""), (403, "AccessDenied")]
+    with pytest.raises(StoreUnavailable, match="403 AccessDenied"):
+        probe(scripted.store())
+    created = [path for verb, path, _ in scripted.asked if verb == "PUT"]
+    assert created[0] != created[1] == created[2] != created[3], "a probe without an answer is repeated by a new name"
 
 
 def test_a_clock_far_off_is_named_as_the_cause(scripted: Scripted) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 import time
 import uuid
@@ -15,7 +16,7 @@ import pytest
 from tests.servers.s3 import S3Server
 from tidemill.errors import CorruptState, InvalidInput
 from tidemill.store import ObjectMissing, ObjectReplaced, Store, open_store, probe
-from tidemill.store.fault import FaultStore
+from tidemill.store.fault import Effect, Fault, FaultStore
 
 KINDS = ("memory", "local", "s3", "fault")
 
@@ -534,6 +535,16 @@ def test_threads_share_a_store(store: Store) -> None:
 
 def test_the_probe_accepts_the_store_and_leaves_nothing(store: Store) -> None:
     probe(store)
+    assert names(store) == []
+
+
+@pytest.mark.parametrize("effect", ["refused", "lost"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_probe_repeats_a_create_that_had_no_answer(
+    store: Store, effect: Effect, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[probe.__module__], "PAUSES_S", (0.0,))
+    probe(FaultStore(store, [Fault(number, effect)]))
     assert names(store) == []
 
 

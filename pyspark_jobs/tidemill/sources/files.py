@@ -72,7 +72,9 @@ class Files:
     have every column of the schema. As in Spark, decimals with more digits than the schema are rounded half up. A time
     that a time zone has twice means the earlier instant.
 
-    Tidemill skips files whose name begins with `_` or `.`, and decompresses files that end in `.gz` or `.zst`. Columns
+    Tidemill skips files whose name begins with `_` or `.`. It also skips files that end in `._COPYING_`, `.crdownload`,
+    `.filepart`, `.part`, `.partial`, `.tmp` or `~`, because these are not complete yet. `pathGlobFilter="*.part"` reads
+    them. Keys with `//` on S3 are skipped with a warning. Files that end in `.gz` or `.zst` are decompressed. Columns
     of the schema may come from partition folders such as `dt=2020-01-01/`. Times without an offset are in the
     pipeline's time zone. An unknown option, or one that does not fit the format, raises `InvalidInput`.
 

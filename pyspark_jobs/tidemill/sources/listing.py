@@ -1,7 +1,7 @@
 """Which files of a folder are data: hidden names, filters, and partition folders such as `dt=2020-01-01/`.
 
 Names in, names out; nothing is read. INVARIANT: a name with a part that begins with `_` or `.` is never data, except
-a partition folder such as `_a=1`.
+a partition folder such as `_a=1`. Neither is a file whose name says that it is not complete yet.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from urllib.parse import unquote
 
 from ..store import Entry
 
+UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~")
+"""Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete."""
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
     """Return whether the file `name`, relative to its source's folder, belongs to the source.
 
+    Files that are still being copied, by their names, do not. A `pattern` that names such files chooses them.
     Unless `recursive`, only files in the folder itself and in partition folders below it belong to it, as in Spark.
     """
     *folders, file = name.split("/")
@@ -25,7 +28,9 @@ def is_data(name: str, recursive: bool, pattern: str | None) -> bool:
         return False
     if not recursive and any("=" not in folder for folder in folders):
         return False
-    return pattern is None or matches(file, pattern)
+    if pattern is not None and pattern.endswith(UNFINISHED):
+        return matches(file, pattern)
+    return not file.endswith(UNFINISHED) and (pattern is None or matches(file, pattern))
 
 
 def matches(file: str, pattern: str) -> bool:

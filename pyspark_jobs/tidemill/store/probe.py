@@ -9,33 +9,50 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import uuid
 
-from ..errors import InvalidInput, TidemillError
+from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from .contract import Store
 
 _lock = threading.Lock()
 _probed: set[tuple[int, str]] = set()
 
 
+PAUSES_S = (0.1, 0.5, 2.0)
+"""How long to wait before each retry of a probe that had no answer."""
+
+
 def probe(store: Store) -> None:
     """Create one name twice with different content. Raises `InvalidInput` if the second create succeeds.
 
-    It runs once for each process and URI, and again for a store that failed. CRASH: one small object `_probe-…` may
-    remain.
+    It runs once for each process and URI, and again for a store that failed. A busy server is asked again, each time
+    with a new name, because a request without an answer may still be carried out. CRASH: one small object `_probe-…`
+    may remain.
     """
     key = (os.getpid(), store.uri)
     with _lock:
         if key in _probed:
             return
+    for pause_s in PAUSES_S:
+        try:
+            _probe_once(store)
+            break
+        except StoreUnavailable:
+            time.sleep(pause_s)
+    else:
+        _probe_once(store)
+    with _lock:
+        _probed.add(key)
+
+
+def _probe_once(store: Store) -> None:
     name = f"_probe-{uuid.uuid4().hex}"
     try:
         _refuse_two_winners(store, name)
     finally:
         with contextlib.suppress(TidemillError):
             store.delete(name)
-    with _lock:
-        _probed.add(key)
 
 
 def _refuse_two_winners(store: Store, name: str) -> None:

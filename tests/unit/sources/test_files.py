@@ -17,7 +17,7 @@ from tidemill.errors import InvalidInput, StoreUnavailable
 from tidemill.sources import file_bytes
 from tidemill.sources.contract import ReadContext
 from tidemill.sources.files import Files
-from tidemill.sources.listing import matches
+from tidemill.sources.listing import is_data, matches
 from tidemill.store import folder_store, open_store
 
 
@@ -27,6 +27,14 @@ def paths(source: Files, **options: Any) -> list[str]:
 
 def one_column(folder: Path | str, **options: Any) -> Files:
     return Files(folder, format="csv", schema="v string", **options)
+
+
+def test_files_that_are_still_being_copied_are_not_data() -> None:
+    unfinished = ("a.csv._COPYING_", "a.csv.crdownload", "a.csv~", "a.csv.part", "a.csv.tmp", "dt=1/a.csv.filepart")
+    assert not any(is_data(name, recursive=True, pattern=None) for name in unfinished)
+    assert not is_data("a.csv.part", recursive=False, pattern="a*")
+    assert is_data("a.csv.part", recursive=False, pattern="*.part")
+    assert is_data("part-00000.csv", recursive=False, pattern=None)
 
 
 def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:

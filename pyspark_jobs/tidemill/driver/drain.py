@@ -199,7 +199,7 @@ class Drain:
         return committed.commit
 
     def _refuse_if_late(self, plan: Plan, error: CorruptState) -> None:
-        """Raise `Fenced` if the number of the plan is taken by now: then garbage collection may delete its inputs."""
+        """Raise `Fenced` if the plan has a commit by now, because then its inputs may be deleted."""
         newest = self.context.head()
         if newest is not None and newest.version >= plan.number:
             raise Fenced(

@@ -39,6 +39,8 @@ def check_name(name: str, what: str) -> str:
 
 REFS = "refs/"
 """The prefix of the entries of `refs/`."""
+SEEDS = "ref-"
+"""How the file of a segment begins that an entry of `refs/` names."""
 REFS_HEAD = REFS + HEAD_HINT
 """The name of the snapshot of `refs/`, which every entry overwrites."""
 _RECORD = re.compile(r"([0-9]{10})\.json")
@@ -110,7 +112,7 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
 
 def seed_stem(number: int, attempt: str) -> str:
     """Return the part of a segment's name that identifies the entry of `refs/` for which a call wrote it."""
-    return f"ref-{number:010d}-{attempt}"
+    return f"{SEEDS}{number:010d}-{attempt}"
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:

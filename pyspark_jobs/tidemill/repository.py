@@ -133,6 +133,36 @@ class Repository:
         """
         return replan(self.context, reason)
 
+    def skip(self, file: str | tuple[str, str], reason: str) -> Commit:
+        """Take a file out of the input, because it cannot be read or must not be. Return the commit that does it.
+
+        `file` is a path relative to its source's folder, or (source, path) if several sources have it. The file waits,
+        or is in the plan of a batch that failed; then that plan ends, and the next run plans its other files. The
+        commit records `reason`. The file is never read, whatever happens to it later, unless its bytes change and the
+        source says `overwritten="new"`.
+
+        `InvalidInput` for a file that was read already, for an unknown file, or if `reason` is empty. `Fenced` if
+        another run commits first; then nothing has changed.
+        """
+        from .verbs.skip import skip
+
+        return skip(self.context, file, reason)
+
+    def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
+        """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
+
+        `moved`: this is the repository now, and the place where it was made is dead. It keeps its uuid. `copy`: both
+        remain. This one gets a new uuid, and files that were published stay those of the other one. `sources`: names of
+        sources whose files may be read again from the folder that this code declares. Returns what the repository
+        records about itself then.
+
+        `InvalidInput` if nothing is to be confirmed, or if it is not said whether the repository moved. A crash leaves
+        the repository adopted or not.
+        """
+        from .verbs.adopt import adopt
+
+        return adopt(self.context, reason, moved, copy, sources)
+
     @property
     def head(self) -> Commit | None:
         """The newest commit, or None before the first batch (version -1)."""

@@ -268,6 +268,7 @@ class _Range:
             operators=self.metrics,
             watermarks=self.times.after,
             next_deadline=self.deadlines,
+            fingerprints=self.inbox.fingerprints if self.index == 0 else {},
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
             quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},

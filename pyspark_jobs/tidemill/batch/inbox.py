@@ -74,6 +74,11 @@ class Inbox:
         return {number: rows for header in self.headers for number, rows in header.observed.splits.items()}
 
     @property
+    def fingerprints(self) -> dict[str, str]:
+        """Fingerprints of files, by the number of their first split."""
+        return {number: text for header in self.headers for number, text in header.observed.fingerprints.items()}
+
+    @property
     def event_times(self) -> wire.Bounds:
         """The least and greatest event time that the batch saw, by watermark."""
         found: wire.Bounds = {}

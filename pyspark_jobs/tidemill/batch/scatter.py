@@ -52,6 +52,8 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
             flow.run(batch.job, action.number, block.rows, sent, f"`{split.path}`")
         sent.quarantine_rejects(block.rejects)
         sent.count_late_rows(block.rows.num_rows)
+        if block.fingerprint is not None:
+            sender.observed.fingerprints[str(number)] = block.fingerprint
         rows += block.rows.num_rows + (0 if block.rejects is None else block.rejects.num_rows)
         blocks = block.number + 1
         yield from sent.items

@@ -72,6 +72,8 @@ class Observed:
 
     splits: dict[str, int] = field(default_factory=dict)
     """Rows read from each split, by the split's number."""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """Of files, by the number of their first split."""
     event_times: Bounds = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     """Late rows, by operator."""

@@ -1,4 +1,4 @@
-"""`tidemill`: the group of commands, and the exit status of a call. `run`, `read` and `demo` hold the commands.
+"""`tidemill`: the group of commands, and the exit status of a call. The other modules hold the commands.
 
 INVARIANT: every call ends with a status of `exits.Exit`, whatever happened.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from . import demo, read, run
+from . import correct, demo, read, run
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -45,9 +45,10 @@ def tidemill() -> None:
     """
 
 
-RUNS = (run.init, run.run, run.sweep, run.replan, demo.demo)
+RUNS = (run.init, run.run, run.sweep, demo.demo)
+CORRECTIONS = (correct.replan, correct.skip, correct.adopt)
 READS = (read.status, read.state, read.outputs, read.quarantine)
-for command in (*RUNS, *READS):
+for command in (*RUNS, *CORRECTIONS, *READS):
     tidemill.add_command(command)
 
 

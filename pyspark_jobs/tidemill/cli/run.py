@@ -1,4 +1,4 @@
-"""`tidemill init`, `replan`, `run` and `sweep`: thin wrappers of the verbs with the same names."""
+"""`tidemill init`, `run` and `sweep`: thin wrappers of the verbs with the same names."""
 
 from __future__ import annotations
 
@@ -54,25 +54,6 @@ def _operator_and_path(text: str) -> tuple[str, str]:
     if not separator or not operator or not path:
         raise click.UsageError(f"--initial-state expects OPERATOR=PATH, found {text!r}")
     return operator, path
-
-
-@click.command()
-@target_options
-@click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
-@result_file_option
-@output_options
-def replan(target: Target, reason: str, out: Output) -> int:
-    """Abandon a plan that cannot run, with a void commit that reads no files.
-
-    Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
-    """
-    repository = target.open()
-    void = repository.replan(reason)
-    out.result(
-        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
-        [f"abandoned the plan of version {void.version}: {reason}"],
-    )
-    return Exit.DONE
 
 
 @click.command()

@@ -26,10 +26,11 @@ from ..protocol.refs_log import RefsLog
 from ..protocol.successor import Origin
 from ..schema import difference, to_arrow
 from ..settings import Settings
+from ..sources.contract import SourceFile
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map
-from ..store import Store
+from ..store import Store, folder_uri
 from ..store.contract import ObjectMissing
 
 Options = Mapping[str, Mapping[str, Any]]
@@ -56,6 +57,13 @@ class Context:
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     refs_seen: list[Refs] = field(default_factory=list)
+    touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
+    """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+
+    @functools.cached_property
+    def place(self) -> str:
+        """The URI of the repository, the same however the root is spelled."""
+        return f"{folder_uri(self.root).rstrip('/')}/{self.job.pipeline}"
 
     @property
     def cache(self) -> RunCache:

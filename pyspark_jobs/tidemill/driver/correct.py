@@ -16,6 +16,7 @@ from ..protocol.records import Commit, Kind
 from ..protocol.successor import Origin, successor
 from ..store.probe import probe
 from .context import Context, airflow, version_of_tidemill
+from .identity import check_root
 from .publish import MAIN, publish, repair
 
 
@@ -30,6 +31,7 @@ def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, 
 
     `Fenced` if another run commits first. Then nothing has changed.
     """
+    check_root(context)
     probe(context.store)
     repair(context, origin.head)
     plan = context.log.plan(origin.number, origin.parent)

@@ -7,6 +7,7 @@ remains after a crash is named by no commit and numbered at or below the head, s
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 from ..errors import TidemillError
 from ..protocol.named import named
@@ -15,11 +16,16 @@ from ..store import Store
 
 
 def discard(store: Store, lost: Commit) -> None:
-    """Delete the objects that the commit `lost`, which was never created, names and its attempt stored.
+    """Delete the objects that the commit `lost`, which was never created, names and its attempt stored."""
+    discard_names(store, [one.name for one in named(lost)], lost.attempt)
+
+
+def discard_names(store: Store, names: Iterable[str], attempt: str) -> None:
+    """Delete those of the objects that the attempt stored.
 
     A delete that fails is not an error, because garbage harms nothing.
     """
-    ours = sorted(one.name for one in named(lost) if f"-{lost.attempt}-" in one.name)
+    ours = sorted(name for name in names if f"-{attempt}-" in name)
     if ours:
         with contextlib.suppress(TidemillError):
             store.delete_many(ours)

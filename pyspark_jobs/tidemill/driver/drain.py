@@ -26,6 +26,7 @@ from . import plan as planning
 from .context import Context
 from .discard import discard
 from .execute import execute
+from .identity import check_root
 from .publish import MAIN, missing_sinks, publish, repair
 
 OnProgress = Callable[[BatchProgress], None]
@@ -93,6 +94,7 @@ class Drain:
         context = self.context
         check_places(context.pipeline, context.storage_options)
         context.refresh()
+        check_root(context)
         head = context.head()
         context.check_operators(head)
         if missing_sinks(context, head):

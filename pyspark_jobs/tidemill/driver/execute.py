@@ -40,7 +40,7 @@ def execute(
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
     commit = assemble(context, head, Executed(batch, receipts, engine.name, published))
-    ledger, files = store_ledger(context, head, batch)
+    ledger, files = store_ledger(context, head, batch, receipts[0].fingerprints)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     durations = {
         "addBatch": int((executed - started) * 1000),

@@ -5,25 +5,30 @@ CRASH: the segment counts once the commit names it, so a file is recorded as rea
 
 from __future__ import annotations
 
-from .. import names
+from collections.abc import Mapping, Sequence
+
+from .. import _native, names
 from ..batch.batch import Batch
-from ..protocol.records import Commit, Segment
-from ..sources.ledger import record
-from ..state.versions import persist
+from ..protocol.records import HASH_END, Commit, Segment
+from ..sources.contract import SourceFile
+from ..sources.ledger import EARLIER, LEDGER_SCHEMA, SKIPPED, record, record_as, record_touched
+from ..state.versions import Opened, open_map, persist
 from .context import Context
 
 
-def store_ledger(context: Context, head: Commit | None, batch: Batch) -> tuple[list[Segment], int]:
+def store_ledger(
+    context: Context, head: Commit | None, batch: Batch, fingerprints: Mapping[str, str]
+) -> tuple[list[Segment], int]:
     """Store the ledger with the files of the batch; return its live segments and rows. A sweep leaves it as it was."""
     before = context.ledger(head)
     known = rows_before(context, head)
     if not batch.plan.splits:
         return before.segments, known
     after = before.map.copy()
-    record(after, batch.plan)
+    record_touched(after, list(context.touched.values()), batch.plan.batch_time_ms)
+    record(after, batch.plan, fingerprints)
     stem = names.stem(batch.plan.number, batch.attempt, 0, "driver")
-    name = names.segment(names.LEDGER, "files", context.branch, stem)
-    segments = persist(context.store, context.cache, before, after, batch.plan.number, name)
+    segments = _persist(context, before, after, batch.plan.number, stem)
     return segments, known + after.live_change()
 
 
@@ -32,3 +37,33 @@ def rows_before(context: Context, head: Commit | None) -> int:
     if head is None or names.LEDGER not in head.rows:
         return sum(segment.rows for segment in context.initialised().ledger)
     return head.rows[names.LEDGER]["files"]
+
+
+def store_earlier(context: Context, stem: str) -> list[Segment]:
+    """Store a ledger with the files that sources with `start="latest"` have now; return its segments.
+
+    CRASH: the segment counts once the init record names it.
+    """
+    options = dict(context.storage_options.get("source") or {})
+    empty = open_map(context.store, context.cache, LEDGER_SCHEMA, [], 0, HASH_END)
+    after = empty.map.copy()
+    for name, source in context.job.sources.items():
+        if source.intake.start == "latest":
+            record_as(EARLIER, after, source.discover(name, options), -1, 0)
+    return _persist(context, empty, after, -1, stem)
+
+
+def store_skipped(
+    context: Context, head: Commit | None, files: Sequence[SourceFile], version: int, attempt: str
+) -> tuple[list[Segment], int]:
+    """Store the ledger with files that `skip` takes out at `version`; return its live segments and rows."""
+    before = context.ledger(head)
+    after = before.map.copy()
+    record_as(SKIPPED, after, files, version, 0 if head is None else head.batch_time_ms)
+    segments = _persist(context, before, after, version, names.stem(version, attempt, 0, "driver"))
+    return segments, rows_before(context, head) + after.live_change()
+
+
+def _persist(context: Context, before: Opened, after: _native.StateMap, version: int, stem: str) -> list[Segment]:
+    name = names.segment(names.LEDGER, "files", context.branch, stem)
+    return persist(context.store, context.cache, before, after, version, name)

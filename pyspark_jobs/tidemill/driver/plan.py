@@ -6,10 +6,11 @@ INVARIANT: the clock is read before the sources are listed, so a sweep is never 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import traceback
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..clock import now_ms
@@ -20,10 +21,11 @@ from ..protocol import decide
 from ..protocol.records import Commit, Plan, Split
 from ..protocol.time import after_batch
 from ..sources.contract import SourceFile
-from ..sources.ledger import check_names, unseen
+from ..sources.ledger import check_names, compare
 from ..units import time_ms
 from .assemble import active_ms
 from .context import Context
+from .identity import check_folders
 
 LOG = logging.getLogger("tidemill")
 LAST_MS = 253_402_300_799_999
@@ -47,23 +49,17 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     """List the files of all sources that the pipeline has not read yet."""
     listed_ms = now_ms()
     ledger = context.ledger(head).map
-    created_ms = context.initialised().created_ms
     options = dict(context.storage_options.get("source") or {})
     listed, found = {}, {}
     for name, source in context.job.sources.items():
-        files = source.discover(name, options)
-        listed[name] = arrived_since_init(files, created_ms) if source.intake.start == "latest" else files
-        found[name] = unseen(listed[name], ledger, source.intake.overwritten)
+        listed[name] = source.discover(name, options)
+        fingerprint = functools.partial(source.fingerprint, storage_options=options)
+        compared = compare(listed[name], ledger, source.intake.overwritten, fingerprint)
+        found[name] = compared.fresh
+        context.touched.update({(file.source, file.path): file for file in compared.touched})
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
+    check_folders(context, head, found, ledger)
     return Waiting(listed_ms, found)
-
-
-def arrived_since_init(files: Sequence[SourceFile], created_ms: int) -> list[SourceFile]:
-    """Return the files that a source with `start="latest"` reads: those modified at or after `init`, to the second.
-
-    S3 reports times in whole seconds, so a file that arrived just after `init` may seem to be older.
-    """
-    return [file for file in files if file.modified_ms >= created_ms - created_ms % 1000]
 
 
 def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:

@@ -195,21 +195,13 @@ class Log:
         commit that is lost. Only a branch without commits pays for these requests.
         """
         if not self._plans.exists(self._first):
-            trace = self._trace("output/", "quarantine/", "published/", "state/")
+            trace = trace_of_batch(self._store, self._branch)
         elif self._plans.exists(self._first + 1):
             trace = self._plans.name(self._first + 1)
         else:
-            trace = self._trace("published/")
+            trace = trace_of_batch(self._store, self._branch, "published/")
         if trace is not None:
             raise self._commits.lost(self._first, f"`{trace}` shows that it was made")
-
-    def _trace(self, *folders: str) -> str | None:
-        """Return the name of an object in these folders that only a batch of this branch writes, or None."""
-        for folder in folders:
-            for entry in self._store.list(folder):
-                if f"/{self._branch}/" in entry.name and "/ref-" not in entry.name:
-                    return entry.name
-        return None
 
     def _check_parent(self, record: Attached, parent: Parent) -> None:
         """Raise `CorruptState` if a record is not based on `parent`."""
@@ -237,6 +229,16 @@ class Log:
     def _check_branch(self, record: Plan | Commit) -> None:
         if record.branch != self._branch:
             raise InternalError(f"write a record of branch `{record.branch}` to the log of branch `{self._branch}`")
+
+
+def trace_of_batch(store: Store, branch: str, *folders: str) -> str | None:
+    """Return the name of an object that only a batch of the branch writes, or None. An empty `branch` means any."""
+    part = f"/{branch}/" if branch else "/"
+    for folder in folders or ("output/", "quarantine/", "published/", "state/"):
+        for entry in store.list(folder):
+            if part in entry.name and f"/{names.SEEDS}" not in entry.name:
+                return entry.name
+    return None
 
 
 def _sealed(commit: Commit, data: bytes) -> Commit:

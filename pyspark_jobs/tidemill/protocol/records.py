@@ -155,7 +155,8 @@ class Receipt:
     """What an apply task returns for its key range of one level: live segments, outputs, counts, next deadlines.
 
     `splits` maps the number of each split whose header reached the range to the rows that scatter read from it.
-    `rows` says by how many live rows each map of the range changed.
+    `rows` says by how many live rows each map of the range changed. `fingerprints` are those of files, by the number of
+    their first split; only the first range of level 0 has them.
     """
 
     level: Count
@@ -172,6 +173,7 @@ class Receipt:
     late_rows: Count = 0
     quarantined_rows: Count = 0
     event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
+    fingerprints: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
 

@@ -64,7 +64,8 @@ class Refs:
     """All entries up to `through`, folded. `refs_checksum` is the checksum of that entry.
 
     `uuid` and `root` are those in force, `uuids` all that the repository ever had, `origin` the checksum of the init
-    record. `former` are operators that were removed and not added again.
+    record. `sources` are the folders at `init` or as confirmed later; `confirmed` says by which entry. `former` are
+    operators that were removed and not added again.
     """
 
     through: Number
@@ -79,6 +80,7 @@ class Refs:
     seeds: dict[str, Seeds]
     ledger: list[Segment]
     sources: dict[str, str]
+    confirmed: dict[str, Number] = field(default_factory=dict)
     former: list[str] = field(default_factory=list)
     branches: dict[str, Branch] = field(default_factory=lambda: {MAIN: Branch(MAIN, MAIN)})
     dropped: list[str] = field(default_factory=list)
@@ -204,8 +206,14 @@ def _floor(entry: Floor, refs: Refs) -> Refs:
 @_apply.register
 def _adopt(entry: Adopt, refs: Refs) -> Refs:
     uuids = [*refs.uuids, *([] if entry.new_uuid in refs.uuids else [entry.new_uuid])]
-    sources = refs.sources | entry.sources
-    return dataclasses.replace(refs, root=entry.root, uuid=entry.new_uuid, uuids=uuids, sources=sources)
+    return dataclasses.replace(
+        refs,
+        root=entry.root,
+        uuid=entry.new_uuid,
+        uuids=uuids,
+        sources=refs.sources | entry.sources,
+        confirmed=refs.confirmed | dict.fromkeys(entry.sources, entry.number),
+    )
 
 
 def _contradiction(entry: Entry, what: str) -> CorruptState:

@@ -11,6 +11,7 @@ import dataclasses
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 from .. import names
 from ..errors import CorruptState, InvalidInput, TidemillError
@@ -24,7 +25,7 @@ Make = Callable[[Refs, int], Entry]
 """Makes an entry from what is known and the entry's number. `position` gives its common fields."""
 
 
-def position(refs: Refs, created_ms: int) -> dict[str, object]:
+def position(refs: Refs, created_ms: int) -> dict[str, Any]:
     """Return the fields that place an entry after `refs`, for the constructor of an entry."""
     return {
         "number": refs.through + 1,

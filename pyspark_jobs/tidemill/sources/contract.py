@@ -64,6 +64,8 @@ class Block:
     number: int
     rows: pa.RecordBatch
     rejects: pa.Table | None = None
+    fingerprint: str | None = None
+    """That of the file; only in the first block of the file."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ class Intake:
     """Which files of a source the planner reads, and how much of them one batch may read."""
 
     start: Literal["earliest", "latest"] = "earliest"
-    """With "latest", files that were present before `init` are skipped."""
-    overwritten: Literal["error", "new"] = "error"
-    """What a file is that was overwritten after it was read."""
+    """With "latest", files that were present at `init` are left out."""
+    overwritten: Literal["error", "new", "ignore"] = "error"
+    """What a file is that was overwritten with other bytes after it was read."""
     max_files: int | None = None
     max_bytes: int | None = None
 
@@ -106,6 +108,9 @@ class Source(Protocol):
 
     def discover(self, name: str, storage_options: Mapping[str, Any] | None = None) -> list[SourceFile]:
         """Return every file that is present now, in the order in which batches read them."""
+
+    def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
+        """Return a text that depends on the bytes of a file now, or None if it would cost too much to read."""
 
     def splits(
         self,

@@ -65,6 +65,8 @@ class Content:
 
     def __init__(self, store: Store, name: str, size: int) -> None:
         self._store, self._name, self._size = store, name, size
+        self.size = size
+        """The bytes of the file, as it was listed."""
         self._path = store.local_path(name)
         whole = self._path is None and size <= WHOLE_BYTES
         self._data = store.get(name) if whole else None

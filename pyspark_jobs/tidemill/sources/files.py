@@ -6,9 +6,10 @@ missing or has changed since is an error.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ from .convert import Formats, text_value
 from .decode import Reading, blocks
 from .delimited import CsvOptions, Decoded, misfit_reason, read_csv
 from .file_bytes import Content, Unreadable
+from .fingerprint import fingerprint
 from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
@@ -62,10 +64,11 @@ class Files:
 
     Tidemill's own options:
 
-    - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` reads files modified at or after `init`, to
-      the second, because some stores record times in seconds.
+    - `start`: `"earliest"` (the default), a time, or `"latest"`. `"latest"` leaves out the files that are there when
+      `init` runs, whatever their modification times.
     - `order`: `"name"` (the default) or `"modified"`.
-    - `overwritten`: `"error"` (the default) or `"new"`, which reads an overwritten file again.
+    - `overwritten`: for a file with other bytes than those that were read, `"error"` (the default), `"new"`, which
+      reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file.
 
     Differences from Spark: `escape` defaults to `"` (doubled quotes), line ends inside quotes are always read, a CSV
     record with too few cells is unreadable, a header must name the schema's columns in order, and a Parquet file must
@@ -106,7 +109,7 @@ class Files:
         self.mode: str = values["mode"]
         self.start: str | int = values["start"]
         self.order: str = values["order"]
-        self.overwritten: str = values["overwritten"]
+        self.overwritten: Literal["error", "new", "ignore"] = values["overwritten"]
         formats = Formats(values["dateFormat"], values["timestampFormat"])
         self._csv = CsvOptions(
             self.header, values["sep"], values["quote"], values["escape"], values["nullValue"], formats
@@ -134,7 +137,7 @@ class Files:
         """The options `start`, `overwritten` and the limits of a batch, for the planner."""
         return Intake(
             start="latest" if self.start == "latest" else "earliest",
-            overwritten="new" if self.overwritten == "new" else "error",
+            overwritten=self.overwritten,
             max_files=self.maxFilesPerTrigger,
             max_bytes=self.maxBytesPerTrigger,
         )
@@ -152,6 +155,14 @@ class Files:
         store, only = self._open(storage_options)
         found = [entry for entry in self._entries(store, only, name) if self._wanted(entry)]
         return [SourceFile(name, e.name, e.etag, e.size, e.modified_ms) for e in ordered(found, self.order)]
+
+    def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
+        """Return a text that depends on the bytes of a file now, or None if it is gone or too large to be read."""
+        store, _ = self._open(storage_options)
+        try:
+            return fingerprint(Content(store, file.path, file.size), self.format)
+        except (ObjectMissing, StoreUnavailable):
+            return None
 
     def splits(
         self,
@@ -186,7 +197,9 @@ class Files:
         try:
             content = Content(store, split.path, split.size)
             self._check_unchanged(store, split)
-            yield from self._blocks(store, split, content, block_rows, context)
+            whole = fingerprint(content, self.format) if _is_first(split) else None
+            for block in self._blocks(store, split, content, block_rows, context):
+                yield block if block.number else dataclasses.replace(block, fingerprint=whole)
         except ObjectMissing as error:
             raise _missing_file(split, store) from error
         if not content.at_once:
@@ -259,6 +272,11 @@ class Files:
                 hint=f"if you corrected the file, {ABANDON_PLAN}. Never write files in place: write to another name, "
                 "then rename",
             )
+
+
+def _is_first(split: Split) -> bool:
+    """Whether a split is a whole file, or the first part of one."""
+    return split.row_groups is None or split.row_groups[0] == 0
 
 
 class _Columns:

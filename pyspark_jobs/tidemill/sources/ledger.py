@@ -5,7 +5,9 @@ INVARIANT: a file is in the ledger of version N exactly if a commit up to N name
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 from .. import _native
 from ..errors import InvalidInput
 from ..protocol.progress import iso
-from ..protocol.records import Plan
+from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
 from .contract import SourceFile
 
@@ -24,44 +26,117 @@ _VALUE = pa.schema(
         pa.field("size", pa.int64()),
         pa.field("modified_ms", pa.int64()),
         pa.field("version", pa.int64()),
+        pa.field("fingerprint", pa.string()),
+        pa.field("how", pa.string()),
     ]
 )
 LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
-"""The ledger's columns: (source, path) → (etag, size, modified_ms, version that read it)."""
+"""The ledger's columns: (source, path) → (etag, size, modified_ms, version, fingerprint, how)."""
+
+READ, SKIPPED, EARLIER = "read", "skipped", "earlier"
+"""How a file came into the ledger: a batch read it, `skip` took it out, or it was there before `start="latest"`."""
+LISTED = 10
+"""How many overwritten files an error names."""
+
+Fingerprint = Callable[[SourceFile], str | None]
+"""Reads the file and returns its fingerprint now."""
 
 
-def unseen(files: Sequence[SourceFile], ledger: _native.StateMap, overwritten: str) -> list[SourceFile]:
-    """Return the files that no commit has read, in their order.
+@dataclass(frozen=True)
+class Known:
+    """What the ledger says about a file."""
 
-    A file that was overwritten after it was read raises `InvalidInput`, or is new again if `overwritten` is "new".
+    etag: str
+    size: int
+    modified_ms: int
+    version: int
+    fingerprint: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The listed files of a source, compared with the ledger. Both lists keep the order of the listing.
+
+    `fresh` are to be read. `touched` have the same bytes as when they were read, under another ETag or time.
     """
+
+    fresh: list[SourceFile]
+    touched: list[SourceFile]
+
+
+def look_up(ledger: _native.StateMap, files: Sequence[SourceFile]) -> list[Known | None]:
+    """Return what the ledger says about each of `files`."""
     if not files:
         return []
     found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
-    columns = (values.column(name).to_pylist() for name in ("etag", "size", "modified_ms"))
-    fresh = []
-    for file, known, etag, size, modified_ms in zip(files, found.to_pylist(), *columns, strict=True):
-        if not known:
-            fresh.append(file)
-        elif etag != file.etag:
-            if overwritten != "new":
-                raise InvalidInput(
-                    f"file `{file.path}` of source `{file.source}` was modified after it was read: "
-                    + _difference(file, etag, size, modified_ms),
-                    hint="move the file away, or restore it, including its modification time; write new data under "
-                    'new names. With tm.Files(…, overwritten="new") Tidemill reads all rows of the file a second time',
-                )
-            fresh.append(file)
-    return fresh
+    rows = zip(*(values.column(name).to_pylist() for name in _VALUE.names), strict=True)
+    return [Known(*row) if is_known else None for is_known, row in zip(found.to_pylist(), rows, strict=True)]
 
 
-def _difference(file: SourceFile, etag: str, size: int, modified_ms: int) -> str:
-    """Describe how a file differs from what was read: by size, else by modification time, else by ETag."""
-    if file.size != size:
-        return f"found {file.size} bytes, expected {size}"
-    if file.modified_ms != modified_ms:
-        return f"same size, found modification time {iso(file.modified_ms)}, expected {iso(modified_ms)}"
-    return f"same size and modification time, found ETag `{file.etag}`, expected `{etag}`"
+def compare(
+    files: Sequence[SourceFile], ledger: _native.StateMap, overwritten: str, fingerprint: Fingerprint
+) -> Compared:
+    """Return which of the listed files no commit has read, in their order.
+
+    A file with other bytes than those that were read is new if `overwritten` is "new", is left out if it is "ignore",
+    and otherwise raises `InvalidInput`, which names all of them.
+    """
+    fresh: list[SourceFile] = []
+    touched: list[SourceFile] = []
+    changed: list[tuple[SourceFile, Known]] = []
+    for file, known in zip(files, look_up(ledger, files), strict=True):
+        if known is None:
+            fresh.append(file)
+        elif known.etag == file.etag:
+            continue
+        elif _has_same_bytes(file, known, fingerprint):
+            touched.append(file)
+        elif overwritten == "new":
+            fresh.append(file)
+        elif overwritten == "error":
+            changed.append((file, known))
+    if changed:
+        raise _overwritten(changed)
+    return Compared(fresh, touched)
+
+
+def _has_same_bytes(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
+    return bool(known.fingerprint) and known.size == file.size and fingerprint(file) == known.fingerprint
+
+
+def _overwritten(changed: Sequence[tuple[SourceFile, Known]]) -> InvalidInput:
+    (file, known), *others = changed
+    more = [f"`{other.path}`" for other, _ in others[: LISTED - 1]]
+    more += [f"{len(others) - len(more)} more"] if len(others) > len(more) else []
+    return InvalidInput(
+        f"file `{file.path}` of source `{file.source}` was modified after it was {_HOW[known.how]}: "
+        + _difference(file, known)
+        + (f"; so were {' and '.join([', '.join(more[:-1]), more[-1]] if len(more) > 1 else more)}" if more else ""),
+        hint="move the file away, or restore its content; write new data under new names. With "
+        'tm.Files(…, overwritten="new") Tidemill reads all rows of such a file again, with "ignore" none of them',
+    )
+
+
+_HOW = {READ: "read", SKIPPED: "skipped", EARLIER: 'left out by start="latest"'}
+
+
+def _difference(file: SourceFile, known: Known) -> str:
+    """Describe how a file differs from what was read: by size, else by content or modification time, else by ETag."""
+    if file.size != known.size:
+        return f"found {file.size} bytes, expected {known.size}"
+    if known.fingerprint:
+        return "same size, other content"
+    if file.modified_ms != known.modified_ms:
+        return f"same size, found modification time {iso(file.modified_ms)}, expected {iso(known.modified_ms)}"
+    return f"same size and modification time, found ETag `{file.etag}`, expected `{known.etag}`"
+
+
+def paths_of(ledger: _native.StateMap, source: str) -> list[str]:
+    """Return the paths of all files of a source that the ledger has."""
+    rows = ledger.scan()
+    paths: list[str] = rows.filter(pc.equal(rows.column("source"), source)).column("path").to_pylist()
+    return paths
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:
@@ -88,17 +163,48 @@ def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str
             )
 
 
-def record(ledger: _native.StateMap, plan: Plan) -> None:
-    """Record the files of a plan as read by it."""
-    files = list({(split.source, split.path): split for split in plan.splits}.values())
+def record(ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str]) -> None:
+    """Record the files of a plan as read by it. `fingerprints` are by the number of a file's first split."""
+    first: dict[tuple[str, str], tuple[int, Split]] = {}
+    for number, split in enumerate(plan.splits):
+        first.setdefault((split.source, split.path), (number, split))
+    files = {
+        SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
+            split.etag, split.size, split.modified_ms, plan.number, fingerprints.get(str(number), ""), READ
+        )
+        for number, split in first.values()
+    }
+    put(ledger, files, plan.batch_time_ms)
+
+
+def record_as(how: str, ledger: _native.StateMap, files: Sequence[SourceFile], version: int, time_ms: int) -> None:
+    """Record files that are not read: those that `skip` takes out, and those from before `start="latest"`."""
+    put(ledger, {file: Known(file.etag, file.size, file.modified_ms, version, "", how) for file in files}, time_ms)
+
+
+def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:
+    """Record the new ETags and times of files that have the same bytes as before."""
+    known = zip(files, look_up(ledger, files), strict=True)
+    again = {
+        file: dataclasses.replace(before, etag=file.etag, modified_ms=file.modified_ms)
+        for file, before in known
+        if before is not None and before.size == file.size and before.etag != file.etag
+    }
+    put(ledger, again, time_ms)
+
+
+def put(ledger: _native.StateMap, files: Mapping[SourceFile, Known], time_ms: int) -> None:
+    """Write what is known about files to the ledger."""
+    if not files:
+        return
     columns = [
-        string_array([split.etag for split in files]),
-        int64_array([split.size for split in files]),
-        int64_array([split.modified_ms for split in files]),
-        int64_array([plan.number for _ in files]),
+        (int64_array if field.type == pa.int64() else string_array)(
+            [getattr(known, field.name) for known in files.values()]
+        )
+        for field in _VALUE
     ]
     values = pa.RecordBatch.from_arrays(columns, schema=_VALUE)
-    ledger.put_many(_keys([(split.source, split.path) for split in files]), values, plan.batch_time_ms)
+    ledger.put_many(_keys([(file.source, file.path) for file in files]), values, time_ms)
 
 
 def _keys(pairs: Sequence[tuple[str, str]]) -> pa.RecordBatch:

@@ -105,7 +105,7 @@ _KNOWN: dict[str, tuple[Callable[[str, Any], Any], Any, tuple[str, ...]]] = {
     "mode": (_mode, FAILFAST, FORMATS),
     "start": (_start, "earliest", FORMATS),
     "order": (_among("name", "modified"), "name", FORMATS),
-    "overwritten": (_among("error", "new"), "error", FORMATS),
+    "overwritten": (_among("error", "new", "ignore"), "error", FORMATS),
     "multiLine": (_flag, False, _TEXT),
     "dateFormat": (_pattern, None, _TEXT),
     "timestampFormat": (_pattern, None, _TEXT),

@@ -91,6 +91,10 @@ class Rows:
         self._bound()
         return self._files.discover(name, storage_options)
 
+    def fingerprint(self, file: SourceFile, storage_options: Mapping[str, Any] | None = None) -> str | None:
+        """Return a text that depends on the bytes of a file; see `Files.fingerprint`."""
+        return self._files.fingerprint(file, storage_options)
+
     def splits(
         self,
         files: Sequence[SourceFile],

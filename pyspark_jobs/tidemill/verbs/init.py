@@ -15,10 +15,13 @@ from typing import Any
 from .. import names
 from ..clock import now_ms
 from ..driver.context import Context, check_operator
+from ..driver.identity import check_root
+from ..driver.ledger import store_earlier
 from ..errors import CorruptState, InvalidInput
 from ..operators.contract import describe
 from ..pipeline.places import check_places
 from ..protocol.entries import Init, Maps, Operators
+from ..protocol.log import trace_of_batch
 from ..protocol.named import named
 from ..protocol.records import Commit
 from ..protocol.refs import Refs, begin
@@ -46,6 +49,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
     if context.refs_log.read() is None:
         _create(context, drop, initial_runs(context, None, initial_state or {}))
     else:
+        check_root(context)
         head = context.head()
         _record_operators(context, head, drop, initial_runs(context, head, initial_state or {}))
     context.refresh()
@@ -59,17 +63,19 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
     ours = _described(context)
     _check_drop(drop, ours, ours)
     attempt = uuid.uuid4().hex[:12]
+    created_ms, ledger = now_ms(), store_earlier(context, names.seed_stem(0, attempt))
     record = Init(
         number=0,
         parent="",
         uuid=uuid.uuid4().hex,
         attempt=attempt,
-        created_ms=now_ms(),
+        created_ms=created_ms,
         pipeline=context.job.pipeline,
-        root=context.store.uri,
+        root=context.place,
         schemas=ours,
         seeds=store_initial_state(context, runs, names.seed_stem(0, attempt)),
         sources={name: source.place for name, source in context.job.sources.items() if source.place is not None},
+        ledger=ledger,
     )
     made = context.refs_log.create(record)
     if made.uuid != record.uuid:
@@ -79,13 +85,13 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
 
 def _refuse_remains(store: Store) -> None:
     """Raise `CorruptState` if there are commits, or what only commits name: the init record was lost."""
-    for folder in ("branches/", "output/", "quarantine/", "published/"):
-        found = next(store.list(folder), None)
-        if found is not None:
-            raise CorruptState(
-                f"init `{store.uri}`: `{names.ref(0)}` is missing, but `{found.name}` shows that a repository was here",
-                hint="restore `refs/` from a backup, or choose another root",
-            )
+    record = next(store.list("branches/"), None)
+    found = trace_of_batch(store, "") if record is None else record.name
+    if found is not None:
+        raise CorruptState(
+            f"init `{store.uri}`: `{names.ref(0)}` is missing, but `{found}` shows that a repository was here",
+            hint="restore `refs/` from a backup, or choose another root",
+        )
 
 
 def _described(context: Context) -> Schemas:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..driver.context import Context
+from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID, map_name, variable_name
 from ..operators.keys import cells
@@ -29,7 +30,7 @@ from ..units import time_ms
 
 def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
     """Return the commit of `version`, of the newest version at the time `as_of`, or of the newest. None: version -1."""
-    context.initialised()
+    warn_if_moved(context)
     if version is not None and as_of is not None:
         raise InvalidInput("found both version and as_of, expected at most one of them")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
@@ -208,6 +209,7 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
 
 def _commits(context: Context, version: int | None) -> list[Commit]:
     """Return the commit of a version, or all of them, checked to follow each other."""
+    warn_if_moved(context)
     start = context.initialised().start
     return list(context.log.commits(start=start)) if version is None else [context.log.commit(version)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
+from ..driver.identity import check_root
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.records import Commit
@@ -17,6 +18,7 @@ def replan(context: Context, reason: str) -> Commit:
     """Abandon the plan above the head by a void commit, and return it. `InvalidInput` without a plan or a reason."""
     required("replan", reason)
     check_places(context.pipeline, context.storage_options)
+    check_root(context)
     origin = context.origin(context.head())
     if context.log.plan(origin.number, origin.parent) is None:
         raise InvalidInput(

@@ -17,7 +17,7 @@ from tidemill.cli.options import storage_options
 from tidemill.cli.output import committed
 from tidemill.errors import KINDS, Fenced, InvalidInput
 
-COMMANDS = ("demo", "init", "outputs", "quarantine", "replan", "run", "state", "status", "sweep")
+COMMANDS = ("adopt", "demo", "init", "outputs", "quarantine", "replan", "run", "skip", "state", "status", "sweep")
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
 
@@ -52,7 +52,7 @@ def test_help_imports_no_slow_package():
     ("arguments", "said"),
     [
         (["rum"], "unknown command `rum`; did you mean `run`?"),
-        (["xyzzy"], "known: demo, init, outputs"),
+        (["xyzzy"], "known: adopt, demo, init, outputs"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),

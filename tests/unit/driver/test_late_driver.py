@@ -1,4 +1,4 @@
-"""A driver or reader that is late by so much that garbage collection took its objects is told so, not of corruption."""
+"""If garbage collection took the objects of a late driver or reader, the error says so, and not that they are lost."""
 
 from __future__ import annotations
 

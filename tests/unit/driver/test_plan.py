@@ -5,26 +5,26 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 import tidemill as tm
-from tidemill.driver.plan import arrived_since_init, waiting
-from tidemill.sources.contract import SourceFile
+from tidemill.driver.plan import waiting
 
 
-def test_latest_reads_files_of_the_second_of_init_and_later() -> None:
-    times = (41_999, 42_000, 42_700, 42_701, 43_000)
-    files = [SourceFile("source", str(time), "etag", 1, time) for time in times]
-    assert [file.modified_ms for file in arrived_since_init(files, 42_700)] == [42_000, 42_700, 42_701, 43_000]
-
-
-def test_a_file_that_arrives_in_the_second_of_init_waits(tmp_path: Path) -> None:
+def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "there.csv").write_text("1\n")
     pipeline = tm.Pipeline("p")
     rows = pipeline.read(tm.Files(tmp_path / "in", format="csv", schema="v int", start="latest"))
     rows.groupBy("v").agg(n=tm.count(), name="n")
     repository = tm.open(pipeline, str(tmp_path / "root"))
     repository.init()
-    second = repository.context.initialised().created_ms // 1000
-    for name, time in (("before", second - 1), ("same", second), ("later", second + 1)):
-        (tmp_path / "in" / name).write_text("1\n")
-        os.utime(tmp_path / "in" / name, (time, time))
-    assert [file.path for file in waiting(repository.context, None).all] == ["later", "same"]
+    (tmp_path / "in" / "moved.csv").write_text("2\n")
+    os.utime(tmp_path / "in" / "moved.csv", (1, 1))  # written long before `init`, moved in after it
+    assert [file.path for file in waiting(repository.context, None).all] == ["moved.csv"]
+    repository.run(engine="local")
+    assert repository.state("n").column("v").to_pylist() == [2]
+    assert repository.head.rows["_ledger"] == {"files": 2}
+    os.utime(tmp_path / "in" / "there.csv", (9, 9))
+    with pytest.raises(tm.InvalidInput, match='was modified after it was left out by start="latest"'):
+        waiting(repository.context, repository.head)

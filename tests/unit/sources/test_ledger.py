@@ -12,7 +12,16 @@ from tidemill._native import StateMap
 from tidemill.errors import InvalidInput
 from tidemill.protocol.records import HASH_END, Plan, Split
 from tidemill.sources.contract import SourceFile
-from tidemill.sources.ledger import LEDGER_SCHEMA, check_names, record, unseen
+from tidemill.sources.ledger import (
+    LEDGER_SCHEMA,
+    SKIPPED,
+    check_names,
+    compare,
+    look_up,
+    record,
+    record_as,
+    record_touched,
+)
 
 A = SourceFile("days", "a.csv", "e1", 10, 1000)
 B = SourceFile("days", "b.csv", "e2", 20, 2000)
@@ -28,10 +37,16 @@ def plan(number: int, *files: SourceFile, row_groups: tuple[tuple[int, int], ...
     return valid_records.plan(number, splits=tuple(splits))
 
 
+def unseen(
+    files: list[SourceFile], ledger: StateMap, overwritten: str, fingerprints: dict[str, str] | None = None
+) -> list[SourceFile]:
+    return compare(files, ledger, overwritten, lambda file: (fingerprints or {}).get(file.path)).fresh
+
+
 def test_files_are_unseen_until_a_plan_with_them_is_recorded() -> None:
     ledger = empty()
     assert unseen([A, B], ledger, "error") == [A, B]
-    record(ledger, plan(3, A))
+    record(ledger, plan(3, A), {})
     assert unseen([A, B], ledger, "error") == [B]
     assert unseen([], ledger, "error") == []
     found = ledger.scan().to_pylist()
@@ -42,20 +57,20 @@ def test_files_are_unseen_until_a_plan_with_them_is_recorded() -> None:
 
 def test_a_file_of_several_splits_is_recorded_once() -> None:
     ledger = empty()
-    record(ledger, plan(0, A, row_groups=((0, 1), (2, 3))))
+    record(ledger, plan(0, A, row_groups=((0, 1), (2, 3))), {})
     assert len(ledger) == 1
 
 
 def test_the_same_path_of_another_source_is_another_file() -> None:
     ledger = empty()
-    record(ledger, plan(0, A))
+    record(ledger, plan(0, A), {})
     other = dataclasses.replace(A, source="nights")
     assert unseen([A, other], ledger, "error") == [other]
 
 
 def test_an_overwritten_file_is_an_error_unless_it_counts_as_new() -> None:
     ledger = empty()
-    record(ledger, plan(0, A))
+    record(ledger, plan(0, A), {})
     changed = dataclasses.replace(A, etag="e9", size=1234)
     for file, difference in (
         (changed, "found 1234 bytes, expected 10"),
@@ -70,15 +85,55 @@ def test_an_overwritten_file_is_an_error_unless_it_counts_as_new() -> None:
         expected = f"file `a.csv` of source `days` was modified after it was read: {difference}"
         assert caught.value.first_line == expected
     assert unseen([changed, B], ledger, "new") == [changed, B]
-    record(ledger, plan(1, changed))
+    record(ledger, plan(1, changed), {})
     assert unseen([changed], ledger, "error") == []
+
+
+def test_all_overwritten_files_are_named() -> None:
+    ledger = empty()
+    files = [SourceFile("days", f"{n:02d}.csv", "e1", 10, 1000) for n in range(13)]
+    record(ledger, plan(0, *files), {})
+    changed = [dataclasses.replace(file, etag="e2") for file in files]
+    with pytest.raises(InvalidInput) as caught:
+        unseen(changed[:2], ledger, "error")
+    assert caught.value.first_line.endswith("; so were `01.csv`")
+    with pytest.raises(InvalidInput) as caught:
+        unseen(changed, ledger, "error")
+    assert "; so were `01.csv`, `02.csv`" in caught.value.first_line
+    assert caught.value.first_line.endswith("`09.csv` and 3 more")
+    assert unseen(changed, ledger, "ignore") == []
+
+
+def test_a_file_with_the_same_bytes_under_another_etag_is_the_same_file() -> None:
+    ledger = empty()
+    record(ledger, plan(0, A), {"0": "f1"})
+    touched = dataclasses.replace(A, etag="e9", modified_ms=9000)
+    found = compare([touched], ledger, "error", lambda file: "f1")
+    assert (found.fresh, found.touched) == ([], [touched])
+    with pytest.raises(InvalidInput, match="same size, other content"):
+        unseen([touched], ledger, "error", {"a.csv": "f2"})
+    with pytest.raises(InvalidInput, match="found 11 bytes, expected 10"):
+        unseen([dataclasses.replace(touched, size=11)], ledger, "error", {"a.csv": "f1"})
+    record_touched(ledger, [touched], 0)
+    assert unseen([touched], ledger, "error") == []
+    [known] = look_up(ledger, [A])
+    assert known is not None
+    assert (known.etag, known.fingerprint, known.version) == ("e9", "f1", 0)
+
+
+def test_a_skipped_file_is_not_unseen() -> None:
+    ledger = empty()
+    record_as(SKIPPED, ledger, [A], 4, 0)
+    assert unseen([A, B], ledger, "error") == [B]
+    with pytest.raises(InvalidInput, match="`a.csv` of source `days` was modified after it was skipped"):
+        unseen([dataclasses.replace(A, etag="e2")], ledger, "error")
 
 
 def test_a_fork_of_the_ledger_records_its_own_files() -> None:
     ledger = empty()
-    record(ledger, plan(0, A))
+    record(ledger, plan(0, A), {})
     fork = ledger.copy()
-    record(fork, plan(1, B))
+    record(fork, plan(1, B), {})
     assert unseen([A, B], ledger, "error") == [B]
     assert unseen([A, B], fork, "error") == []
 
@@ -89,7 +144,7 @@ def named(name: str, *files: SourceFile) -> list[SourceFile]:
 
 def test_a_renamed_source_is_refused_and_a_new_one_is_not() -> None:
     ledger = empty()
-    record(ledger, plan(3, A, B))
+    record(ledger, plan(3, A, B), {})
     changed = dataclasses.replace(A, etag="e9")
     check_names({"days": [A, B], "nights": named("nights", A, B)}, ["nights"], ledger)  # both read one folder
     check_names({"nights": named("nights", changed)}, ["nights"], ledger)  # another file of that name
@@ -109,8 +164,8 @@ def test_a_renamed_source_is_refused_and_a_new_one_is_not() -> None:
 
 def test_swapped_source_names_are_refused() -> None:
     ledger = empty()
-    record(ledger, plan(0, A))
-    record(ledger, plan(1, *named("nights", B)))
+    record(ledger, plan(0, A), {})
+    record(ledger, plan(1, *named("nights", B)), {})
     swapped = {"days": named("days", B), "nights": named("nights", A)}
     with pytest.raises(
         InvalidInput, match=r"source `nights` would read file `a\.csv` again: batch 0 already read it as `days`"

@@ -1,0 +1,154 @@
+"""`tidemill replan`, `skip` and `adopt`: corrections, each with a reason.
+
+INVARIANT: a command here says what it will do before it does it. `--dry-run` stops there. On a terminal it asks, unless
+`--yes` is given; elsewhere, such as in a scheduler, it does not ask.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from .exits import Exit
+from .options import Target, target_options
+from .output import Output, output_options, result_file_option
+from .run import result_fields
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Whether a correction is carried out."""
+
+    dry_run: bool
+    yes: bool
+
+    def given(self, lines: Sequence[str], out: Output) -> bool:
+        """Print what will be done, ask if this is a terminal, and return whether to do it."""
+        for line in lines:
+            click.echo(line, err=not self.dry_run or out.json)
+        if self.dry_run:
+            return False
+        if self.yes or not sys.stdin.isatty():
+            return True
+        return click.confirm("continue?", err=True)
+
+
+def consent_options(command: Command) -> Command:
+    """Add `--dry-run` and `--yes`. The command receives a `Consent`."""
+
+    @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+    @click.option("--yes", is_flag=True, help="Do not ask on a terminal.")
+    @functools.wraps(command)
+    def wrapped(dry_run: bool, yes: bool, **rest: Any) -> Any:
+        return command(consent=Consent(dry_run, yes), **rest)
+
+    return wrapped  # type: ignore[return-value]
+
+
+@click.command()
+@target_options
+@click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
+@result_file_option
+@output_options
+def replan(target: Target, reason: str, out: Output) -> int:
+    """Abandon a plan that cannot run, with a void commit that reads no files.
+
+    Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
+    """
+    repository = target.open()
+    void = repository.replan(reason)
+    out.result(
+        {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
+        [f"abandoned the plan of version {void.version}: {reason}"],
+    )
+    return Exit.DONE
+
+
+@click.command()
+@target_options
+@click.argument("file", metavar="FILE")
+@click.option("--source", metavar="NAME", help="Source of the file. Needed only if several sources have this file.")
+@click.option("--reason", required=True, help="Why the file is not read. The commit records it.")
+@consent_options
+@result_file_option
+@output_options
+def skip(target: Target, file: str, source: str | None, reason: str, consent: Consent, out: Output) -> int:
+    """Take FILE out of the input, with a commit that reads no files. FILE is relative to its source's folder.
+
+    The file waits, or a failed batch has planned it. In that case the plan ends, and the next run plans its other
+    files.
+    """
+    from ..verbs.skip import planned
+
+    repository = target.open()
+    which = file if source is None else (source, file)
+    found = planned(repository.context, which)
+    ends = (
+        ""
+        if found.ends_plan is None
+        else f"; the plan of version {found.ends_plan} ends, and its files are planned again"
+    )
+    what = (
+        f"file `{found.file.path}` of source `{found.file.source}` ({found.file.size:,} bytes) will not be read{ends}"
+    )
+    if not consent.given([what], out):
+        return _unchanged("skip", repository, consent, out)
+    made = repository.skip(which, reason)
+    out.result(
+        {**result_fields("skip", Exit.DONE, repository), "versions": [made.version]},
+        [f"skipped `{found.file.path}` in version {made.version}: {reason}"],
+    )
+    return Exit.DONE
+
+
+@click.command()
+@target_options
+@click.option("--moved", is_flag=True, help="This is the repository now; the place where it was made is dead.")
+@click.option("--copy", is_flag=True, help="Both repositories remain. This one gets a uuid of its own.")
+@click.option(
+    "--source", "sources", multiple=True, metavar="NAME", help="Read files from this source's new folder. Repeatable."
+)
+@click.option("--reason", default="", help="Why. The entry records it.")
+@consent_options
+@result_file_option
+@output_options
+def adopt(
+    target: Target, moved: bool, copy: bool, sources: tuple[str, ...], reason: str, consent: Consent, out: Output
+) -> int:
+    """Confirm that the repository was moved or copied on purpose, or that the folder of a source changed.
+
+    Until then, commands that write are refused, because two repositories that take each other for themselves would
+    publish twice.
+    """
+    from ..verbs.adopt import planned
+
+    repository = target.open()
+    found = planned(repository.context, moved, copy, sources)
+    lines = [f"repository {found.root_before} -> {found.root}"] if found.root != found.root_before else []
+    lines += [f"uuid {found.uuid_before} -> {found.uuid}"] if found.uuid != found.uuid_before else []
+    lines += [f"source `{name}`: {before} -> {after}" for name, (before, after) in found.sources.items()]
+    if not consent.given(lines, out):
+        return _unchanged("adopt", repository, consent, out)
+    refs = repository.adopt(reason, moved, copy, sources)
+    out.result(
+        {**result_fields("adopt", Exit.DONE, repository), "uuid": refs.uuid, "root": refs.root},
+        [f"adopted: repository {refs.uuid} at {refs.root}"],
+    )
+    return Exit.DONE
+
+
+def _unchanged(verb: str, repository: Any, consent: Consent, out: Output) -> int:
+    """Report that nothing was done: as planned in a dry run, or because the user declined."""
+    status = Exit.DONE if consent.dry_run else Exit.NOTHING
+    out.result(
+        result_fields(verb, status, repository),
+        ["dry run: nothing was changed" if consent.dry_run else "nothing was changed"],
+    )
+    return status

@@ -1,0 +1,73 @@
+"""Identity: is this repository the one that `init` made here, and do its sources still read the same folders?
+
+Whatever moved is refused until an `adopt` entry confirms it. INVARIANT: a file is never read twice because the folder
+of its source changed, and two repositories never take each other for themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from .. import _native
+from ..errors import InvalidInput
+from ..protocol.records import Commit
+from ..protocol.refs import Refs
+from ..sources.contract import SourceFile
+from ..sources.ledger import paths_of
+from .context import Context
+
+LOG = logging.getLogger("tidemill")
+
+
+def check_root(context: Context) -> None:
+    """Raise `InvalidInput` if the repository was made elsewhere. Every verb that writes calls this first."""
+    moved = _moved(context, context.initialised())
+    if moved is not None:
+        raise InvalidInput(
+            f"open the repository `{context.place}` to write: {moved}",
+            hint="if this is the repository now and the other place is dead, run `tidemill adopt --moved`; if both "
+            "remain, run `tidemill adopt --copy`",
+        )
+
+
+def warn_if_moved(context: Context) -> None:
+    """Log a warning if the repository was made elsewhere. Reading changes nothing, so it is allowed."""
+    moved = _moved(context, context.initialised())
+    if moved is not None:
+        LOG.warning("the repository `%s` can be read only: %s; see `tidemill adopt`", context.place, moved)
+
+
+def _moved(context: Context, refs: Refs) -> str | None:
+    if refs.root == context.place:
+        return None
+    return f"it was made at `{refs.root}`, so it is a copy, a restored backup, or has moved"
+
+
+def check_folders(
+    context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
+) -> None:
+    """Raise `InvalidInput` if the folder of a source changed so that files would be read a second time."""
+    for name, before in folders(context, head).items():
+        source = context.job.sources.get(name)
+        now = None if source is None else source.place
+        if now is None or before is None or now == before or not fresh[name]:
+            continue
+        read = {f"{before.rstrip('/')}/{path}" for path in paths_of(ledger, name)}
+        twice = [file for file in fresh[name] if f"{now.rstrip('/')}/{file.path}" in read]
+        if twice:
+            raise InvalidInput(
+                f"source `{name}` would read file `{twice[0].path}` again: its folder was `{before}`, this code "
+                f"declares `{now}`" + (f"; {len(twice)} files are in both" if len(twice) > 1 else ""),
+                hint=f"restore the folder; or, to read these files again, run `tidemill adopt --source {name}`",
+            )
+
+
+def folders(context: Context, head: Commit | None) -> dict[str, str | None]:
+    """Return the folder that each source had in the newest commit, or at `init`, or as the user confirmed since."""
+    refs = context.initialised()
+    if head is None:
+        return dict(refs.sources)
+    found = {name: source["uri"] for name, source in head.sources.items()}
+    confirmed = {name: place for name, place in refs.sources.items() if refs.confirmed.get(name, 0) > head.refs_through}
+    return found | confirmed

@@ -1,0 +1,106 @@
+"""`skip`: take a file out of the input, because it cannot be read or must not be.
+
+A skip commit records the file in the ledger. If the open plan reads the file, the plan ends, and the next run plans its
+other files. CRASH: one conditional create is the whole skip.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from .. import names
+from ..driver.context import Context
+from ..driver.correct import correct, required
+from ..driver.discard import discard_names
+from ..driver.identity import check_root
+from ..driver.ledger import store_skipped
+from ..errors import Fenced, InvalidInput
+from ..protocol.records import Commit, Plan, SkippedFile
+from ..protocol.successor import Origin
+from ..sources.contract import SourceFile
+from ..sources.ledger import SKIPPED, look_up
+from ..spelling import unknown
+
+File = str | tuple[str, str]
+"""A path relative to its source's folder, or the source and the path."""
+
+
+@dataclass(frozen=True)
+class Skip:
+    """What `skip` would do: the file, and the version whose open plan ends, or None."""
+
+    file: SourceFile
+    ends_plan: int | None
+
+
+def skip(context: Context, file: File, reason: str) -> Commit:
+    """Take the file out of the input, and return the commit that does it. `InvalidInput` for a file that was read."""
+    required("skip", reason)
+    check_root(context)
+    origin = context.origin(context.head())
+    found = _found(context, origin, file).file
+    attempt = uuid.uuid4().hex[:12]
+    segments, rows = store_skipped(context, origin.head, [found], origin.number, attempt)
+    changes = {
+        "attempt": attempt,
+        "reason": reason,
+        "ledger": segments,
+        "rows": {**(origin.head.rows if origin.head else {}), names.LEDGER: {"files": rows}},
+        "skipped": [SkippedFile(found.source, found.path, found.etag, found.size)],
+    }
+    try:
+        return correct(context, origin, "skip", changes)
+    except Fenced:
+        discard_names(context.store, [one.name for one in segments], attempt)
+        raise
+
+
+def planned(context: Context, file: File) -> Skip:
+    """Return what `skip` would do. Writes nothing."""
+    return _found(context, context.origin(context.head()), file)
+
+
+def _found(context: Context, origin: Origin, file: File) -> Skip:
+    """Return the file that waits or is in the open plan; otherwise raise `InvalidInput`."""
+    plan = context.log.plan(origin.number, origin.parent)
+    candidates = _in_plan(plan) | _listed(context)
+    source, path = ("", file) if isinstance(file, str) else file
+    if source and source not in context.job.sources:
+        raise unknown("source", source, list(context.job.sources))
+    matching = [one for key, one in candidates.items() if key in ((source, path),) or (not source and key[1] == path)]
+    if not matching:
+        raise unknown("file to skip", path, sorted({one.path for one in candidates.values()}))
+    if len(matching) > 1:
+        raise InvalidInput(
+            f"skip `{path}`: several sources have this file: " + ", ".join(f"`{one.source}`" for one in matching),
+            hint="name the source too",
+        )
+    _refuse_known(context, origin, matching[0])
+    is_planned = plan is not None and (matching[0].source, path) in _in_plan(plan)
+    return Skip(matching[0], origin.number if is_planned else None)
+
+
+def _in_plan(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
+    splits = () if plan is None else plan.splits
+    return {(s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms) for s in splits}
+
+
+def _listed(context: Context) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that all sources have now."""
+    options = dict(context.storage_options.get("source") or {})
+    files = [file for name, source in context.job.sources.items() for file in source.discover(name, options)]
+    return {(file.source, file.path): file for file in files}
+
+
+def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> None:
+    """Raise `InvalidInput` for a file that a commit has read or skipped already, as it is now."""
+    known = look_up(context.ledger(origin.head).map, [file])[0]
+    if known is None or (known.etag, known.size) != (file.etag, file.size):
+        return
+    if known.how == SKIPPED:
+        raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
+    raise InvalidInput(
+        f"skip `{file.path}`: version {known.version} has read it, so its rows are in the state",
+        hint="skip takes only files that were not read yet",
+    )

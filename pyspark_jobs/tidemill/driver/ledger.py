@@ -5,13 +5,13 @@ CRASH: the segment counts once the commit names it, so a file is recorded as rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from .. import _native, names
 from ..batch.batch import Batch
 from ..protocol.records import HASH_END, Commit, Segment
 from ..sources.contract import SourceFile
-from ..sources.ledger import EARLIER, LEDGER_SCHEMA, SKIPPED, record, record_as, record_touched
+from ..sources.ledger import LEDGER_SCHEMA, record, record_earlier, record_skipped, record_touched
 from ..state.versions import Opened, open_map, persist
 from .context import Context
 
@@ -49,17 +49,19 @@ def store_earlier(context: Context, stem: str) -> list[Segment]:
     after = empty.map.copy()
     for name, source in context.job.sources.items():
         if source.intake.start == "latest":
-            record_as(EARLIER, after, source.discover(name, options), -1, 0)
+            record_earlier(after, source.discover(name, options))
     return _persist(context, empty, after, -1, stem)
 
 
 def store_skipped(
-    context: Context, head: Commit | None, files: Sequence[SourceFile], version: int, attempt: str
+    context: Context, head: Commit | None, file: SourceFile, version: int, attempt: str
 ) -> tuple[list[Segment], int]:
-    """Store the ledger with files that `skip` takes out at `version`; return its live segments and rows."""
+    """Store the ledger with a file that `skip` takes out at `version`; return its live segments and rows."""
     before = context.ledger(head)
     after = before.map.copy()
-    record_as(SKIPPED, after, files, version, 0 if head is None else head.batch_time_ms)
+    options = dict(context.storage_options.get("source") or {})
+    fingerprint = context.job.sources[file.source].fingerprint(file, options)
+    record_skipped(after, file, fingerprint, version, 0 if head is None else head.batch_time_ms)
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, "driver"))
     return segments, rows_before(context, head) + after.live_change()
 

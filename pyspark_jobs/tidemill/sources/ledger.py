@@ -177,9 +177,17 @@ def record(ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str]
     put(ledger, files, plan.batch_time_ms)
 
 
-def record_as(how: str, ledger: _native.StateMap, files: Sequence[SourceFile], version: int, time_ms: int) -> None:
-    """Record files that are not read: those that `skip` takes out, and those from before `start="latest"`."""
-    put(ledger, {file: Known(file.etag, file.size, file.modified_ms, version, "", how) for file in files}, time_ms)
+def record_earlier(ledger: _native.StateMap, files: Sequence[SourceFile]) -> None:
+    """Record files that were there before `start="latest"`. They are not read, so they have no fingerprints."""
+    put(ledger, {file: Known(file.etag, file.size, file.modified_ms, -1, "", EARLIER) for file in files}, 0)
+
+
+def record_skipped(
+    ledger: _native.StateMap, file: SourceFile, fingerprint: str | None, version: int, time_ms: int
+) -> None:
+    """Record a file that `version` takes out of the input."""
+    known = Known(file.etag, file.size, file.modified_ms, version, fingerprint or "", SKIPPED)
+    put(ledger, {file: known}, time_ms)
 
 
 def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:

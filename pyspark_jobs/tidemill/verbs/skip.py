@@ -41,7 +41,7 @@ def skip(context: Context, file: File, reason: str) -> Commit:
     origin = context.origin(context.head())
     found = _found(context, origin, file).file
     attempt = uuid.uuid4().hex[:12]
-    segments, rows = store_skipped(context, origin.head, [found], origin.number, attempt)
+    segments, rows = store_skipped(context, origin.head, found, origin.number, attempt)
     changes = {
         "attempt": attempt,
         "reason": reason,

@@ -14,12 +14,10 @@ from tidemill.protocol.records import HASH_END, Plan, Split
 from tidemill.sources.contract import SourceFile
 from tidemill.sources.ledger import (
     LEDGER_SCHEMA,
-    SKIPPED,
     check_names,
     compare,
     look_up,
     record,
-    record_as,
     record_touched,
 )
 
@@ -123,7 +121,7 @@ def test_a_file_with_the_same_bytes_under_another_etag_is_the_same_file() -> Non
 
 def test_a_skipped_file_is_not_unseen() -> None:
     ledger = empty()
-    record_as(SKIPPED, ledger, [A], 4, 0)
+    record_skipped(ledger, A, None, 4, 0)
     assert unseen([A, B], ledger, "error") == [B]
     with pytest.raises(InvalidInput, match="`a.csv` of source `days` was modified after it was skipped"):
         unseen([dataclasses.replace(A, etag="e2")], ledger, "error")

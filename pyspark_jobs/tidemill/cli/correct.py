@@ -139,7 +139,7 @@ def adopt(
     refs = repository.adopt(reason, moved, copy, sources)
     out.result(
         {**result_fields("adopt", Exit.DONE, repository), "uuid": refs.uuid, "root": refs.root},
-        [f"adopted: repository {refs.uuid} at {refs.root}"],
+        [f"adopted: {refs.root}"],
     )
     return Exit.DONE
 

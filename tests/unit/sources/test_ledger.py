@@ -18,6 +18,7 @@ from tidemill.sources.ledger import (
     compare,
     look_up,
     record,
+    record_skipped,
     record_touched,
 )
 

@@ -55,12 +55,12 @@ _MOST_SECONDS = 120
 _SECONDS_BETWEEN_LOOKS = 0.1
 
 
-def make_project(folder: Path) -> Path:
+def make_project(folder: Path, batches: int = BATCHES) -> Path:
     """A pipeline and a file for each of its batches; the same in every folder."""
     (folder / "data").mkdir(parents=True)
     (folder / "pipeline.py").write_text(PIPELINE)
     chance = random.Random(3)
-    for number in range(BATCHES):
+    for number in range(batches):
         lines = [
             f'{{"user": "u{chance.randint(0, 200)}", "n": {i % 7}, "ts": "2024-01-01T00:00:{number:02d}"}}'
             for i in range(800)

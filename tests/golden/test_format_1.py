@@ -17,11 +17,10 @@ import pytest
 from tests.golden import make
 from tests.golden.conftest import EXPECTED, Golden, cells
 from tidemill.protocol.codec import decode, encode
+from tidemill.protocol.entries import Init, Operators
 from tidemill.protocol.records import (
-    Added,
     Commit,
     Counts,
-    Init,
     OperatorMetrics,
     OutputFile,
     Plan,
@@ -34,7 +33,7 @@ from tidemill.sources.ledger import LEDGER_SCHEMA
 from tidemill.state.columns import SYSTEM_COLUMNS
 
 VERSIONS = sorted(int(version) for version in EXPECTED)
-KINDS = {"refs/0000000000.json": Init, "refs/0000000001.json": Added}
+KINDS = {"refs/0000000000.json": Init, "refs/0000000001.json": Operators}
 RECORDS = sorted(
     path.relative_to(make.FOLDER / "root/orders").as_posix()
     for path in (make.FOLDER / "root").rglob("*.json")
@@ -148,7 +147,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs/format.md").read_text(encoding="ut
 
 @pytest.mark.parametrize(
     "kind",
-    [Init, Added, Plan, Split, Commit, Segment, OutputFile, QuarantineFile, Counts, OperatorMetrics],
+    [Init, Operators, Plan, Split, Commit, Segment, OutputFile, QuarantineFile, Counts, OperatorMetrics],
 )
 def test_every_field_of_a_record_is_documented(kind: type) -> None:
     assert [f.name for f in dataclasses.fields(kind) if f"`{f.name}`" not in DOCUMENT] == []
@@ -160,7 +159,7 @@ def test_every_column_of_ledger_and_quarantine_is_documented() -> None:
 
 
 def test_there_is_a_record_of_every_kind() -> None:
-    assert [kind_of(name) for name in RECORDS] == [*[Commit] * 5, *[Plan] * 5, Init, Added]
+    assert [kind_of(name) for name in RECORDS] == [*[Commit] * 5, *[Plan] * 5, Init, Operators]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -81,7 +81,6 @@ def restores(world: World, some: list[dict[str, str]]) -> tuple[str, Counter[str
     return "\n".join(wrong), counts
 
 
-@LATER
 def test_a_sample_of_partial_restores_is_harmless_or_refused(tmp_path: Path) -> None:
     single = [how for how in RESTORES if len(how) == 1]
     some = [*single, *random.Random(5).sample(RESTORES, SAMPLE - len(single))]
@@ -153,7 +152,6 @@ def remove(world: World, prefix: str) -> None:
         world.store.delete(entry.name)
 
 
-@LATER
 def test_a_copied_root_that_was_not_adopted_does_not_run(world: World) -> None:
     made(world)
     copy = copied(world, "copy")
@@ -164,7 +162,6 @@ def test_a_copied_root_that_was_not_adopted_does_not_run(world: World) -> None:
     assert rows_of_sink(world) == before
 
 
-@LATER
 def test_a_moved_root_that_was_not_adopted_does_not_run(world: World) -> None:
     made(world)
     moved = copied(world, "moved")

@@ -277,7 +277,7 @@ def test_a_lost_log_is_an_error_never_an_empty_start(folder, tmp_path):
     r.run(engine="local")
     for lost in ("commits", "plans"):
         shutil.rmtree(tmp_path / "root" / "bad" / "branches" / "main" / lost)
-    with pytest.raises(tm.CorruptState, match="the hint names it"):
+    with pytest.raises(tm.CorruptState, match="the hint `branches/main/head.json` names it"):
         tm.open(p, root=str(tmp_path / "root")).run(engine="local")
 
 

@@ -120,10 +120,16 @@ class Log:
             yield found
 
     def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
-        """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given."""
+        """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.
+
+        `CorruptState` also if its commit was lost. The next plan is written only after the commit, so that is certain
+        if the next plan exists and the commit, looked for after it, does not.
+        """
         found = self._plans.read(number)
         if found is None:
             return None
+        if self._plans.exists(number + 1) and not self._commits.exists(number):
+            raise self._commits.lost(number, f"`{self._plans.name(number + 1)}` shows that it was made")
         name = self._plans.name(number)
         plan = self._checked(decode(Plan, found, name), name, number)
         if parent is not None:

@@ -103,7 +103,7 @@ class Numbered:
             self._newest = self._listed(hinted)
         else:
             if not self.exists(hinted):
-                raise self.lost(hinted, "the hint names it")
+                raise self.lost(hinted, f"the hint `{self._hint_name}` names it")
             self._newest = self._probe_up(hinted)
         return self._newest
 
@@ -134,7 +134,7 @@ class Numbered:
                 raise self.lost(expected, f"{self._what} {number} exists")
             expected = number + 1
         if expected <= hinted:
-            raise self.lost(hinted, "the hint names it")
+            raise self.lost(hinted, f"the hint `{self._hint_name}` names it")
         return expected - 1 if expected > self._first else None
 
     def _numbers(self, after: int | None) -> Iterator[int]:

@@ -1,7 +1,7 @@
-"""Reads and appends entries of `refs/`, and keeps the snapshot from which a run reads them in two requests.
+"""Reads and appends entries of `refs/`, and keeps the snapshot from which a run reads them in three requests.
 
-INVARIANT: the snapshot, `refs/head.json`, is a hint. It may be old or lost; the entries above it count, and without it
-all entries are read. CRASH: an entry is one conditional create, and the snapshot follows it.
+INVARIANT: the snapshot, `refs/head.json`, is a hint. It may be old or lost, or come from a copy: it is compared with the
+entry at which it ends. The entries above it count, and without it all entries are read. CRASH: an entry is one conditional create, and the snapshot follows it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RefsLog:
     def read(self) -> Refs | None:
         """Return all entries, folded, or None if there is no repository. Later calls only look for newer entries.
 
-        The first call costs two requests, later ones cost one, whatever the number of entries.
+        The first call costs three requests, later ones cost one, whatever the number of entries.
         """
         if self._known is None:
             self._known = self._snapshot() or self._beginning()
@@ -106,11 +106,21 @@ class RefsLog:
         return found
 
     def _snapshot(self) -> Refs | None:
-        """Return the snapshot, or None if it is missing or damaged."""
+        """Return the snapshot, or None if it is missing, damaged, or of another history than these entries.
+
+        `CorruptState` if the entry at which it ends is damaged, or is missing although the snapshot is of this repository.
+        """
         try:
-            return decode(Refs, self._store.get(names.REFS_HEAD), names.REFS_HEAD)
+            found = decode(Refs, self._store.get(names.REFS_HEAD), names.REFS_HEAD)
         except (ObjectMissing, CorruptState, InvalidInput):
             return None
+        last = self._entries.read(found.through)
+        if last is not None:
+            return found if decode_entry(last, names.ref(found.through)).checksum == found.refs_checksum else None
+        beginning = None if found.through == 0 else self._beginning()
+        if beginning is not None and beginning.origin != found.origin:
+            return None
+        raise self._entries.lost(found.through, f"`{names.REFS_HEAD}` names it")
 
     def _write_snapshot(self, refs: Refs) -> None:
         """Overwrite the snapshot. A write that fails is not an error, because an old snapshot is harmless."""

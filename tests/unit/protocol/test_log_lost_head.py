@@ -37,7 +37,9 @@ def test_a_plan_is_not_run_again_if_a_later_plan_shows_its_commit(store: Store, 
     store.delete(names.head_hint("main"))
     with pytest.raises(CorruptState) as caught:
         log_of(store).plan(first)
-    assert caught.value.first_line.startswith(f"read `{store.uri}/{names.commit('main', first)}`: the commit is missing")
+    assert caught.value.first_line.startswith(
+        f"read `{store.uri}/{names.commit('main', first)}`: the commit is missing"
+    )
     assert f"`{names.plan('main', first + 1)}` shows that it was made" in caught.value.first_line
 
 

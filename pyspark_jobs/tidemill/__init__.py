@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from .sinks.files import Json, Parquet
     from .sources.files import Files
     from .sources.rows import Rows
-    from .state.state_map import StateMap
-    from .state.state_store import StateStore
+    from .standalone.state_map import StateMap
+    from .standalone.state_store import StateStore
 
 _HOME = {
     "BatchProgress": "protocol.progress",
@@ -70,10 +70,10 @@ _HOME = {
     "Repository": "repository",
     "Row": "rows",
     "Rows": "sources.rows",
-    "StateMap": "state.state_map",
+    "StateMap": "standalone.state_map",
     "StateNotSet": "errors",
     "StateSpec": "operators.map_with_state",
-    "StateStore": "state.state_store",
+    "StateStore": "standalone.state_store",
     "StatefulProcessor": "operators.stateful_processor",
     "StatefulProcessorHandle": "operators.stateful_processor",
     "StoreUnavailable": "errors",

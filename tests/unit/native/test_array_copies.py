@@ -11,7 +11,7 @@ import pytest
 
 import tidemill as tm
 from tidemill._native import MapSchema, Run, StateMap, partition
-from tidemill.state.map_arrays import rows_in
+from tidemill.standalone.map_arrays import rows_in
 
 COLUMNS: dict[str, pa.Array] = {
     "bigint": pa.array([1, None, 3] * 100, pa.int64()),

@@ -24,10 +24,10 @@ from ..schema import is_unnamed, to_arrow
 from ..settings import resolve
 from ..store import ObjectMissing, open_store, probe
 from . import store_head
-from .cache import RunCache, process_cache
-from .columns import MapColumns
+from ..state.cache import RunCache, process_cache
+from ..state.columns import MapColumns
 from .iterating import rows_in_parts
-from .versions import Opened, open_map, persist
+from ..state.versions import Opened, open_map, persist
 
 
 class StateStore:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import tidemill as tm
-from tests.unit.state.state_maps import numbers, whole
+from tests.unit.standalone.state_maps import numbers, whole
 from tidemill.errors import InvalidInput
 
 

@@ -18,7 +18,7 @@ import tidemill as tm
 from tidemill._native import StateMap as EngineMap
 from tidemill._native import key_hashes
 from tidemill.errors import InvalidInput
-from tidemill.state.iterating import PART_ROWS, rows_in_parts
+from tidemill.standalone.iterating import PART_ROWS, rows_in_parts
 
 KEYS = 8 * PART_ROWS
 READS: dict[str, Callable[[tm.StateMap], Iterator[Any]]] = {

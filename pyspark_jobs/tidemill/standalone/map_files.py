@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
 from ..store.local_files import sync_folder
-from .columns import SYSTEM_COLUMNS
+from ..state.columns import SYSTEM_COLUMNS
 
 KEY, STATE = "key", "state"
 """The names that unnamed key and state columns have in files."""

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tidemill as tm
-from tests.unit.state.state_maps import numbers, whole
+from tests.unit.standalone.state_maps import numbers, whole
 from tidemill.errors import InvalidInput
 
 

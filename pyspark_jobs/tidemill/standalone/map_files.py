@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput, StoreUnavailable, repr_of
-from ..store.local_files import sync_folder
 from ..state.columns import SYSTEM_COLUMNS
+from ..store.local_files import sync_folder
 
 KEY, STATE = "key", "state"
 """The names that unnamed key and state columns have in files."""

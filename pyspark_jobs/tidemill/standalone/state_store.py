@@ -22,12 +22,12 @@ from ..protocol.codec import decode, encode
 from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
 from ..schema import is_unnamed, to_arrow
 from ..settings import resolve
-from ..store import ObjectMissing, open_store, probe
-from . import store_head
 from ..state.cache import RunCache, process_cache
 from ..state.columns import MapColumns
-from .iterating import rows_in_parts
 from ..state.versions import Opened, open_map, persist
+from ..store import ObjectMissing, open_store, probe
+from . import store_head
+from .iterating import rows_in_parts
 
 
 class StateStore:

@@ -1,7 +1,8 @@
 """Reads and appends entries of `refs/`, and keeps the snapshot from which a run reads them in three requests.
 
-INVARIANT: the snapshot, `refs/head.json`, is a hint. It may be old or lost, or come from a copy: it is compared with the
-entry at which it ends. The entries above it count, and without it all entries are read. CRASH: an entry is one conditional create, and the snapshot follows it.
+INVARIANT: the snapshot, `refs/head.json`, is a hint. It may be old or lost, or come from a copy, so it is compared with
+the entry at which it ends. The entries above it count, and without it all entries are read. CRASH: an entry is one
+conditional create, and the snapshot follows it.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class RefsLog:
     def _snapshot(self) -> Refs | None:
         """Return the snapshot, or None if it is missing, damaged, or of another history than these entries.
 
-        `CorruptState` if the entry at which it ends is damaged, or is missing although the snapshot is of this repository.
+        `CorruptState` if the entry at which it ends is damaged, or if it is missing and the snapshot is of this
+        repository.
         """
         try:
             found = decode(Refs, self._store.get(names.REFS_HEAD), names.REFS_HEAD)

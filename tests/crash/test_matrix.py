@@ -80,16 +80,20 @@ def seen(folder, store, monkeypatch):
     }
 
 
-def fresh() -> tuple[str, object]:
-    uri = f"memory://{uuid.uuid4().hex}"
-    return uri, open_store(uri)
+def fresh():
+    return open_store(f"memory://{uuid.uuid4().hex}")
+
+
+def next_process(store, inner):
+    """The same place, as a process sees it that starts after the one of `store` died."""
+    return FaultStore(inner, key=store.key)
 
 
 def writes_of_an_undisturbed_run(folder, monkeypatch):
-    _, inner = fresh()
+    inner = fresh()
     store = FaultStore(inner)
     drain(folder, store, monkeypatch)
-    return store.writes, seen(folder, inner, monkeypatch)
+    return store.writes, seen(folder, next_process(store, inner), monkeypatch)
 
 
 EFFECTS = ("before", "after", "torn", "lost", "refused", "late")
@@ -103,13 +107,13 @@ def test_recovery_equals_an_undisturbed_run_for_every_write(folder, monkeypatch,
     assert expected["version"] == BATCHES - 1 and len(expected["published"]) > BATCHES
     failed = 0
     for at in range(1, len(writes) + 1):
-        _, inner = fresh()
+        inner = fresh()
         store = FaultStore(inner, [Fault(at, effect)])
         try:
             drain(folder, store, monkeypatch)
         except (Crash, tm.StoreUnavailable):
             failed += 1
-        found = seen(folder, inner, monkeypatch)
+        found = seen(folder, next_process(store, inner), monkeypatch)
         for part, value in expected.items():
             assert found[part] == value, f"{part} differs after `{effect}` at write {at}: {writes[at - 1]}"
     if effect in ("before", "after"):

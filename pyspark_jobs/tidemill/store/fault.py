@@ -64,12 +64,14 @@ class _Record:
 class FaultStore:
     """Wraps `inner` and fails at numbered writes. Children made by `at` share the numbering.
 
-    `open_store` opens it again by its URI (`fault://…`) in this process, as long as it is referenced.
+    `open_store` opens it again by its URI (`fault://…`) in this process, as long as it is referenced. `key` is the part
+    of the URI that names it; default: a random one. A new store with the key of one that crashed takes its place, as a
+    new process opens the place that a dead one used.
     """
 
-    def __init__(self, inner: Store, plan: Iterable[Fault] = ()) -> None:
+    def __init__(self, inner: Store, plan: Iterable[Fault] = (), key: str | None = None) -> None:
         self._inner = inner
-        self._record = _Record(uuid.uuid4().hex, {fault.at: fault.effect for fault in plan})
+        self._record = _Record(key or uuid.uuid4().hex, {fault.at: fault.effect for fault in plan})
         self._prefix = ""
         self._above: FaultStore | None = None  # keeps alive the store that the URI names
         _alive[self._record.key] = self
@@ -78,6 +80,11 @@ class FaultStore:
     def uri(self) -> str:
         """`fault://`, a key of this store, and the prefix."""
         return f"fault://{self._record.key}/{self._prefix}".rstrip("/")
+
+    @property
+    def key(self) -> str:
+        """The part of the URI that names this store."""
+        return self._record.key
 
     @property
     def writes(self) -> list[Write]:

@@ -1,0 +1,182 @@
+"""The crash matrix and two-at-once tests for changes besides batches: entries of refs, skip, void, adopt.
+
+Each action is repeated once for each of its writes, failing there in each way a write can fail. Then it is called
+again, as a user does after an error. The result is that of an undisturbed call, and the action takes effect once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.crash import worlds
+from tests.crash.test_matrix import EFFECTS, next_process
+from tests.crash.worlds import World
+from tidemill.store import open_store
+from tidemill.store.fault import Crash, Fault, FaultStore
+
+SKIPPED = "0003.json"
+FIRST = 3
+"""Versions before the action; the file to skip is then the next to be read."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """`begin` makes the repository, `act` is the action."""
+
+    begin: Callable[[World], None]
+    act: Callable[[World], Any]
+    is_once: bool
+    """Whether the action is refused once it has taken effect."""
+    adds_entries: bool = False
+    """Whether each call adds an entry: a copy that is adopted again gets another uuid, which changes no rows."""
+
+
+def one_operator(world: World) -> None:
+    world.open(1).init()
+    for _ in range(FIRST):
+        world.run(1, 1)
+
+
+def two_operators(world: World) -> None:
+    world.open().init()
+    for _ in range(FIRST):
+        world.run(1)
+
+
+def open_plan(world: World) -> None:
+    """The next batch is planned, and failed."""
+    two_operators(world)
+    with worlds.dying("create", rf"/commits/{FIRST:010d}\.json$", "before"):
+        world.run()
+
+
+def moved(world: World) -> None:
+    """The root was moved."""
+    two_operators(replace(world, root_name="before"))
+    for name, (data, time_ns) in world.save("before/").items():
+        world.write(f"root{name.removeprefix('before')}", data, time_ns)
+        world.store.delete(name)
+
+
+ACTIONS = {
+    "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
+    "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
+    "skip": Action(two_operators, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
+    "skip in a plan": Action(open_plan, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
+    "replan": Action(open_plan, lambda world: world.open().replan("a test"), is_once=True),
+    "adopt a move": Action(moved, lambda world: world.open().adopt("a test", moved=True), is_once=True),
+    "adopt a copy": Action(
+        moved, lambda world: world.open().adopt("a test", copy=True), is_once=False, adds_entries=True
+    ),
+}
+
+
+def in_faults(world: World, inner: Any, plan: list[Fault], key: str) -> tuple[World, FaultStore]:
+    store = FaultStore(inner, plan, key)
+    return replace(world, base=store.uri), store
+
+
+def prepared(world: World, action: Action) -> tuple[Any, str]:
+    """A store with the repository before the action, and the key under which it was made."""
+    inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
+    before, store = in_faults(world, inner, [], key)
+    action.begin(before)
+    del store
+    return inner, key
+
+
+def copied(inner: Any) -> Any:
+    made = open_store(f"memory://{uuid.uuid4().hex}")
+    for entry in inner.list(""):
+        made.put(entry.name, inner.get(entry.name))
+    return made
+
+
+def settle(world: World) -> dict[str, Any]:
+    """Run to the end, and return all that a user sees, with the kinds of commits and the entries of `refs/`."""
+    world.run()
+    repository = world.open()
+    entries = [entry.name for entry in world.store.list(f"root/{world.name}/refs/") if "head" not in entry.name]
+    kinds = [commit.kind for commit in repository.commits()]
+    rows = sorted(row for file in worlds.published(world).values() for row in file)
+    return worlds.seen(world) | {"kinds": kinds, "entries": len(entries), "rows": rows}
+
+
+def again(world: World, action: Action) -> None:
+    """Call the action again after a failure; it is refused if it had taken effect."""
+    try:
+        action.act(world)
+    except tm.InvalidInput:
+        assert action.is_once
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return worlds.memory_world(tmp_path)
+
+
+@pytest.mark.parametrize("name", list(ACTIONS))
+def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: World) -> None:
+    action = ACTIONS[name]
+    before, key = prepared(world, action)
+    inner = copied(before)
+    calm, store = in_faults(world, inner, [], key)
+    action.act(calm)
+    writes = store.writes
+    expected = settle(calm)
+    assert writes
+    for effect in EFFECTS:
+        for at in range(1, len(writes) + 1):
+            inner = copied(before)
+            disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)
+            try:
+                action.act(disturbed)
+                failed = None
+            except (Crash, tm.StoreUnavailable) as error:
+                failed = error
+                store = next_process(store, inner)
+                again(disturbed, action)
+            store = next_process(store, inner)
+            difference = differences(action, settle(disturbed), expected)
+            assert not difference, f"{difference} after `{effect}` at write {at}: {failed}"
+
+
+def differences(action: Action, found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Return the parts that differ."""
+    parts = {part for part, value in expected.items() if not _same(found[part], value)}
+    if action.adds_entries and found["entries"] > expected["entries"]:
+        parts.discard("entries")
+    return sorted(parts)
+
+
+def _same(found: Any, expected: Any) -> bool:
+    """Whether both are equal; of errors, whether both are of one kind."""
+    if isinstance(found, Exception) or isinstance(expected, Exception):
+        return type(found) is type(expected)
+    return bool(found == expected)
+
+
+@pytest.mark.parametrize("name", list(ACTIONS))
+def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: World) -> None:
+    action = ACTIONS[name]
+    before, key = prepared(world, action)
+    calm, store = in_faults(world, copied(before), [], key)
+    action.act(calm)
+    expected = settle(calm)
+    for _ in range(4):
+        busy, store = in_faults(world, copied(before), [], key)
+        with ThreadPoolExecutor(3) as pool:
+            errors = [call.exception() for call in [pool.submit(action.act, busy) for _ in range(3)]]
+        assert None in errors
+        assert all(error is None or isinstance(error, (tm.Fenced, tm.InvalidInput)) for error in errors), errors
+        difference = differences(action, settle(busy), expected)
+        assert not difference, f"{difference}; the callers got {errors}"
+    assert store.writes

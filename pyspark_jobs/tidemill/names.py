@@ -184,19 +184,30 @@ def store_folder(operator: str, partition: int) -> str:
     return f"stores/{operator}/{partition:05d}/"
 
 
-def store_version(version: int) -> str:
-    """Return the name, within the store's folder, of the record that made a version of a `StateStore`."""
-    return f"versions/{version:010d}.json"
-
-
-def store_floor(version: int) -> str:
-    """Return the name, within the store's folder, of the entry that drops the versions below `version`."""
-    return f"floors/{version:010d}.json"
+STORE_VERSIONS = "versions/"
+"""The prefix, within the folder of a `StateStore`, of the records that made its versions."""
+STORE_FLOORS = "floors/"
+"""The prefix, within the store's folder, of the records of the versions that were dropped."""
+STORE_FLOORS_HINT = STORE_FLOORS + HEAD_HINT
+"""The name of the hint to a recent floor."""
+STORE_SEGMENTS = "segments/"
+"""The prefix, within the store's folder, of the segments of all versions."""
+_STORE_SEGMENT = re.compile(r"segments/([0-9]{10})-[^/]*")
 
 
 def store_segment(version: int, attempt: str) -> str:
     """Return the name, within the store's folder, of a segment that one attempt at a version wrote."""
-    return f"segments/{version:010d}-{attempt}.parquet"
+    return f"{STORE_SEGMENTS}{version:010d}-{attempt}.parquet"
+
+
+def store_segment_version(name: str) -> int | None:
+    """Return the version in a name that `store_segment` made, or None for any other name.
+
+    >>> store_segment_version("segments/0000000003-0123456789abcdef.parquet"), store_segment_version("segments/x")
+    (3, None)
+    """
+    found = _STORE_SEGMENT.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def inside(name: str) -> str:

@@ -1,4 +1,5 @@
-"""`Numbered`: records with the numbers 0, 1, 2 …, each created once. Refs, plans, commits, published records use it.
+"""`Numbered`: records with the numbers 0, 1, 2 …, each created once. Refs, plans, commits, published records and
+`tm.StateStore` use it.
 
 It claims a number, reads records, and finds the newest one. INVARIANT: each name is created once and never changed or
 deleted, so a record that exists proves that all lower ones were made. CRASH: a claim is one conditional create. After a
@@ -18,13 +19,14 @@ from . import hint
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
 """Seconds to wait before each retry of a create whose outcome could not be read back."""
 HINT_EVERY = 32
-"""How many records apart hints are, in a store where listing the names after the hint costs one request."""
+"""How many records apart hints are by default, where listing the names after the hint costs one request."""
 
 
 class Numbered:
     """The records `<prefix><n>.json` in `store`. `hint_name` is the object that says where a search begins.
 
-    `first` is the lowest number, and `what` is the word for one record, for messages.
+    `first` is the lowest number, and `what` is the word for one record, for messages. `hint_every` says how many
+    records apart hints are in a store that lists after a name.
     """
 
     def __init__(
@@ -35,9 +37,10 @@ class Numbered:
         hint_name: str | None = None,
         first: int = 0,
         pause: Callable[[float], None] = time.sleep,
+        hint_every: int = HINT_EVERY,
     ) -> None:
         self._store, self._prefix, self._what, self._hint_name = store, prefix, what, hint_name
-        self._first, self._pause = first, pause
+        self._first, self._pause, self._hint_every = first, pause, hint_every
         self._newest: int | None = None  # newest number seen; it never falls, so later searches start here
 
     def name(self, number: int) -> str:
@@ -115,7 +118,7 @@ class Numbered:
         """Take note that the record with this number exists, and write the hint if it is due."""
         if self._newest is None or self._newest < number:
             self._newest = number
-        if self._hint_name is not None and (number % HINT_EVERY == 0 or not self._store.lists_after):
+        if self._hint_name is not None and (number % self._hint_every == 0 or not self._store.lists_after):
             hint.write(self._store, self._hint_name, number)
 
     def lost(self, number: int, why: str) -> CorruptState:

@@ -341,8 +341,9 @@ class StoreVersion:
 
 @dataclass(frozen=True)
 class StoreFloor:
-    """The record of the lowest version of a `StateStore` that can still be read."""
+    """The record of the lowest version of a `StateStore` that can still be read. Of all floors the newest counts."""
 
+    number: Number
     version: Number
     created_ms: Ms
     format: int = FORMAT_VERSION

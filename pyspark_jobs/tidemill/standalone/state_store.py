@@ -1,8 +1,8 @@
 """`tm.StateStore`: Spark's state store contract over Tidemill's segments, as a small repository of its own.
 
-Spark: `org.apache.spark.sql.execution.streaming.state.StateStore` and `StateStoreProvider`. `store_head` finds the
-versions that exist. INVARIANT: the conditional create of the record of a version is the whole commit, so a version is
-never made twice.
+Spark: `org.apache.spark.sql.execution.streaming.state.StateStore` and `StateStoreProvider`. `store_log` finds the
+versions that exist and makes new ones. INVARIANT: the conditional create of the record of a version is the whole
+commit, so a version is never made twice.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
 from .. import _native, names
 from ..clock import now_ms
-from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable, repr_of
-from ..protocol import hint
-from ..protocol.codec import decode, encode
-from ..protocol.records import HASH_END, Segment, StoreFloor, StoreVersion
+from ..errors import Fenced, InvalidInput, TidemillError, repr_of
+from ..protocol.named import named
+from ..protocol.records import HASH_END, StoreVersion
 from ..schema import is_unnamed, to_arrow
 from ..settings import resolve
 from ..state.cache import RunCache, process_cache
 from ..state.columns import MapColumns
 from ..state.versions import Opened, open_map, persist
-from ..store import ObjectMissing, open_store, probe
-from . import store_head
+from ..store import open_store, probe
 from .iterating import rows_in_parts
+from .store_log import StoreLog
 
 
 class StateStore:
@@ -67,6 +67,7 @@ class StateStore:
         self._schema = columns.engine()
         self._codec = _native.Codec(self._schema, is_unnamed(key), is_unnamed(state), "UTC")
         self._store = open_store(root, storage_options).at(names.store_folder(operator, partition))
+        self._log = StoreLog(self._store)
         self._cache: RunCache = process_cache(resolve()[0])
         self._probed = False
 
@@ -77,7 +78,7 @@ class StateStore:
         The cost does not grow with the number of versions, because records are listed from the hint (`head.json`) on.
         If the hint and the newest record are lost together, that version counts as never committed.
         """
-        return store_head.newest(self._store)
+        return self._log.newest()
 
     def get(self, version: int) -> StateStoreVersion:
         """Open version `version` for changes. `InvalidInput` if the version does not exist or was dropped.
@@ -86,9 +87,9 @@ class StateStore:
         """
         self._probe()
         opened = self._open(version, read_only=False)
-        following = names.store_version(version + 1)
-        if self._store.stat(following) is None and self.latest > version and self._store.stat(following) is None:
-            raise self._lost(version + 1)
+        following = version + 1
+        if not self._log.exists(following) and self.latest > version and not self._log.exists(following):
+            raise self._log.lost(following)
         return opened
 
     def getReadOnly(self, version: int) -> StateStoreVersion:
@@ -103,17 +104,12 @@ class StateStore:
         """
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise InvalidInput(f"StateStore.maintain: keep is {repr_of(keep)}, expected at least 1")
-        newest = self.latest
-        known = store_head.floor(self._store)
-        floor = max(known, newest - keep + 1)
-        if known < floor:
-            self._store.create(names.store_floor(floor), encode(StoreFloor(floor, now_ms())))
-        store_head.drop_floors(self._store)
-        named = {segment.name for version in range(max(floor, 1), newest + 1) for segment in self._segments(version)}
-        old = [entry.name for entry in self._store.list("segments/")]
-        gone = [name for name in old if name not in named and store_head.number(self._store, name) <= newest]
-        for name in gone:
-            self._store.delete(name)
+        newest = self._log.newest()
+        floor = self._log.raise_floor(max(newest - keep + 1, 0))
+        kept = (self._record(version) for version in range(max(floor, 1), newest + 1))
+        in_use = {one.name for record in kept for one in named(record)}
+        gone = [name for name in self._log.segments(newest) if name not in in_use]
+        self._store.delete_many(gone)
         return len(gone)
 
     def _open(self, version: int, read_only: bool) -> StateStoreVersion:
@@ -121,23 +117,23 @@ class StateStore:
             raise InvalidInput(
                 f"StateStore: version is {repr_of(version)}, expected a number from 0 to {names.LAST_NUMBER}"
             )
-        floor = store_head.floor(self._store)
+        floor = self._log.floor()
         if version < floor:
             raise InvalidInput(f"StateStore: version {version} was dropped; versions go from {floor} to {self.latest}")
         record = self._record(version) if version else None
-        if not version and (first := self._read(1)) is not None:
+        if not version and (first := self._log.read(1)) is not None:
             self._of_these_columns(first)
         opened = open_map(self._store, self._cache, self._schema, record.segments if record else [], 0, HASH_END)
         return StateStoreVersion(self, version, opened, record.rows_total if record else 0, read_only)
 
     def _record(self, version: int) -> StoreVersion:
-        found = self._read(version)
+        found = self._log.read(version)
         if found is None:
             newest = self.latest
             if version > newest:
                 there = f"the newest in `{self._store.uri}` is {newest}"
                 raise InvalidInput(f"StateStore: there is no version {version}; {there}")
-            raise self._lost(version)
+            raise self._log.lost(version)
         return self._of_these_columns(found)
 
     def _of_these_columns(self, found: StoreVersion) -> StoreVersion:
@@ -148,29 +144,6 @@ class StateStore:
                 f"but was opened with ({mine['key']}) and ({mine['value']})"
             )
         return found
-
-    def _read(self, version: int) -> StoreVersion | None:
-        name = names.store_version(version)
-        try:
-            found = decode(StoreVersion, self._store.get(name), name)
-        except ObjectMissing:
-            return None
-        if found.version != version:
-            raise CorruptState(
-                f"read `{name}` in `{self._store.uri}`: expected version {version}, found version {found.version}",
-                hint="restore the object from a backup",
-            )
-        return found
-
-    def _segments(self, version: int) -> list[Segment]:
-        return self._record(version).segments
-
-    def _lost(self, version: int) -> CorruptState:
-        name = names.store_version(version)
-        return CorruptState(
-            f"read version {version} in `{self._store.uri}`: `{name}` is missing, but a newer version exists",
-            hint="restore the object from a backup; Tidemill never starts empty by accident",
-        )
 
     def _probe(self) -> None:
         if not self._probed:
@@ -187,29 +160,34 @@ class StateStore:
         segments = persist(self._store, self._cache, opened, after, version, names.store_segment(version, attempt))
         mine = self._columns.describe()
         record = StoreVersion(version, attempt, mine["key"], mine["value"], segments, rows_total, now_ms())
-        unknown: StoreUnavailable | None = None
-        try:
-            if self._store.create(names.store_version(version), encode(record)):
-                hint.write(self._store, names.HEAD_HINT, version)  # a slow writer may set it back later
-                return
-        except StoreUnavailable as error:
-            unknown = error
-        there = self._read(version)
-        if there is None:
-            raise unknown or CorruptState(
-                f"commit version {version} in `{self._store.uri}`: the store said that its record exists, but "
-                "the record is missing"
-            )
+        there = self._log.claim(record)
+        if there.attempt == attempt:
+            return
+        self._discard(record)
         self._of_these_columns(there)
-        if [(one.checksum, one.lo, one.hi) for one in there.segments] != [(s.checksum, s.lo, s.hi) for s in segments]:
+        if _shown(there) != _shown(record):
             raise Fenced(
                 f"commit version {version} in `{self._store.uri}`: another writer made this version with other changes",
                 hint=f"open version {version} and make your changes there",
             )
-        store_head.raise_hint(self._store, version)
+
+    def _discard(self, lost: StoreVersion) -> None:
+        """Delete the segments that an attempt stored whose version another attempt made.
+
+        INVARIANT: the record of `lost` can no longer be created, and no other record names segments of its attempt. A
+        delete that fails is not an error, because `maintain` deletes what remains.
+        """
+        ours = [one.name for one in lost.segments if f"-{lost.attempt}" in one.name]
+        with suppress(TidemillError):
+            self._store.delete_many(ours)
 
     def __repr__(self) -> str:
         return f"StateStore({self._store.uri!r})"
+
+
+def _shown(record: StoreVersion) -> list[tuple[str, int, int]]:
+    """Return the content of each segment and the range that it shows. Equal changes of a version give equal lists."""
+    return [(one.checksum, one.lo, one.hi) for one in record.segments]
 
 
 class StateStoreVersion:

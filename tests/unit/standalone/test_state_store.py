@@ -188,7 +188,7 @@ def test_states_too_large_for_one_segment_become_several(tmp_path: Path, monkeyp
         opened.remove(version)
         assert opened.commit() == version + 1
     assert dict(store.getReadOnly(30).iterator()) == expected
-    live = store._segments(30)
+    live = store._record(30).segments
     assert any(segment.lo > 0 or segment.hi < HASH_END for segment in live)
     assert len({segment.name for segment in live}) == len(live)
     assert len(layered([Span(segment.lo, segment.hi, segment.rows) for segment in live])) <= 8
@@ -214,7 +214,7 @@ def test_removed_keys_stay_removed_after_reload_and_any_version_is_readable(tmp_
     for version, expected in enumerate(versions):
         assert at(store_at(tmp_path), version) == expected
         assert store_at(tmp_path).getReadOnly(version).metrics["numKeys"] == len(expected)
-    live = store_at(tmp_path)._segments(60)
+    live = store_at(tmp_path)._record(60).segments
     assert 1 <= len(live) <= 8  # however many versions there were
 
 

@@ -56,7 +56,7 @@ def test_a_loss_never_shows_an_older_or_an_empty_store(folder: Path, tmp_path: P
     LOSSES[loss](folder)
     left = len(list((folder / "versions").glob("*"))) if (folder / "versions").exists() else 0
     store = store_at(tmp_path)
-    with pytest.raises(CorruptState, match=r"was made, but (the store has no|the newest) record") as raised:
+    with pytest.raises(CorruptState, match=r"the version is missing, but .* (names it|was made);") as raised:
         _ = store.latest
     assert "restore `versions/" in str(raised.value)
     for call in (lambda: store.get(left), lambda: store.get(VERSIONS), lambda: store.maintain(keep=1)):
@@ -69,7 +69,7 @@ def test_floor_and_segments_show_the_loss_of_the_last_record_and_the_hint(folder
     store_at(tmp_path).maintain(keep=1)
     without_hint(folder)
     record(folder, VERSIONS).unlink()
-    with pytest.raises(CorruptState, match=r"`floors/` shows that version 4 was made, but the newest record .* 3"):
+    with pytest.raises(CorruptState, match=r"versions/0000000004.json`: the version is missing, but `floors/`"):
         store_at(tmp_path).get(VERSIONS - 1)
 
 
@@ -77,8 +77,21 @@ def test_a_missing_record_between_others_is_never_made_again(folder: Path, tmp_p
     record(folder, 2).unlink()
     assert store_at(tmp_path).latest == VERSIONS
     for version in (1, 2):
-        with pytest.raises(CorruptState, match=r"`versions/0000000002.json` is missing, but a newer version exists"):
+        with pytest.raises(
+            CorruptState, match=r"versions/0000000002.json`: the version is missing, but a newer version"
+        ):
             store_at(tmp_path).get(version)
+
+
+def test_a_store_that_was_open_before_the_loss_does_not_make_a_version_again(tmp_path: Path) -> None:
+    commit(tmp_path, 0, 0)
+    store = store_at(tmp_path)
+    assert store.latest == 1
+    for version in range(1, VERSIONS):
+        commit(tmp_path, version, version)
+    record(tmp_path / "stores/counts/00000", 2).unlink()
+    with pytest.raises(CorruptState, match=r"segments/0000000003-.*` shows that it was made"):
+        store.get(1)
 
 
 @pytest.mark.parametrize("hint", [None, b"", b"\xff\x00", b'{"version": "4"}', b'{"version": -1}', b'{"version": 1}'])
@@ -92,8 +105,8 @@ def test_a_missing_invalid_or_old_hint_changes_nothing(folder: Path, tmp_path: P
     assert commit(tmp_path, VERSIONS, 4) == VERSIONS + 1
     assert store.latest == VERSIONS + 1
     record(folder, VERSIONS + 1).unlink()
-    with pytest.raises(CorruptState, match=r"`head\.json` shows that version 5 was made"):
-        _ = store.latest
+    with pytest.raises(CorruptState, match=r"0000000005.json`: the version is missing, but the hint `head\.json`"):
+        _ = store_at(tmp_path).latest
 
 
 def test_the_hint_is_never_lowered(folder: Path, tmp_path: Path) -> None:
@@ -104,18 +117,20 @@ def test_the_hint_is_never_lowered(folder: Path, tmp_path: Path) -> None:
 
 def test_a_damaged_floor_is_corrupt_state(folder: Path, tmp_path: Path) -> None:
     assert store_at(tmp_path).maintain(keep=2) >= 0
-    (floor,) = (folder / "floors").iterdir()
+    (floor,) = (folder / "floors").glob("0*")
     data = floor.read_bytes()
     for damaged in (b"", data[:-3], data.replace(b"3", b"1", 1)):
         floor.write_bytes(damaged)
         for call in (lambda: store_at(tmp_path).latest, lambda: store_at(tmp_path).get(VERSIONS)):
             with pytest.raises(CorruptState):
                 call()
-    floor.unlink()
-    floor.with_name("0000000002.json").write_bytes(data)
-    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` .* expected version 2, found 3"):
+    floor.write_bytes(data)
+    assert store_at(tmp_path).maintain(keep=1) >= 0
+    floor.with_name("0000000001.json").write_bytes(data)
+    with pytest.raises(CorruptState, match=r"`floors/0000000001\.json` .* expected floor 1, found floor 0"):
         store_at(tmp_path).get(VERSIONS)
-    floor.with_name("0000000002.json").rename(floor)
+    floor.with_name("0000000001.json").unlink()
+    (folder / "floors/head.json").unlink()
     assert store_at(tmp_path).get(VERSIONS).get("key-3") == 3
 
 

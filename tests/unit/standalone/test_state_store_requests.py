@@ -10,6 +10,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import CorruptState, InvalidInput
+from tidemill.protocol.numbered import HINT_EVERY
+from tidemill.standalone.store_log import StoreLog
 from tidemill.store import Entry, Store
 
 
@@ -40,7 +42,7 @@ def filled(versions: int) -> tuple[tm.StateStore, Watched]:
         assert commit(tm.StateStore(root, "counts", 0, key="string", state="bigint"), version) == version + 1
     store = tm.StateStore(root, "counts", 0, key="string", state="bigint")
     watched = Watched(store._store)
-    store._store = watched  # type: ignore[assignment]
+    store._store, store._log = watched, StoreLog(watched)  # type: ignore[assignment, arg-type]
     return store, watched
 
 
@@ -54,7 +56,7 @@ def test_the_newest_of_many_versions_is_found_from_the_hint_on() -> None:
     store, watched = filled(60)
     assert store.latest == 60
     assert watched.listed == ["versions/0000000060.json"]
-    assert watched.read == ["head.json"]
+    assert watched.read == ["floors/head.json", "head.json"]
 
 
 def test_an_old_hint_is_followed_to_the_newest_version() -> None:
@@ -74,45 +76,77 @@ def test_opening_and_committing_read_one_record_few_segments_and_the_hint_once()
     assert store.latest == 61
 
 
-def floors_of(store: Store) -> list[str]:
-    return [entry.name for entry in store.list("floors/")]
+def test_a_second_search_by_the_same_store_costs_one_request_for_versions_and_one_for_floors() -> None:
+    store, watched = filled(6)
+    store.maintain(keep=2)
+    assert store.latest == 6
+    watched.read, watched.listed = [], []
+    assert store.latest == 6
+    assert (watched.read, watched.listed) == ([], [])
 
 
-def test_floors_stay_few_after_many_calls_of_maintain() -> None:
-    store, _ = filled(6)
-    for keep in range(5, 0, -1):
+@pytest.mark.parametrize("raised", [1, 40])
+def test_floors_cost_the_same_to_read_after_many_calls_of_maintain(raised: int) -> None:
+    store, _ = filled(raised + 1)
+    for keep in range(raised, 0, -1):
         store.maintain(keep=keep)
-        assert len(floors_of(store._store)) <= 2
-    assert floors_of(store._store) == ["floors/0000000005.json", "floors/0000000006.json"]
+    again = tm.StateStore(store._store.uri.partition("/stores/")[0], "counts", 0, key="string", state="bigint")
+    watched = Watched(again._store)
+    again._store, again._log = watched, StoreLog(watched)  # type: ignore[assignment, arg-type]
+    with pytest.raises(InvalidInput, match=f"version {raised} was dropped; versions go from {raised + 1} to"):
+        again.get(raised)
+    floors = [name for name in watched.read if name.startswith("floors/")]
+    assert floors == ["floors/head.json", f"floors/{raised - 1:010d}.json"]
+    assert len([name for name in watched.listed if name.startswith("floors/0")]) <= HINT_EVERY
+
+
+def test_a_floor_is_never_lowered() -> None:
+    store, _ = filled(6)
+    store.maintain(keep=1)
+    before = [entry.name for entry in store._store.list("floors/")]
     store.maintain(keep=4)
-    assert floors_of(store._store) == ["floors/0000000005.json", "floors/0000000006.json"]
+    assert [entry.name for entry in store._store.list("floors/")] == before
     with pytest.raises(InvalidInput, match="versions go from 6 to 6"):
         store.get(5)
 
 
-def test_reading_the_floor_while_others_raise_it_returns_one_of_them() -> None:
+@pytest.mark.parametrize(("theirs", "ours", "floors"), [(2, 4, 1), (4, 2, 2)])
+def test_of_two_callers_of_maintain_the_higher_floor_counts(theirs: int, ours: int, floors: int) -> None:
     store, watched = filled(6)
-    store.maintain(keep=5)
     other = tm.StateStore(store._store.uri.partition("/stores/")[0], "counts", 0, key="string", state="bigint")
-    keeps = [4, 3, 2]
 
-    def raising(name: str) -> bytes:
-        while name.startswith("floors/") and keeps:
-            other.maintain(keep=keeps.pop(0))
-        return Watched.get(watched, name)
+    def late(name: str, data: bytes) -> bool:
+        watched.create = watched._inner.create  # type: ignore[method-assign]
+        other.maintain(keep=theirs)
+        return watched._inner.create(name, data)
 
-    watched.get = raising  # type: ignore[method-assign]
-    with pytest.raises(InvalidInput, match="version 4 was dropped; versions go from 5 to 6"):
-        store.getReadOnly(4)
-    assert [name for name in watched.read if name.startswith("floors/")][:2] == [
-        "floors/0000000002.json", "floors/0000000005.json"
-    ]  # fmt: skip
+    watched.create = late  # type: ignore[method-assign]
+    store.maintain(keep=ours)
+    assert len(list(watched._inner.list("floors/0"))) == floors
+    least = 6 - min(theirs, ours) + 1
+    with pytest.raises(InvalidInput, match=f"versions go from {least} to 6"):
+        other.get(least - 1)
 
 
-def test_a_listed_floor_that_is_missing_is_corrupt_state() -> None:
-    store, watched = filled(3)
-    store.maintain(keep=2)
-    watched.get = lambda name: watched._inner.get(f"gone/{name}")  # type: ignore[method-assign]
-    with pytest.raises(CorruptState, match=r"`floors/0000000002\.json` in .*: it is listed, but missing") as raised:
-        store.get(2)
-    assert raised.value.hint == "restore it from a backup"
+def test_segments_of_dropped_versions_are_deleted_in_one_call() -> None:
+    store, watched = filled(40)
+    deleted: list[list[str]] = []
+
+    def delete_many(names: list[str]) -> None:
+        deleted.append(list(names))
+        watched._inner.delete_many(names)
+
+    watched.delete_many = delete_many  # type: ignore[method-assign]
+    watched.delete = None  # type: ignore[assignment]
+    assert store.maintain(keep=1) == len(deleted[0]) > 0
+    assert len(deleted) == 1
+
+
+def test_a_lost_floor_is_corrupt_state() -> None:
+    store, watched = filled(6)
+    for keep in (4, 3, 2):
+        store.maintain(keep=keep)
+    watched.delete("floors/0000000001.json")
+    again = tm.StateStore(store._store.uri.partition("/stores/")[0], "counts", 0, key="string", state="bigint")
+    with pytest.raises(CorruptState, match=r"floors/0000000001.json`: the floor is missing, but floor 2 exists"):
+        again.get(2)

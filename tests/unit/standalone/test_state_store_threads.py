@@ -10,6 +10,8 @@ import pytest
 
 import tidemill as tm
 from tidemill.errors import InvalidInput, StoreUnavailable
+from tidemill.protocol.numbered import PAUSES_S
+from tidemill.standalone.store_log import StoreLog
 from tidemill.store import Store
 
 
@@ -17,7 +19,7 @@ class Held:
     """A store whose first `create` of a record waits for a signal, and then succeeds or fails as the test chooses."""
 
     def __init__(self, inner: Store, fails: bool) -> None:
-        self.inner, self.fails = inner, fails
+        self.inner, self.failures = inner, len(PAUSES_S) + 1 if fails else 0
         self.began, self.go_on = threading.Event(), threading.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -26,8 +28,8 @@ class Held:
     def create(self, name: str, data: bytes) -> bool:
         self.began.set()
         assert self.go_on.wait(60)
-        if self.fails:
-            self.fails = False
+        if self.failures:
+            self.failures -= 1
             raise StoreUnavailable("the store is away")
         return self.inner.create(name, data)
 
@@ -43,7 +45,7 @@ def test_a_change_during_a_commit_fails_or_is_made_if_the_commit_fails(tmp_path:
     opened = store.get(0)
     opened.put(1, 1)
     held = Held(store._store, fails)
-    store._store = held  # type: ignore[assignment]
+    store._log = StoreLog(held, pause=lambda seconds: None)  # type: ignore[arg-type]
     outcomes: dict[str, Any] = {}
 
     def run(name: str, call: Any) -> None:

@@ -135,5 +135,5 @@ def test_versions_of_a_store_keep_few_segments() -> None:
             opened.put(key, version)
             model[key] = version
         assert opened.commit() == version + 1
-        assert len(store._segments(version + 1)) <= MAX_RUNS
+        assert len(store._record(version + 1).segments) <= MAX_RUNS
     assert dict(store.getReadOnly(300).iterator()) == model

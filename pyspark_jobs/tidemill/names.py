@@ -174,9 +174,24 @@ def called(sink: str, version: int) -> str:
     return f"called/{sink}/{version:010d}.json"
 
 
+def quarantine_folder(branch: str) -> str:
+    """Return the prefix of all files of quarantined rows of a branch."""
+    return f"quarantine/{branch}/"
+
+
 def quarantine(branch: str, file_stem: str) -> str:
     """Return the name of a file of quarantined rows."""
-    return f"quarantine/{branch}/{file_stem}.parquet"
+    return f"{quarantine_folder(branch)}{file_stem}.parquet"
+
+
+def number_of_file(name: str) -> int | None:
+    """Return the number with which the last part of a name begins, or None. A file of a batch begins with it.
+
+    >>> number_of_file("quarantine/main/0000000012-3f2a91bc00aa-00000-1b2c3d4e.parquet"), number_of_file("head.json")
+    (12, None)
+    """
+    found = re.match(r"([0-9]{10})-", name.rpartition("/")[2])
+    return int(found[1]) if found else None
 
 
 def store_folder(operator: str, partition: int) -> str:

@@ -194,8 +194,12 @@ class Repository:
         where: str | None = None,
         columns: Sequence[str] | None = None,
         variable: str | None = None,
+        partial: bool = False,
     ) -> pa.Table:
         """Return the state of an operator as a table: key and state columns, `updated_at` and `deadline`.
+
+        The state columns of `.agg` are its output columns, with the values that it would emit now. With `partial` they
+        are what the state keeps, for example sum and count of a mean.
 
         `operator`: may be omitted if the pipeline has only one. `version`: default is the newest. `as_of`: the newest
         version whose batch time is at or before this time; give `version` or `as_of`, not both. `keys`: return only
@@ -205,24 +209,27 @@ class Repository:
         default is the first, and `timers` are the processor's timers.
 
         If two columns have the same name, the later one is called `key.…`, `sub_key.…` or `value.…`. The call writes
-        nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one.
+        nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one. So is a
+        time before the first version.
         """
-        return read.state(self.context, operator, version, as_of, keys, where, columns, variable)
+        return read.state(self.context, operator, version, as_of, keys, where, columns, variable, partial)
 
-    def outputs(self, version: int | None = None, sink: str | None = None) -> pa.Table:
+    def outputs(self, version: int | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
         """Return the rows that were committed for a sink, in canonical order, with the column `_batch_id`.
 
         `version`: rows of this version only; default: of all versions. `sink`: may be omitted if the pipeline has only
-        one. An operator whose output nothing consumes keeps it here under the operator's name.
+        one. An operator whose output nothing consumes keeps it here under the operator's name. `limit`: return only the
+        first rows, and read nothing after them.
         """
-        return read.outputs(self.context, version, sink)
+        return read.outputs(self.context, version, sink, limit)
 
-    def quarantine(self, version: int | None = None) -> pa.Table:
+    def quarantine(self, version: int | None = None, limit: int | None = None) -> pa.Table:
         """Return quarantined rows: source, file, line, column, reason, text and the version that quarantined them.
 
-        `version`: rows of this version only; default: of all versions.
+        `version`: rows of this version only; default: of all versions. `limit`: return only the first rows, and read
+        nothing after them.
         """
-        return read.quarantine(self.context, version)
+        return read.quarantine(self.context, version, limit)
 
     def __repr__(self) -> str:
         return f"Repository({self.context.store.uri!r}, branch={self.context.branch!r})"

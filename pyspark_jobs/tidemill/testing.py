@@ -165,7 +165,7 @@ class Tester:
         value = [column for column in columns.value.names if column != marker]
         make = row_type(getattr(placed, "state", columns.value).names)
         found: dict[Any, Any] = {}
-        stored = self.repository.state(placed.name, variable=columns.name)
+        stored = self.repository.state(placed.name, variable=columns.name, partial=True)
         for row in _listed(stored, f"the state of `{placed.name}`"):
             if row.get(marker) is False:  # a timeout without a state
                 continue

@@ -49,6 +49,7 @@ def status(target: Target, out: Output) -> int:
 @click.option("--where", metavar="SQL", help="Condition on the columns (DuckDB SQL).")
 @click.option("--columns", metavar="A,B", help="Columns to show.")
 @click.option("--variable", help="State variable to show, if the operator has several. Default: the first.")
+@click.option("--partial", is_flag=True, help="Show what the state of .agg keeps, such as sum and count of a mean.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
 def state(
@@ -60,6 +61,7 @@ def state(
     where: str | None,
     columns: str | None,
     variable: str | None,
+    partial: bool,
     limit: int | None,
     out: Output,
 ) -> int:
@@ -76,6 +78,7 @@ def state(
         where,
         [name.strip() for name in columns.split(",")] if columns else None,
         variable,
+        partial,
     )
     _show(found, limit, out)
     return Exit.DONE
@@ -89,7 +92,8 @@ def state(
 @output_options
 def outputs(target: Target, sink: str | None, version: int | None, limit: int | None, out: Output) -> int:
     """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
-    _show(target.open().outputs(version, sink), limit, out)
+    wanted = _wanted(limit, out)
+    _show(target.open().outputs(version, sink, wanted), limit, out, is_cut=True)
     return Exit.DONE
 
 
@@ -104,11 +108,18 @@ def quarantine(target: Target, version: int | None, limit: int | None, out: Outp
     A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The
     columns are source, file, line, column, reason, the row as text, and the version. --json prints a JSON line per row.
     """
-    _show(target.open().quarantine(version), limit, out)
+    _show(target.open().quarantine(version, _wanted(limit, out)), limit, out, is_cut=True)
     return Exit.DONE
 
 
-def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
+def _wanted(limit: int | None, out: Output) -> int | None:
+    """Return how many rows to read: one more than is shown, which says whether there are more."""
+    shown = limit if limit is not None or out.json else SHOWN_ROWS
+    return None if shown is None else shown + 1
+
+
+def _show(rows: pa.Table, limit: int | None, out: Output, is_cut: bool = False) -> None:
+    """Print rows. `is_cut`: more rows than these may exist, because no more were read."""
     if out.json:
         from ..sinks.files import Json
 
@@ -121,7 +132,10 @@ def _show(rows: pa.Table, limit: int | None, out: Output) -> None:
     terminal = console()
     terminal.print(table_of(shown))
     if shown.num_rows < rows.num_rows:
-        terminal.print(f"{shown.num_rows:,} of {rows.num_rows:,} rows; --limit shows more", style="dim")
+        total = "" if is_cut else f" of {rows.num_rows:,}"
+        terminal.print(
+            f"{'the first ' if is_cut else ''}{shown.num_rows:,}{total} rows; --limit shows more", style="dim"
+        )
     elif not rows.num_rows:
         terminal.print("no rows", style="dim")
 

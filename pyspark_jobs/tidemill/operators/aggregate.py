@@ -7,7 +7,7 @@ batch touched ("update" mode), or for each window, or key with an event time, th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from ..schema import check_names, to_ddl
 from ..state.columns import MapColumns
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
+from .finishing import NEVER_MS, folded
 from .functions import Aggregate, engine_arguments, output_and_map
 from .session_window import SessionWindow
 from .sessions import BoundSessions
@@ -198,6 +199,14 @@ class BoundAggregate(Defaults):
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key → partials."""
         return self._shapes[1]
+
+    def finished(self, rows: pa.Table) -> pa.Table:
+        """Return the output columns of rows of the state, one row for each, in the same order.
+
+        The engine folds the partials into an empty state, where no key ends.
+        """
+        forever = replace(self, over=None, ends="never")
+        return folded(forever.open(), rows, [(_native.Pass("data", 0, NEVER_MS, NEVER_MS))])
 
     @property
     def rules(self) -> dict[str, str]:

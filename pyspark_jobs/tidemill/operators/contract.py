@@ -134,6 +134,12 @@ class BoundOperator(Protocol):
     def clock(self) -> Clock | None:
         """The clock of its deadlines; None if it has no deadlines."""
 
+    def finished(self, rows: pa.Table) -> pa.Table | None:
+        """Return the finished values of rows of its state: output columns, one row for each, in the same order.
+
+        None if the state has no partial values, so that its columns are what users want to see.
+        """
+
     @property
     def rules(self) -> dict[str, str]:
         """Further settings that determine its state, such as the aggregates. Later code must not change them."""
@@ -223,6 +229,11 @@ class Defaults:
     def makes_frames(self) -> bool:
         """By default: no key needs pandas frames."""
         return False
+
+    def finished(self, rows: pa.Table) -> pa.Table | None:
+        """By default: the state has no partial values."""
+        del rows
+        return None
 
     @property
     def rules(self) -> dict[str, str]:

@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
-from ..schema import to_ddl
+from ..schema import one_batch, to_ddl
 from ..state.columns import MapColumns
 from .contract import Clock, Defaults, Handle, Input
+from .finishing import ALWAYS_MS, NEVER_MS, folded
 from .functions import Aggregate, engine_arguments, output_and_map
 from .session_window import SESSION, SessionWindow
 
+START = "session_start"
+"""The column of the state that holds the start of a session."""
 _IN_TIME = {"first": "earliest", "last": "max_by"}
 """`first` and `last` go by event time in a session, because late rows and merged sessions leave no other order."""
 
@@ -109,6 +113,18 @@ class BoundSessions(Defaults):
     def maps(self) -> tuple[MapColumns, ...]:
         """One map: key, start → end and partials of the session."""
         return self._shapes[1]
+
+    def finished(self, rows: pa.Table) -> pa.Table:
+        """Return the output columns of rows of the state, one row for each, in the same order.
+
+        The engine folds the partials into an empty state and ends all sessions. It emits sessions of a key by their
+        start, so the rows are put back into their order.
+        """
+        passes = [_native.Pass("data", 0, NEVER_MS, NEVER_MS), _native.Pass("due", 0, NEVER_MS, ALWAYS_MS)]
+        hashes = _native.key_hashes(one_batch(rows.select(list(self.input.key)), "keys"))
+        places = pa.table([hashes, rows.column(START)], ["hash", "start"])
+        order = pc.sort_indices(places, sort_keys=[("hash", "ascending"), ("start", "ascending")])
+        return folded(self.open(), rows, passes).take(pc.sort_indices(order))
 
     @property
     def rules(self) -> dict[str, str]:

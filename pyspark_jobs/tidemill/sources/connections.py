@@ -6,6 +6,7 @@ time zone, so the caller of one connection may call code that uses another.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ class _Opened:
 def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
     opened: _Opened | None = getattr(_local, "opened", None)
     if opened is None or opened.process != os.getpid():  # a forked process must not use what its parent opened
+        if opened is not None:
+            _keep_forever(opened)
         opened = _local.opened = _Opened(os.getpid(), {})
     if (kind, time_zone) not in opened.connections:
         import duckdb
@@ -70,6 +73,11 @@ def _connection(kind: str, config: dict[str, str], time_zone: str) -> Any:
         connection.execute(f"SET TimeZone = {literal(time_zone)}; {_instants(time_zone)}")
         opened.connections[kind, time_zone] = connection
     return opened.connections[kind, time_zone]
+
+
+def _keep_forever(opened: _Opened) -> None:
+    """Never close connections of the parent process, not even at exit: closing joins threads that a fork lacks."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened))
 
 
 def _instants(zone: str) -> str:

@@ -6,16 +6,21 @@ INVARIANT: reading writes nothing, not even a probe of the store, so it works wi
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from .. import _native, names
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID, map_name, variable_name
+from ..operators.contract import describe
+from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
+from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
@@ -37,7 +42,9 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
         raise InvalidInput(f"version={version!r}, expected a whole number; -1 is before the first batch")
     if as_of is not None:
         found = version_at(context, time_ms(as_of, context.job.time_zone))
-        return None if found < 0 else context.log.commit(found)
+        if found < 0:
+            raise _before_the_first(context, as_of)
+        return context.log.commit(found)
     if version is None:
         return context.head()
     if version == -1:
@@ -68,6 +75,15 @@ def kept(context: Context, commit: Commit | None) -> Iterator[None]:
         raise
 
 
+def _before_the_first(context: Context, as_of: Any) -> InvalidInput:
+    """Return the error for a time before version 0."""
+    head = context.head()
+    if head is None:
+        return InvalidInput(f"as_of={as_of!r}: there is no version yet; version -1 is what `init` made")
+    first = iso(context.log.commit(0).batch_time_ms)
+    return InvalidInput(f"as_of={as_of!r} is before the first version, whose batch time is {first}")
+
+
 def version_at(context: Context, at_ms: int) -> int:
     """Return the newest version whose batch time is at or before `at_ms`, or -1. INVARIANT: batch times never fall."""
     head = context.head()
@@ -90,8 +106,12 @@ def state(
     where: str | None,
     columns: Sequence[str] | None,
     variable: str | None = None,
+    partial: bool = False,
 ) -> pa.Table:
-    """Return the state of an operator at a version: key columns, state columns, `updated_at`, `deadline`."""
+    """Return the state of an operator at a version: key columns, state columns, `updated_at`, `deadline`.
+
+    The state columns of aggregates are their finished values, or with `partial` what the state keeps.
+    """
     commit = resolve_version(context, version, as_of)
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
@@ -102,16 +122,49 @@ def state(
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
     shape = MapColumns.described(chosen, described)
-    known = context.state(commit) if newest or commit is None else context.committed(commit)
+    known = _segments(context, commit, newest)
     segments: list[Segment] = known.get(name, {}).get(chosen, [])
     with kept(context, commit):
         table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
         _check_rows(commit, name, chosen, table.num_rows)
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
+    if not partial:
+        table = _finished(context, name, recorded[name], table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
+
+
+def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str, dict[str, list[Segment]]]:
+    """Return the live segments of a version. Initial state that `init` added later is not part of an older version."""
+    if commit is None and context.log.head() is not None:
+        through = context.log.commit(0).refs_through
+        return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
+    return context.state(commit) if newest or commit is None else context.committed(commit)
+
+
+def _finished(context: Context, name: str, recorded: dict[str, Any], table: pa.Table) -> pa.Table:
+    """Return the state of aggregates with finished values in place of partial ones; other state as it is."""
+    placed = context.job.operators.get(name)
+    if placed is None or describe(placed.operator) != recorded:
+        if recorded["kind"] in PARTIAL_KINDS:
+            raise InvalidInput(
+                f"state: this code does not declare the operator `{name}` as it is recorded, so its partial values "
+                "cannot be finished",
+                hint="read them as they are with partial=True or --partial",
+            )
+        return table
+    values = placed.operator.finished(table)
+    if values is None:
+        return table
+    made = values.column_names
+    in_key = [name for name in made if name in placed.operator.input.key or name in placed.operator.windows]
+    named, _, others = _native.distinct_names(in_key, [], [name for name in made if name not in in_key])
+    values = values.select([*in_key, *(name for name in made if name not in in_key)]).rename_columns(named + others)
+    for column in ("updated_at", "deadline"):
+        values = values.append_column(table.schema.field(column), table.column(column))
+    return values
 
 
 def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:
@@ -190,16 +243,24 @@ def _where(table: pa.Table, where: str) -> pa.Table:
         ) from error
 
 
-def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table:
-    """Return the rows committed for a sink, in canonical order, with `_batch_id`; of one version, or of all."""
+def outputs(context: Context, version: int | None, sink: str | None, limit: int | None = None) -> pa.Table:
+    """Return the rows committed for a sink, in canonical order, with `_batch_id`; of one version, or of all.
+
+    With `limit`, only the first rows are returned, and no commit or file after them is read.
+    """
     commits = _commits(context, version)
-    name, schema = _sink(context, commits, sink)
-    tables = [_rows(context, commit, name) for commit in commits]
-    filled = [table for table in tables if table is not None]
+    name, schema = _sink(context, sink)
+    filled: list[pa.Table] = []
+    for commit in commits:
+        if limit is not None and sum(table.num_rows for table in filled) >= limit:
+            break
+        table = _rows(context, commit, name, limit)
+        if table is not None:
+            filled.append(table)
     if not filled:
         return empty_table(_with_batch_id(schema))
     try:
-        return pa.concat_tables(filled, promote_options="default")
+        return pa.concat_tables(filled, promote_options="default").slice(0, limit)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(
             f"read the outputs of `{name}`: versions have different schemas: {error}",
@@ -207,14 +268,14 @@ def outputs(context: Context, version: int | None, sink: str | None) -> pa.Table
         ) from error
 
 
-def _commits(context: Context, version: int | None) -> list[Commit]:
-    """Return the commit of a version, or all of them, checked to follow each other."""
+def _commits(context: Context, version: int | None) -> Iterator[Commit]:
+    """Yield the commit of a version, or all of them, checked to follow each other. Each is read when it is needed."""
     warn_if_moved(context)
     start = context.initialised().start
-    return list(context.log.commits(start=start)) if version is None else [context.log.commit(version)]
+    return context.log.commits(start=start) if version is None else iter([context.log.commit(version)])
 
 
-def _sink(context: Context, commits: Sequence[Commit], sink: str | None) -> tuple[str, pa.Schema]:
+def _sink(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
     """Return the name and schema of a sink.
 
     If this code no longer has the sink, the schema is that of the newest commit with the sink.
@@ -229,7 +290,7 @@ def _sink(context: Context, commits: Sequence[Commit], sink: str | None) -> tupl
         )
     if sink in ours:
         return sink, ours[sink]
-    recorded = {name: sink["schema"] for commit in commits for name, sink in commit.sinks.items()}
+    recorded = {name: sink["schema"] for commit in context.log.commits() for name, sink in commit.sinks.items()}
     if sink not in recorded:
         raise unknown("sink", sink, sorted({*ours, *recorded}))
     return sink, to_arrow(recorded[sink])
@@ -239,32 +300,51 @@ def _with_batch_id(schema: pa.Schema) -> pa.Schema:
     return schema.append(pa.field(BATCH_ID, pa.int64()))
 
 
-def _rows(context: Context, commit: Commit, name: str) -> pa.Table | None:
+def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
+    """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
     files: list[OutputFile] = commit.outputs.get(name, [])
     if not files:
         return None
+    if limit is not None:
+        before = itertools.accumulate((file.rows for file in files), initial=0)
+        files = [file for file, rows in zip(files, before, strict=False) if rows < max(limit, 1)]
     schema = _with_batch_id(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
     return reader(files[0].extension, files[0].name).decode(data, schema)
 
 
-def quarantine(context: Context, version: int | None) -> pa.Table:
-    """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them."""
-    if context.head() is None:
-        return _with_version(empty_table(REJECT_SCHEMA), -1)
-    commits = (
-        list(context.log.commits(start=context.initialised().start))
-        if version is None
-        else [context.log.commit(version)]
-    )
+def quarantine(context: Context, version: int | None, limit: int | None = None) -> pa.Table:
+    """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them.
+
+    Only commits of versions with quarantine files are read. With `limit`, only those of the first rows.
+    """
     tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
+    if context.head() is None:
+        return tables[0]
+    commits = _with_quarantine(context) if version is None else _commits(context, version)
     for commit in commits:
+        if limit is not None and sum(table.num_rows for table in tables) >= limit:
+            break
         for file in commit.quarantine:
             found = reader(".parquet", file.name).decode(
                 [(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA
             )
             tables.append(_with_version(found, commit.version))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(tables).slice(0, limit)
+
+
+def _with_quarantine(context: Context) -> Iterator[Commit]:
+    """Yield the commits of versions for which quarantine files were stored, oldest first.
+
+    A listing names the versions. Files of attempts that failed may be among them; the commit decides.
+    """
+    warn_if_moved(context)
+    head = context.head()
+    folder = names.quarantine_folder(context.branch)
+    numbers = {names.number_of_file(entry.name) for entry in context.store.list(folder)}
+    for number in sorted(number for number in numbers if number is not None):
+        if head is not None and number <= head.version:
+            yield context.log.commit(number)
 
 
 def _with_version(table: pa.Table, version: int) -> pa.Table:

@@ -1,0 +1,155 @@
+"""Reading: finished values of aggregates, limits that read nothing behind them, times before the first version."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def arrive(folder: Path, number: int, rows: list[tuple[str, int, int]]) -> None:
+    """Write a file with rows of (key, value, second)."""
+    lines = [json.dumps({"k": k, "v": v, "ts": (START + timedelta(seconds=at)).isoformat()}) for k, v, at in rows]
+    (folder / f"{number:03d}.json").write_text("\n".join(lines) + "\n")
+
+
+def reading(folder: Path, mode: str = "FAILFAST", caps: int | None = None) -> tuple[tm.Pipeline, tm.Stream]:
+    p = tm.Pipeline("reading")
+    source = tm.Files(
+        str(folder), format="json", schema="k string, v int, ts timestamp", mode=mode, maxFilesPerTrigger=caps
+    )
+    return p, p.read(source).withWatermark("ts", "1 hour")
+
+
+FUNCTIONS = {
+    "n": tm.count(),
+    "total": tm.sum("v"),
+    "mean": tm.mean("v"),
+    "first": tm.first("v"),
+    "best": tm.max_by("v", "ts"),
+    "spread": tm.stddev("v"),
+}
+ROWS = [("a", 1, 0), ("b", 2, 5), ("a", 3, 8), ("a", 10, 200), ("b", 7, 130), ("a", 4, 201)]
+
+
+@pytest.mark.parametrize("by", ["key", "window", "session"])
+def test_the_state_of_aggregates_shows_what_they_would_emit(tmp_path: Path, by: str) -> None:
+    arrive(tmp_path, 0, ROWS)
+    p, rows = reading(tmp_path)
+    keys = {
+        "key": ["k"],
+        "window": ["k", tm.window("ts", "1 minute", "30 seconds")],
+        "session": ["k", tm.session_window("ts", "20 seconds")],
+    }[by]
+    mode = None if by == "session" else "update"
+    made = rows.groupBy(*keys).agg(**FUNCTIONS, name="by", **({} if mode is None else {"outputMode": mode}))
+    made.write(tm.Json(str(tmp_path / "out")))
+    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
+    r.init()
+    r.run(engine="local", tasks=2)
+    state = r.state("by")
+    if by == "session":
+        arrive(tmp_path, 1, [("z", 0, 100_000)])
+        r.run(engine="local")
+    columns = [name for name in state.column_names if name not in ("updated_at", "deadline")]
+    emitted = [row for row in r.outputs(sink="by").select(columns).to_pylist() if row["k"] != "z"]
+    assert sorted(map(str, state.select(columns).to_pylist())) == sorted(map(str, emitted))
+    assert len(emitted) == {"key": 2, "window": 8, "session": 4}[by]
+    assert r.state("by", version=0, keys=None, partial=True).column_names != state.column_names
+
+
+def test_values_of_state_stand_beside_their_own_times(tmp_path: Path) -> None:
+    p, rows = reading(tmp_path)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="by")
+    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
+    r.init()
+    for number, key in enumerate(["a", "b", "c", "a"]):
+        arrive(tmp_path, number, [(key, 10**number, 0)])
+        r.run(engine="local", batch_time=1_000 * (number + 1))
+    found = {row["k"]: (row["total"], row["updated_at"].timestamp()) for row in r.state("by").to_pylist()}
+    assert found == {"a": (1001, 4.0), "b": (10, 2.0), "c": (100, 3.0)}
+    assert sorted(r.state("by", where="total > 50").column("k").to_pylist()) == ["a", "c"]
+    assert r.state("by", keys=["b"]).column("total").to_pylist() == [10]
+
+
+def test_a_time_before_the_first_version_is_invalid_and_names_the_first(tmp_path: Path) -> None:
+    p, rows = reading(tmp_path)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="by")
+    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
+    r.init()
+    with pytest.raises(tm.InvalidInput, match="there is no version yet"):
+        r.state("by", as_of=5)
+    arrive(tmp_path, 0, ROWS)
+    r.run(engine="local", batch_time=60_000)
+    assert r.state("by", as_of=60_000).num_rows == 2
+    with pytest.raises(tm.InvalidInput, match="before the first version, whose batch time is 1970-01-01T00:01:00"):
+        r.state("by", as_of=59_999)
+
+
+def test_initial_state_that_was_added_later_is_not_in_version_minus_one(tmp_path: Path) -> None:
+    def repository(*operators: str) -> tm.Repository:
+        p, rows = reading(tmp_path)
+        for name in operators:
+            spec = tm.StateSpec.function(lambda t, k, v, s: None).initialState([("seed", 5)])
+            rows.groupBy("k").mapWithState(spec, stateSchema="int", outputSchema="x int", name=name)
+        return tm.open(p, root=root)
+
+    root = f"memory://{uuid.uuid4().hex}"
+    repository("one").init()
+    arrive(tmp_path, 0, ROWS)
+    repository("one").run(engine="local")
+    later = repository("one", "two")
+    later.init()
+    assert later.state("one", version=-1).num_rows == 1
+    assert later.state("two", version=-1).num_rows == 0
+    assert later.state("two").num_rows == 1
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch) -> tuple[tm.Repository, list[str]]:
+    """A repository of five batches, of which the third has a bad row, and the names of the objects read from it."""
+    for number in range(5):
+        arrive(tmp_path, number, ROWS)
+    with (tmp_path / "002.json").open("a") as file:
+        file.write("not json\n")
+    p, rows = reading(tmp_path, "PERMISSIVE", 1)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="by")
+    root = f"memory://{uuid.uuid4().hex}"
+    r = tm.open(p, root=root)
+    r.init()
+    r.run(engine="local")
+    r = tm.open(p, root=root)
+    assert r.head.version == 4
+    got: list[str] = []
+    store, read = r.context.store, r.context.store.get
+    monkeypatch.setattr(store, "get", lambda name: (got.append(name), read(name))[1])
+    return r, got
+
+
+def versions(got: list[str], folder: str) -> list[int]:
+    return [int(name.rpartition("/")[2][:10]) for name in got if f"/{folder}/" in f"/{name}"]
+
+
+def test_a_limit_of_outputs_reads_no_commit_behind_it(counted) -> None:
+    r, got = counted
+    assert r.outputs(limit=3).num_rows == 3
+    assert versions(got, "commits") == [0, 1]
+    assert len(versions(got, "output")) == 2
+    got.clear()
+    assert r.outputs(limit=0).num_rows == 0
+    assert versions(got, "output") == []
+
+
+def test_quarantine_reads_only_commits_with_quarantined_rows(counted) -> None:
+    r, got = counted
+    assert r.quarantine().column("version").to_pylist() == [2]
+    assert versions(got, "commits") == [2]
+    assert r.quarantine(limit=5).num_rows == 1
+    assert r.quarantine(version=3).num_rows == 0

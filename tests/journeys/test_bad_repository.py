@@ -50,7 +50,9 @@ def test_a_schema_that_does_not_match_the_state_shows_both(folder, tmp_path):
 def test_another_key_or_kind_of_operator_is_refused(folder, tmp_path):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count(), name="op")
-    tm.open(p, root=str(tmp_path / "root")).init()
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
     other, grouped = counting(folder, key="v")
     grouped.agg(n=tm.count(), name="op")
     refused(lambda: tm.open(other, root=str(tmp_path / "root")).run(engine="local"), "`op`", "key")
@@ -160,7 +162,10 @@ def test_state_of_one_window_is_not_read_by_another(tmp_path):
         rows.groupBy(tm.window("ts", **options)).agg(n=tm.count())
         return tm.open(p, root=str(tmp_path / "root"))
 
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("2024-01-01T00:00:00\n")
     opened(windowDuration="1 hour").init()
+    opened(windowDuration="1 hour").run(engine="local")
     refused(
         lambda: opened(windowDuration="2 hours").run(engine="local"),
         "`window` = 3600000 ms by 3600000 ms from 0 ms over ts",
@@ -299,3 +304,22 @@ def test_outputs_of_two_schemas_are_read_version_by_version(folder, tmp_path):
     r.run(engine="local")
     refused(r.outputs, "`op`", "one version at a time")
     assert r.outputs(1).to_pylist() == [{"value": "one", "_batch_id": 1}]
+
+
+def test_a_first_plan_with_a_wrong_schema_does_not_lock_it(folder, tmp_path):
+    (folder / "a.json").write_text('{"k": "x", "v": 1.5}\n')
+
+    def repository(kind):
+        p = tm.Pipeline("bad")
+        rows = p.read(tm.Files(str(folder), format="json", schema=f"k string, v {kind}"))
+        rows.groupBy("k").agg(total=tm.sum("v"), name="total")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    wrong = repository("int")
+    wrong.init()
+    refused(lambda: wrong.run(engine="local"), "`a.json`")
+    right = repository("double")
+    right.replan("the schema was wrong")
+    right.run(engine="local")
+    assert right.state("total").column("total").to_pylist() == [1.5]
+    refused(lambda: repository("int").run(engine="local"), "operator `total`")

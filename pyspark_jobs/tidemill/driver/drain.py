@@ -87,20 +87,19 @@ class Drain:
         self._engine, self._on_progress = engine, on_progress
         self._started = time.monotonic()
         self._has_swept = False
+        self._seen: planning.Waiting | None = None
         self.done = Drained()
 
     def open(self) -> Commit | None:
         """Check that this code may run here, publish what is unpublished, and return the head."""
         context = self.context
-        check_places(context.pipeline, context.storage_options)
+        check_places(context.pipeline, context.root, context.storage_options)
         context.refresh()
         check_root(context)
         head = context.head()
         context.check_operators(head)
         if missing_sinks(context, head):
-            planning.waiting(
-                context, head
-            )  # raises if a source is missing too, before anything is published in another place
+            self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
         return head
 
@@ -128,7 +127,7 @@ class Drain:
         planned = self._planned(head)
         if planned is not None:
             head = self._catch_up(self._run_batch(head, planned))
-        swept = self._sweep_if_due(head, planning.waiting(self.context, head))
+        swept = self._sweep_if_due(head, self._waiting(head))
         if swept is not None:
             self._run_batch(head, swept)
         return self.done
@@ -139,6 +138,14 @@ class Drain:
             return False
         return budget is None or time.monotonic() - self._started < budget
 
+    def _waiting(self, head: Commit | None) -> planning.Waiting:
+        """Return the files that wait. The sources are listed once in a run."""
+        if self._seen is None:
+            self._seen = planning.waiting(self.context, head)
+        else:
+            self._seen = planning.still_waiting(self.context, head, self._seen)
+        return self._seen
+
     def _planned(self, head: Commit | None) -> Plan | None:
         origin = self.context.origin(head)
         return self.context.log.plan(origin.number, origin.parent)
@@ -148,13 +155,25 @@ class Drain:
         if planned is not None:
             self._has_swept &= planned.kind != "batch"
             return planned
-        seen = planning.waiting(self.context, head)
+        seen = self._waiting(head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
         if batch is not None:
             self._has_swept = False
             return self._create_plan(batch)
         if self._has_swept:
             return None
+        if self.done.progress and planning.is_due_now(self.context, head, self.limits.batch_time):
+            self._seen = None  # a sweep at a later time than the listing must not pass files that arrived since
+            return self._next_listed(head)
+        return self._swept(head, seen)
+
+    def _next_listed(self, head: Commit | None) -> Plan | None:
+        """List the sources again, and return the plan of a batch or sweep."""
+        seen = self._waiting(head)
+        batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
+        return self._swept(head, seen) if batch is None else self._create_plan(batch)
+
+    def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)
         self._has_swept = swept is not None and swept.kind == "sweep"
         return swept

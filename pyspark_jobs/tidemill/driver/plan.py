@@ -10,9 +10,10 @@ import functools
 import logging
 import traceback
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .. import _native
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..pipeline.graph import TimePolicy
@@ -48,18 +49,36 @@ class Waiting:
 def waiting(context: Context, head: Commit | None) -> Waiting:
     """List the files of all sources that the pipeline has not read yet."""
     listed_ms = now_ms()
-    ledger = context.ledger(head).map
     options = dict(context.storage_options.get("source") or {})
-    listed, found = {}, {}
-    for name, source in context.job.sources.items():
-        listed[name] = source.discover(name, options)
-        fingerprint = functools.partial(source.fingerprint, storage_options=options)
-        compared = compare(listed[name], ledger, source.intake.overwritten, fingerprint)
-        found[name] = compared.fresh
-        context.touched.update({(file.source, file.path): file for file in compared.touched})
+    listed = {name: source.discover(name, options) for name, source in context.job.sources.items()}
+    ledger = context.ledger(head).map
+    found = _unread(context, listed, ledger)
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
     check_folders(context, head, found, ledger)
     return Waiting(listed_ms, found)
+
+
+def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiting:
+    """Return the files of an earlier listing that are still unread at `head`. Nothing is listed.
+
+    One listing serves a whole drain, so that its cost does not grow with the number of batches. Files that arrive after
+    it are for the next run. The time of the listing stays, because nothing that arrived later may be passed.
+    """
+    return Waiting(seen.listed_ms, _unread(context, seen.files, context.ledger(head).map))
+
+
+def _unread(
+    context: Context, listed: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
+) -> dict[str, list[SourceFile]]:
+    options = dict(context.storage_options.get("source") or {})
+    found = {}
+    for name, files in listed.items():
+        source = context.job.sources[name]
+        fingerprint = functools.partial(source.fingerprint, storage_options=options)
+        compared = compare(files, ledger, source.intake.overwritten, fingerprint)
+        found[name] = compared.fresh
+        context.touched.update({(file.source, file.path): file for file in compared.touched})
+    return found
 
 
 def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:
@@ -155,6 +174,11 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int 
     if callable(context.pipeline.time_policy):
         return previous or 0
     return decide.sweep_time("plan", observed).ms
+
+
+def is_due_now(context: Context, head: Commit | None, given: int | str | None) -> bool:
+    """Whether a sweep would fire a timeout if no file waited. Lists nothing."""
+    return is_due(head, sweep_time(context, head, Waiting(now_ms()), given), context.job)
 
 
 def sweep_plan(context: Context, head: Commit | None, at_ms: int) -> Plan:

@@ -26,14 +26,40 @@ from ..store import folder_uri
 from .graph import Graph
 from .nodes import Write
 
+_OURS = ("refs/0000000000.json", "state/a/b/main/0-a.parquet", "output/a/main/0-a.json")
+"""Files of a repository, one of each format."""
 StorageOptions = Mapping[str, Mapping[str, Any]]
 
 
-def check_places(pipeline: Graph, storage_options: StorageOptions) -> None:
-    """Raise `InvalidInput` if a source would read a sink's files, or if partition folders are instants outside UTC."""
+def check_places(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:
+    """Raise `InvalidInput` if a source would read the repository's or a sink's files.
+
+    Partition folders by instants outside of UTC are `InvalidInput`, too.
+    """
+    _check_root(pipeline, root, storage_options)
     for write in pipeline.sinks.values():
         _check_not_read(pipeline, write, storage_options)
         _check_partitions(pipeline, write)
+
+
+def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:
+    """Raise `InvalidInput` for a source that would read the files of the repository, or that is inside of it."""
+    above, endpoint = _place(root, storage_options.get("root"))
+    repository = f"{above.rstrip('/')}/{pipeline.name}", endpoint
+    for name, source in pipeline.sources.items():
+        if not isinstance(source, Files):
+            continue
+        read = _place(source.path, storage_options.get("source"))
+        below = _below(repository, read)
+        reads = below is not None and any(
+            is_data(f"{below}{file}", source.recursiveFileLookup, source.pathGlobFilter) for file in _OURS
+        )
+        if reads or _below(read, repository) is not None:
+            raise InvalidInput(
+                f"source `{name}` reads `{source.path}`, which {'contains' if reads else 'is inside of'} the "
+                f"repository {repository[0]}",
+                hint="give the root a folder of its own",
+            )
 
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:

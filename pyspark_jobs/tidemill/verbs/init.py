@@ -43,7 +43,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
     """
     if isinstance(drop, str):
         raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"write drop=[{drop!r}]")
-    check_places(context.pipeline, context.storage_options)
+    check_places(context.pipeline, context.root, context.storage_options)
     context.refuse_repository_as_root()
     probe(context.store)
     if context.refs_log.read() is None:
@@ -144,7 +144,7 @@ def _difference(
     fresh = {
         name: schema
         for name, schema in ours.items()
-        if name not in declared or (head is None and declared[name] != schema)
+        if name not in declared or ((head is None or name not in head.state) and declared[name] != schema)
     }
     gone = [name for name in declared if name not in ours]
     _check_gone(head, [name for name in gone if name not in drop], [name for name in fresh if name not in declared])

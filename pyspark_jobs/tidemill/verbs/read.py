@@ -251,12 +251,12 @@ def outputs(context: Context, version: int | None, sink: str | None, limit: int 
     commits = _commits(context, version)
     name, schema = _sink(context, sink)
     filled: list[pa.Table] = []
-    for commit in commits:
-        if limit is not None and sum(table.num_rows for table in filled) >= limit:
-            break
+    for commit in commits if limit != 0 else ():
         table = _rows(context, commit, name, limit)
         if table is not None:
             filled.append(table)
+        if _has_rows(filled, limit):
+            break
     if not filled:
         return empty_table(_with_batch_id(schema))
     try:
@@ -266,6 +266,11 @@ def outputs(context: Context, version: int | None, sink: str | None, limit: int 
             f"read the outputs of `{name}`: versions have different schemas: {error}",
             hint="read one version at a time with outputs(version=…)",
         ) from error
+
+
+def _has_rows(tables: Sequence[pa.Table], limit: int | None) -> bool:
+    """Whether there are as many rows as were asked for."""
+    return limit is not None and sum(table.num_rows for table in tables) >= limit
 
 
 def _commits(context: Context, version: int | None) -> Iterator[Commit]:
@@ -323,13 +328,13 @@ def quarantine(context: Context, version: int | None, limit: int | None = None) 
         return tables[0]
     commits = _with_quarantine(context) if version is None else _commits(context, version)
     for commit in commits:
-        if limit is not None and sum(table.num_rows for table in tables) >= limit:
-            break
         for file in commit.quarantine:
             found = reader(".parquet", file.name).decode(
                 [(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA
             )
             tables.append(_with_version(found, commit.version))
+        if _has_rows(tables, limit):
+            break
     return pa.concat_tables(tables).slice(0, limit)
 
 

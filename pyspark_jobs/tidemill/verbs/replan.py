@@ -17,7 +17,7 @@ from ..protocol.records import Commit
 def replan(context: Context, reason: str) -> Commit:
     """Abandon the plan above the head by a void commit, and return it. `InvalidInput` without a plan or a reason."""
     required("replan", reason)
-    check_places(context.pipeline, context.storage_options)
+    check_places(context.pipeline, context.root, context.storage_options)
     check_root(context)
     origin = context.origin(context.head())
     if context.log.plan(origin.number, origin.parent) is None:

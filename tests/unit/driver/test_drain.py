@@ -192,7 +192,7 @@ def test_a_sweep_planned_by_an_earlier_run_does_not_replace_the_sweep_of_this_ru
     assert [one.kind for one in repository.run(engine="local", max_batches=9)] == ["sweep", "sweep"]
 
 
-def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_same_run(
+def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticking(monkeypatch)
@@ -203,4 +203,35 @@ def test_input_that_arrives_during_a_sweep_is_processed_and_swept_by_the_same_ru
             (tmp_path / "in" / "1.csv").write_text("b\n")
 
     drained = Drain(repository.context, lambda: LocalEngine(1), Limits(max_batches=9), arrives).run()
-    assert [one.kind for one in drained.progress] == ["batch", "sweep", "batch", "sweep"]
+    assert [one.kind for one in drained.progress] == ["batch", "sweep"]
+    drained = Drain(repository.context, lambda: LocalEngine(1), Limits(max_batches=9), arrives).run()
+    assert [one.kind for one in drained.progress] == ["batch", "sweep"]
+
+
+def test_a_drain_lists_its_source_once_whatever_the_number_of_batches(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(5):
+        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
+    repository = opened(tmp_path)
+    repository.init()
+    listed, real = [], tm.Files.discover
+    monkeypatch.setattr(tm.Files, "discover", lambda self, *given: (listed.append(1), real(self, *given))[1])
+    assert len(repository.run(engine="local")) == 5
+    assert len(listed) == 1
+    assert repository.run(engine="local") == []
+    assert len(listed) == 2
+
+
+def test_a_file_that_arrives_during_a_drain_waits_for_the_next_run(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(2):
+        (tmp_path / "in" / f"{number}.csv").write_text("a\n")
+    repository = opened(tmp_path)
+    repository.init()
+
+    def arrive(progress: Any) -> None:
+        (tmp_path / "in" / f"later-{progress.version}.csv").write_text("b\n")
+
+    assert len(repository.run(engine="local", on_progress=arrive)) == 2
+    assert len(repository.run(engine="local")) == 2
+    assert {row["k"]: row["n"] for row in repository.state().to_pylist()} == {"a": 2, "b": 2}

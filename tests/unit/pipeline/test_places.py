@@ -25,7 +25,7 @@ def looped(source: Any, sink: Any) -> tm.Pipeline:
 def refusal(p: tm.Pipeline, **storage_options: Any) -> str | None:
     """Return the message of `check_places` about a pipeline, or None if it accepts the pipeline."""
     try:
-        check_places(p, storage_options)
+        check_places(p, "memory://elsewhere", storage_options)
     except InvalidInput as error:
         return error.message
     return None
@@ -250,3 +250,32 @@ def test_a_repository_that_fails_a_check_can_still_be_read(tmp_path: Path, write
     with pytest.raises(InvalidInput, match="the folder that source `source` reads"):
         write(now)
     assert (now.head.version, now.outputs().num_rows, len(now.commits())) == (0, 1, 1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("source", "root", "options", "refusal"),
+    [
+        ("data", "data/root", {"recursiveFileLookup": True}, "contains the repository"),
+        ("data", "data", {"recursiveFileLookup": True}, "contains the repository"),
+        ("link", "data/root", {"recursiveFileLookup": True}, "contains the repository"),
+        ("data", "link/root", {"recursiveFileLookup": True, "pathGlobFilter": "*.json"}, "contains the repository"),
+        ("data", "data/root", {"recursiveFileLookup": True, "pathGlobFilter": "*.csv"}, None),
+        ("data", "data/root", {}, None),
+        ("data/root/own/refs", "data/root", {}, "is inside of the repository"),
+        ("data/root/own", "data/root", {}, "is inside of the repository"),
+        ("data/root/other", "data/root", {"recursiveFileLookup": True}, None),
+    ],
+)
+def test_a_source_that_would_read_the_repository_is_refused(tmp_path, source, root, options, refusal) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    p = tm.Pipeline("own")
+    rows = p.read(tm.Files(str(tmp_path / source), format="json", schema="k string", **options))
+    rows.groupBy("k").agg(n=tm.count(), name="n")
+    r = tm.open(p, root=str(tmp_path / root))
+    if refusal is None:
+        r.init()
+        return
+    with pytest.raises(tm.InvalidInput, match=refusal):
+        r.init()
+    assert not list((tmp_path / "data").rglob("*.json"))

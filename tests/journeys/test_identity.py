@@ -65,7 +65,7 @@ def test_a_copied_repository_is_read_but_not_written_until_it_is_adopted(shop, c
     shutil.copytree(shop / "root", shop / "copy")
     copy = opened(shop, "copy")
     for act in (copy.run, copy.sweep):
-        refused(lambda act=act: act(engine="local"), "made at `file://", "/root/shop`", "--copy")
+        refused(lambda act=act: act(engine="local"), "made at `file://", "/shop`", "--copy")
     refused(copy.init, "--copy")
     refused(lambda: copy.replan("x"), "--copy")
     refused(lambda: copy.skip("dt=2024/b.json", "x"), "--copy")

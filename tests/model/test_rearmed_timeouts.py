@@ -5,6 +5,8 @@ A commit records the first deadline of each segment. It moves past all rows that
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -55,9 +57,7 @@ def first_counted(tester: Tester, commit: Commit) -> list[tuple[Segment, DuePlac
     hidden: set[str] = set()
     found = []
     for segment in sorted(live(commit), key=lambda s: -s.version):
-        whole = [
-            Segment(segment.name, segment.checksum, segment.size, segment.rows, segment.lo, segment.hi, 0, -(2**63))
-        ]
+        whole = [dataclasses.replace(segment, min_deadline_ms=-(2**63), min_deadline_hash=0)]
         [one] = open_map(context.store, context.cache, columns.engine(), whole, 0, HASH_END).shown
         rows = one.run.rows().select(["k", "deadline"]).to_pylist()
         at = hashes([row["k"] for row in rows]) if rows else {}
@@ -174,7 +174,7 @@ def test_an_older_commit_with_lower_deadline_bounds_is_read_the_same():
     head = tester.repository.head
     context, columns = tester.repository.context, tester.repository.context.job.operators["seen"].operator.maps[0]
     for lowered in (TIMEOUT + 1, -(2**63)):
-        older = [Segment(s.name, s.checksum, s.size, s.rows, s.lo, s.hi, s.version, lowered) for s in live(head)]
+        older = [dataclasses.replace(s, min_deadline_ms=lowered, min_deadline_hash=0) for s in live(head)]
         opened = open_map(context.store, context.cache, columns.engine(), older, 0, HASH_END)
         assert opened.map.next_deadline() == TIMEOUT + 1
         assert opened.map.get_due(TIMEOUT + 1)["k"].to_pylist() == KEYS[:1]

@@ -144,7 +144,7 @@ class Store:
         self.written += rows
         kept = [segment for number, segment in enumerate(seen) if number not in merged]
         self.most_segments = max(self.most_segments, len(kept) + 1)
-        return [*kept, Segment(name, name, 0, 0, lo, hi, self.version)]
+        return [*kept, Segment(name, name, 0, 0, lo, hi, self.version + 1, self.version)]
 
     def depth(self) -> int:
         """The greatest number of segments that show one hash."""

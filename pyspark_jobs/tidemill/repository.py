@@ -7,6 +7,7 @@ batches is imported when it is first called, so that commands that only read sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -147,6 +148,26 @@ class Repository:
         from .verbs.skip import skip
 
         return skip(self.context, file, reason)
+
+    def reset(
+        self,
+        watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
+        batch_time: int | str | datetime | None = None,
+        reason: str = "",
+    ) -> Commit:
+        """Set watermarks or the batch time to another value, and return the commit that does it.
+
+        Nothing else moves either of them back. `watermark`: a time for all watermarks, or a dict by name
+        (`<source>.<column>`). `batch_time`: the time from which later batches count. Times are ms since the epoch, ISO
+        text or datetimes. An open plan ends. State stays as it is: what has ended or timed out does not come back, and
+        rows that were late stay dropped or in quarantine.
+
+        `InvalidInput` for an unknown watermark, a batch time out of bounds, or an empty `reason`. `Fenced` if another
+        run commits first; then nothing has changed.
+        """
+        from .verbs.reset import reset
+
+        return reset(self.context, watermark, batch_time, reason)
 
     def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any
 
 from .errors import InvalidInput
 from .spelling import unknown
-from .units import size_bytes
+from .units import duration_ms, size_bytes, whole_number
 
 _FILE = "tidemill.toml"
 
@@ -47,9 +48,18 @@ class Settings:
     disk_cache_folder: str = ""
     """Folder of the cache on disk. If empty, it is `tidemill/segments` below `$XDG_CACHE_HOME` or `~/.cache`."""
 
+    batch_time_tolerance: int = 24 * 3600 * 1000
+    """How far a batch time may be after the clock of the driver, in ms; a duration such as `"1 day"` where you set it.
+    A time beyond that is refused before the plan, because it is probably in another unit."""
+    fail_if_late: str = ""
+    """Late rows with which a batch fails before its commit: a share of its rows such as `"5%"`, or a number of rows. A
+    batch with more of them fails. Empty: it never does."""
+    fail_if_quarantined: str = ""
+    """Unreadable rows and rows of failed keys with which a batch fails before its commit, given like `fail_if_late`."""
+
     def __post_init__(self) -> None:
         for name in _NAMES:
-            if name not in _TEXTS:
+            if name not in _TEXTS | _LIMITS:
                 _check_least(name, getattr(self, name), "")
 
 
@@ -79,13 +89,14 @@ def resolve(
             spark[key] = str(value).lower() if isinstance(value, bool) else str(value)
         else:
             name = _own_name(str(key), places[key])
-            own[name] = (_text if name in _TEXTS else _number)(name, value, places[key])
+            own[name] = _read(name, value, places[key])
     return Settings(**own), spark
 
 
 _NAMES = tuple(f.name for f in dataclasses.fields(Settings))
 _ROWS = {"block_rows"}
 _TEXTS = {"disk_cache_folder"}
+_LIMITS = {"fail_if_late", "fail_if_quarantined"}
 
 
 def _own_name(key: str, place: str) -> str:
@@ -101,6 +112,37 @@ def _text(name: str, value: Any, place: str) -> str:
     raise InvalidInput(f"setting `tidemill.{name}`{place} is {value!r}: expected a path")
 
 
+def _duration(name: str, value: Any, place: str) -> int:
+    try:
+        return duration_ms(whole if (whole := whole_number(value)) is not None else value)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"setting `tidemill.{name}`{place} is {value!r}: expected a duration such as `1 day`"
+        ) from error
+
+
+def _limit(name: str, value: Any, place: str) -> str:
+    """Return a limit of rows as text. `share_or_number` reads it."""
+    text = "" if value is None else str(value)
+    if text and share_or_number(text) is None:
+        raise InvalidInput(
+            f"setting `tidemill.{name}`{place} is {value!r}: expected a share such as `5%`, or a number of rows"
+        )
+    return text
+
+
+def share_or_number(text: str) -> float | int | None:
+    """Return a limit of rows: a float for a share from 0 to 1, an int for a number of rows, None if it is neither.
+
+    >>> share_or_number("5%"), share_or_number("100"), share_or_number("many")
+    (0.05, 100, None)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", text)
+    if found:
+        return float(found[1]) / 100 if float(found[1]) <= 100 else None
+    return whole if (whole := whole_number(text)) is not None and whole >= 0 else None
+
+
 def _number(name: str, value: Any, place: str) -> int:
     try:
         number = size_bytes(value)
@@ -112,7 +154,7 @@ def _number(name: str, value: Any, place: str) -> int:
 
 
 def _check_least(name: str, number: int, place: str) -> None:
-    least = 0 if name in ("cache_bytes", "disk_cache_bytes") else 1
+    least = 0 if name in ("cache_bytes", "disk_cache_bytes", "batch_time_tolerance") else 1
     if number < least:
         raise InvalidInput(f"setting `tidemill.{name}`{place} is {number}, expected at least {least}")
 
@@ -146,3 +188,12 @@ def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for key, value in table.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
+
+
+def _read(name: str, value: Any, place: str) -> Any:
+    """Return the resolved value of a setting."""
+    if name in _TEXTS:
+        return _text(name, value, place)
+    if name in _LIMITS:
+        return _limit(name, value, place)
+    return (_duration if name == "batch_time_tolerance" else _number)(name, value, place)

@@ -6,6 +6,7 @@ folder. Only the source of the rows and the batch time differ from production.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import tempfile
 import uuid
@@ -20,6 +21,7 @@ from .driver.drain import Limits
 from .errors import InvalidInput
 from .names import BATCH_ID, variable_name
 from .operators.contract import BoundOperator
+from .pipeline.job import Output
 from .pipeline.pipeline import Pipeline
 from .protocol.progress import BatchProgress
 from .repository import Repository
@@ -27,6 +29,7 @@ from .rows import row_type
 from .sources.rows import Rows
 from .spelling import unknown
 from .state.columns import MapColumns
+from .units import MOST_DURATION_MS
 from .verbs.open import open_context
 
 OUTPUT_COLUMNS = (BATCH_ID,)
@@ -117,9 +120,20 @@ class Tester:
         self.repository = self._open()
 
     def _open(self) -> Repository:
-        context = open_context(self.pipeline, self._root, "main", None, None)
+        conf = {"tidemill.batch_time_tolerance": MOST_DURATION_MS}  # the test's clock is not that of the machine
+        context = open_context(self.pipeline, self._root, "main", conf, None)
         sources = {name: self._rows(name) for name in self.pipeline.sources}
-        return Repository(dataclasses.replace(context, job=dataclasses.replace(context.job, sources=sources)))
+        outputs = {name: self._kept(output) for name, output in context.job.outputs.items()}
+        job = dataclasses.replace(context.job, sources=sources, outputs=outputs)
+        return Repository(dataclasses.replace(context, job=job))
+
+    def _kept(self, output: Output) -> Output:
+        """Return a sink with a folder of the tester's own, because a test must not write where users read."""
+        if output.sink is None or not output.sink.path:
+            return output
+        sink = copy.copy(output.sink)
+        vars(sink)["path"] = f"{self._folder.name}/sinks/{output.name}"
+        return dataclasses.replace(output, sink=sink)
 
     def _rows(self, source: str) -> Rows:
         """Return a source of the test's rows in a folder of its own, even if the pipeline reads files."""

@@ -40,7 +40,7 @@ def test_file_and_environment_default_to_those_of_the_process(tmp_path: Path, mo
     [
         ({"tidemill.block_row": 5}, {}, "unknown setting `tidemill.block_row`; did you mean `tidemill.block_rows`?"),
         ({"block_rows": 5}, {}, "unknown setting `block_rows`; did you mean `tidemill.block_rows`?"),
-        ({"nonsense": 5}, {}, "known: spark.…, tidemill.block_rows, "),
+        ({"nonsense": 5}, {}, "known: spark.…, tidemill.batch_time_tolerance, tidemill.block_rows, "),
         ({"tidemill.block_rows": 0}, {}, "setting `tidemill.block_rows` is 0, expected at least 1"),
         ({"tidemill.block_rows": "many"}, {}, "setting `tidemill.block_rows` is 'many': expected a number of rows"),
         ({"tidemill.split_bytes": None}, {}, "expected a size such as `64 MiB`"),

@@ -1,4 +1,4 @@
-"""`tidemill replan`, `skip` and `adopt`: corrections, each with a reason.
+"""`tidemill replan`, `skip`, `reset` and `adopt`: corrections, each with a reason.
 
 INVARIANT: a command here says what it will do before it does it. `--dry-run` stops there. On a terminal it asks, unless
 `--yes` is given; elsewhere, such as in a scheduler, it does not ask.
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from .exits import Exit
-from .options import Target, target_options
+from .options import Target, pairs, point_in_time, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
 
@@ -142,6 +142,55 @@ def adopt(
         [f"adopted: {refs.root}"],
     )
     return Exit.DONE
+
+
+@click.command()
+@target_options
+@click.option(
+    "--watermark",
+    "watermarks",
+    multiple=True,
+    metavar="[NAME=]MS|ISO",
+    help="New watermark; without a name, of all watermarks. Repeatable.",
+)
+@click.option("--batch-time", metavar="MS|ISO", help="New batch time.")
+@click.option("--reason", required=True, help="Why. The commit records it.")
+@consent_options
+@result_file_option
+@output_options
+def reset(
+    target: Target, watermarks: tuple[str, ...], batch_time: str | None, reason: str, consent: Consent, out: Output
+) -> int:
+    """Set watermarks or the batch time to another value, also to an earlier one.
+
+    Use it after a row with a wrong event time made all others late, or after a clock was wrong. What has timed out does
+    not come back.
+    """
+    from ..protocol.progress import iso
+    from ..verbs.reset import planned
+
+    repository = target.open()
+    marks = _watermarks(watermarks)
+    time = None if batch_time is None else point_in_time(batch_time)
+    found = planned(repository.context, marks, time)
+    lines = [f"watermark {name}: {iso(before)} -> {iso(after)}" for name, (before, after) in found.watermarks.items()]
+    lines += [f"batch time: {iso(found.batch_time[0])} -> {iso(found.batch_time[1])}"] if found.batch_time else []
+    if not consent.given(lines, out):
+        return _unchanged("reset", repository, consent, out)
+    made = repository.reset(marks, time, reason)
+    out.result(
+        {**result_fields("reset", Exit.DONE, repository), "versions": [made.version]},
+        [f"reset in version {made.version}: {reason}"],
+    )
+    return Exit.DONE
+
+
+def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | None:
+    """Return one time for all watermarks, or times by name."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return point_in_time(texts[0])
+    named = dict(pairs(texts, "--watermark"))
+    return {name: point_in_time(text) for name, text in named.items()} or None
 
 
 def _unchanged(verb: str, repository: Any, consent: Consent, out: Output) -> int:

@@ -46,7 +46,7 @@ def tidemill() -> None:
 
 
 RUNS = (run.init, run.run, run.sweep, demo.demo)
-CORRECTIONS = (correct.replan, correct.skip, correct.adopt)
+CORRECTIONS = (correct.replan, correct.skip, correct.reset, correct.adopt)
 READS = (read.status, read.state, read.outputs, read.quarantine)
 for command in (*RUNS, *CORRECTIONS, *READS):
     tidemill.add_command(command)

@@ -154,9 +154,12 @@ class Context:
         """Return the operators that `init` declared, with their schemas at that time."""
         return self.initialised().schemas
 
-    def _has_state(self, operator: str, head: Commit | None) -> bool:
-        """Whether an operator had a batch or has an initial state. Without these, its declaration may still change."""
-        return operator in self.initialised().seeds or (head is not None and operator in head.state)
+    def _must_fit(self, operator: str, head: Commit | None) -> bool:
+        """Whether the code must declare an operator as it is recorded.
+
+        An operator without state need not, once the plan that was made with the wrong declaration is abandoned.
+        """
+        return head is None or operator in head.state or operator in self.initialised().seeds
 
     def check_operators(self, head: Commit | None) -> None:
         """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
@@ -171,7 +174,7 @@ class Context:
                     hint=(f"if you renamed `{gone[0]}`, restore its name; " if gone else "")
                     + "if the operator is new, run init again, which adds it",
                 )
-            if self._has_state(name, head):
+            if self._must_fit(name, head):
                 check_operator(name, recorded[name], describe(placed.operator))
         for name in declared:
             if name not in ours:

@@ -23,10 +23,12 @@ from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
 from ..store.probe import probe
 from . import plan as planning
+from .bounds import check_clock, check_planned
 from .context import Context
 from .discard import discard
 from .execute import execute
 from .identity import check_root
+from .limits import check_rows
 from .publish import MAIN, missing_sinks, publish, repair
 
 OnProgress = Callable[[BatchProgress], None]
@@ -187,10 +189,12 @@ class Drain:
     def _create_plan(self, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
         probe(self.context.store)
+        check_clock(self.context.store)
         return self.context.log.create_plan(plan)
 
     def _run_batch(self, head: Commit | None, plan: Plan) -> Commit:
         """Run one batch from plan to report, unless another run has committed it. Return the newest commit."""
+        check_planned(plan, self.context.settings.batch_time_tolerance)
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
         self.context.refresh()
         self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
@@ -204,7 +208,7 @@ class Drain:
         started = time.perf_counter()
         published = plan.number - 1 if self.context.branch == MAIN else -1
         try:
-            ours = execute(self.context, head, plan, engine, self.limits.tasks, published)
+            ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, published))
         except CorruptState as error:
             self._refuse_if_late(plan, error)
             raise
@@ -218,6 +222,15 @@ class Drain:
             else:
                 self._report(committed.commit, int((time.perf_counter() - started) * 1000))
         return committed.commit
+
+    def _checked(self, ours: Commit) -> Commit:
+        """Return the commit unless it has more late or quarantined rows than the settings allow; then discard it."""
+        try:
+            check_rows(self.context, ours)
+        except InvalidInput:
+            discard(self.context.store, ours)
+            raise
+        return ours
 
     def _refuse_if_late(self, plan: Plan, error: CorruptState) -> None:
         """Raise `Fenced` if the plan has a commit by now, because then its inputs may be deleted."""

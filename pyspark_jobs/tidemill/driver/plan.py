@@ -25,12 +25,11 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import check_names, compare
 from ..units import time_ms
 from .assemble import active_ms
+from .bounds import check_batch_time
 from .context import Context
 from .identity import check_folders
 
 LOG = logging.getLogger("tidemill")
-LAST_MS = 253_402_300_799_999
-"""The last ms of the year 9999. A greater time is probably in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,8 @@ def _batch_time(
         previous_ms=None if head is None else head.batch_time_ms,
     )
     rule = context.pipeline.time_policy
-    found = decide.batch_time(_rule(draft, rule) if given is None else time_ms(given, context.job.time_zone), observed)
+    chosen_rule = _rule(context, draft, rule) if given is None else given_time(context, given)
+    found = decide.batch_time(chosen_rule, observed)
     if found.note is not None:
         # A clock that moved backwards is worth a warning, and so is a given time that is ignored. If only files
         # arrived in another order than they are read, nothing is wrong.
@@ -140,7 +140,7 @@ def _batch_time(
     return found
 
 
-def _rule(draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
+def _rule(context: Context, draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
     if not callable(policy):
         return policy
     try:
@@ -150,12 +150,14 @@ def _rule(draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
             f"the function of p.batch_time raised `{type(error).__name__}: {error}` for batch {draft.number}\n"
             + traceback.format_exc()
         ) from error
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LAST_MS:
-        raise InvalidInput(
-            f"the function of p.batch_time returned {value!r}, expected ms since the epoch as an int, "
-            "up to the year 9999"
-        )
-    return value
+    what = f"the result of the function of p.batch_time for batch {draft.number}"
+    return check_batch_time(value, what, context.settings.batch_time_tolerance)
+
+
+def given_time(context: Context, given: int | str) -> int:
+    """Return a batch time that the caller gave. `InvalidInput` if it is out of bounds."""
+    what = f"batch_time={given!r}"
+    return check_batch_time(time_ms(given, context.job.time_zone), what, context.settings.batch_time_tolerance)
 
 
 def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> int:
@@ -170,7 +172,7 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int 
         previous_ms=previous,
     )
     if given is not None:
-        return decide.sweep_time(time_ms(given, context.job.time_zone), observed).ms
+        return decide.sweep_time(given_time(context, given), observed).ms
     if callable(context.pipeline.time_policy):
         return previous or 0
     return decide.sweep_time("plan", observed).ms

@@ -17,7 +17,20 @@ from tidemill.cli.options import storage_options
 from tidemill.cli.output import committed
 from tidemill.errors import KINDS, Fenced, InvalidInput
 
-COMMANDS = ("adopt", "demo", "init", "outputs", "quarantine", "replan", "run", "skip", "state", "status", "sweep")
+COMMANDS = (
+    "adopt",
+    "demo",
+    "init",
+    "outputs",
+    "quarantine",
+    "replan",
+    "reset",
+    "run",
+    "skip",
+    "state",
+    "status",
+    "sweep",
+)
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"
 

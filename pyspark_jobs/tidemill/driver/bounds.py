@@ -1,0 +1,62 @@
+"""The bounds of time: which batch times a plan may have, and how far the driver's clock may be off.
+
+INVARIANT: a batch time out of bounds is refused before the plan is written, because no later batch could go back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..clock import now_ms
+from ..errors import InvalidInput, StoreUnavailable
+from ..protocol.bounds import LAST_MS
+from ..protocol.progress import iso
+from ..protocol.records import Plan
+from ..store import Store
+
+MOST_SKEW_MS = 60_000
+"""How far the driver's clock may be from that of the store. S3 reports its time in whole seconds."""
+_NEAR_MS = 10 * 365 * 24 * 3600 * 1000
+"""A number in another unit is recognised if it would be within ten years of now."""
+_UNITS = {1000: "seconds", 1 / 1000: "microseconds", 1 / 1_000_000: "nanoseconds"}
+
+
+def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
+    """Return a batch time. `InvalidInput` if it is before the epoch or too far after the clock; `what` gave it."""
+    if isinstance(value_ms, bool) or not isinstance(value_ms, int):
+        raise InvalidInput(f"{what} is {value_ms!r}, expected ms since the epoch as an int")
+    now = now_ms()
+    unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)
+    if unit is not None and abs(value_ms - now) >= _NEAR_MS:
+        raise InvalidInput(f"{what} is {value_ms}, which looks like {unit}", hint="give ms since the epoch")
+    if value_ms < 0:
+        raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
+    if value_ms > now + tolerance_ms:
+        shown = iso(value_ms) if value_ms <= LAST_MS else f"{value_ms} ms"
+        raise InvalidInput(
+            f"{what} is {shown}, but the clock says {iso(now)}; batch time never goes back, so later batches would "
+            "wait for it",
+            hint="give an earlier time; or, if it is meant, raise the setting `tidemill.batch_time_tolerance`",
+        )
+    return value_ms
+
+
+def check_planned(plan: Plan, tolerance_ms: int) -> None:
+    """Raise `InvalidInput` for a plan that another driver made with a time too far after our clock."""
+    now = now_ms()
+    if plan.batch_time_ms > now + tolerance_ms:
+        raise InvalidInput(
+            f"plan {plan.number} has the batch time {iso(plan.batch_time_ms)}, but the clock says {iso(now)}",
+            hint="if a clock was wrong when it was planned, abandon it with `tidemill replan`",
+        )
+
+
+def check_clock(store: Store) -> None:
+    """Raise `StoreUnavailable` if this machine's clock differs too much from the store's. Sends no request."""
+    theirs, ours = store.clock_ms(), now_ms()
+    if theirs is not None and abs(theirs - ours) > MOST_SKEW_MS:
+        raise StoreUnavailable(
+            f"plan a batch: the clock of this machine says {iso(ours)}, that of `{store.uri}` {iso(theirs)}; they may "
+            f"differ by at most {MOST_SKEW_MS // 1000} s, because batch times and arrivals are compared",
+            hint="set the clock of this machine, for example with NTP",
+        )

@@ -1,0 +1,68 @@
+"""`fail_if_late` and `fail_if_quarantined`: a batch with too many bad rows fails before its commit.
+
+INVARIANT: a batch that fails here changes nothing. The next run executes the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..counts import count_of
+from ..errors import InvalidInput
+from ..protocol.records import Commit
+from ..settings import share_or_number
+from ..sinks import reader
+from ..sources.contract import ABANDON_PLAN, REJECT_SCHEMA
+from ..state.versions import fetch
+from .context import Context
+
+EXAMPLES = 3
+"""How many rows an error shows."""
+
+
+def check_rows(context: Context, commit: Commit) -> None:
+    """Raise `InvalidInput` if a batch has more late or quarantined rows than the settings allow."""
+    counts, settings = commit.counts, context.settings
+    if _exceeds(counts.late_rows, counts.input_rows, settings.fail_if_late):
+        by = {name: metrics.late_rows for name, metrics in commit.operators.items() if metrics.late_rows}
+        where = ", ".join(f"{count_of(rows, 'row')} for operator `{name}`" for name, rows in by.items())
+        raise _refusal(
+            commit, f"{count_of(counts.late_rows, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
+            _examples(context, commit, is_late=True),
+        )  # fmt: skip
+    if _exceeds(counts.quarantined_rows, counts.input_rows, settings.fail_if_quarantined):
+        raise _refusal(
+            commit, count_of(counts.quarantined_rows, "quarantined row"), "fail_if_quarantined",
+            settings.fail_if_quarantined, _examples(context, commit, is_late=False),
+        )  # fmt: skip
+
+
+def _exceeds(rows: int, of: int, limit: str) -> bool:
+    allowed = share_or_number(limit) if limit else None
+    return allowed is not None and rows > (allowed * of if isinstance(allowed, float) else allowed)
+
+
+def _refusal(commit: Commit, found: str, setting: str, limit: str, examples: list[str]) -> InvalidInput:
+    return InvalidInput(
+        f"{commit.kind} {commit.version} is not committed: {found} of {commit.counts.input_rows:,}, expected at most "
+        f"{limit} (`tidemill.{setting}`)" + "".join(f"\n{example}" for example in examples),
+        hint=f"the next run executes the same plan: correct the files and {ABANDON_PLAN}; or raise the limit for a run",
+    )
+
+
+def _examples(context: Context, commit: Commit, is_late: bool) -> list[str]:
+    """Return the first rows in quarantine that are late, or that are not."""
+    found = (
+        f"file `{row['file']}`"
+        + ("" if row["line"] is None else f", line {row['line']}")
+        + f": {row['reason']}: {row['text']}"
+        for row in _quarantined(context, commit)
+        if str(row["reason"]).startswith("late") == is_late
+    )
+    return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
+
+
+def _quarantined(context: Context, commit: Commit) -> Iterator[dict[str, object]]:
+    for file in commit.quarantine:
+        data = fetch(context.store, file.name, file.checksum)
+        yield from reader(".parquet", file.name).decode([(data, "")], REJECT_SCHEMA).to_pylist()

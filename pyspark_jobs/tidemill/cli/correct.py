@@ -163,8 +163,8 @@ def reset(
 ) -> int:
     """Set watermarks or the batch time to another value, also to an earlier one.
 
-    Use it after a row with a wrong event time made all others late, or after a clock was wrong. What has timed out does
-    not come back.
+    Use it after a row with a wrong event time made all others late, or after a clock was wrong. Keys that
+    have timed out do not come back.
     """
     from ..protocol.progress import iso
     from ..verbs.reset import planned

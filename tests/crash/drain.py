@@ -116,7 +116,7 @@ def kill_at(folder: Path, engine: str, point: Point) -> Death:
             drain.kill()
             drain.wait()
     assert drain.returncode == -signal.SIGKILL, f"the drain ended before {point}: {log.read_text()[-3000:]}"
-    return Death(_step(folder), _is_between(folder), drain.pid, processes)
+    return Death(step_of(folder), _is_between(folder), drain.pid, processes)
 
 
 def _watched(folder: Path, drain: subprocess.Popen[bytes], point: Point) -> set[Process]:
@@ -136,7 +136,7 @@ def _watched(folder: Path, drain: subprocess.Popen[bytes], point: Point) -> set[
     return processes
 
 
-def _step(folder: Path) -> str:
+def step_of(folder: Path) -> str:
     """Return the step at which the drain died, judged by the files that exist."""
     base = folder / ROOT
     plans = sorted(path.stem for path in (base / "branches/main/plans").glob("*.json"))
@@ -147,6 +147,8 @@ def _step(folder: Path) -> str:
                    ("outputs", f"output/*/main/{newest}-*"), ("segments", f"state/[!_]*/*/main/{newest}-*")]
                    if any(base.glob(pattern))]  # fmt: skip
         return f"batch {int(newest)}: planned, {written[0] if written else 'nothing'} written, not committed"
+    if not commits:
+        return "nothing planned"
     newest = commits[-1]
     published = len(list((folder / "published").glob(f"*-{newest}-*"))) + len(
         list((folder / "json").glob(f"*-{newest}-*"))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.drain import BATCHES, Project, _step, command, seen
+from tests.crash.drain import BATCHES, Project, command, seen, step_of
 
 EVENTS = int(os.environ.get("TIDEMILL_KILLS", "12"))
 SEED = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
@@ -118,7 +118,7 @@ def test_kills_and_stops_at_random_moments_leave_the_result_of_an_undisturbed_ru
             what = chance.choice(WAYS)(folder, chance)
             counts[what] += 1
             with capsys.disabled():
-                print(f"seed {SEED}, round {rounds}: {what} at {_step(folder)}")
+                print(f"seed {SEED}, round {rounds}: {what} at {step_of(folder)}")
             if counts.total() >= EVENTS:
                 break
         assert subprocess.run(command(folder, "run"), capture_output=True).returncode in ENDED_WELL

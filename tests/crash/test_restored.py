@@ -64,6 +64,8 @@ def judge(world: World, expected: Expected, run: Callable[[], object]) -> damage
 
 
 WORDS = itertools.product(("newest", "older", "gone"), repeat=len(PARTS))
+FORGOTTEN = dict.fromkeys(("branches", "state", "output", "quarantine", "published"), "gone")
+"""Parts without which nothing in the repository shows that it ever had a version. Only the sinks know."""
 RESTORES = [{part: word for part, word in zip(PARTS, words, strict=True) if word != "newest"} for words in WORDS][1:]
 
 
@@ -74,11 +76,33 @@ def restores(world: World, some: list[dict[str, str]]) -> tuple[str, Counter[str
     for how in some:
         for run in (world.run, lambda: init_and_run(world)):
             world.load(mixed(world, newest, older, how))
-            verdict = judge(world, expected, run)
+            verdict = forgotten(world, run) if FORGOTTEN.items() <= how.items() else judge(world, expected, run)
             counts[verdict.word] += 1
             if verdict.word == "WRONG":
                 wrong.append(f"{how}{'' if run == world.run else ', then init'}: {verdict.why}")
     return "\n".join(wrong), counts
+
+
+def forgotten(world: World, run: Callable[[], object]) -> damage.Verdict:
+    """Run a repository of which nothing is left: it is refused at the sinks, whose rows stay as they are, once each."""
+    before = worlds.published(world)
+    try:
+        with worlds.bounded():
+            run()
+    except worlds.REFUSALS as error:
+        after = worlds.published(world)
+        changed = [name for name, rows in before.items() if after.get(name) != rows]
+        twice = [name for name in after.keys() - before.keys() if version_of(name) in map(version_of, before)]
+        if not changed and not twice:
+            return damage.Verdict("refused", [str(error)])
+        return damage.Verdict("WRONG", [f"files of the sink changed: {changed}, were published twice: {twice}"])
+    return damage.Verdict("WRONG", ["the run was not refused"])
+
+
+def version_of(name: str) -> tuple[str, str]:
+    """Return the sink and the version in the name of a published file."""
+    sink, _, file = name.removeprefix("sinks/").partition("/")
+    return sink, file.split("-0", 1)[1][:9]
 
 
 def test_a_sample_of_partial_restores_is_harmless_or_refused(tmp_path: Path) -> None:

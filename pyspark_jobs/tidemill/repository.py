@@ -26,6 +26,7 @@ from .verbs.replan import replan
 
 if TYPE_CHECKING:
     from .driver.drain import Drained, Limits, OnProgress
+    from .verbs.status import Status
 
 
 class Repository:
@@ -183,6 +184,15 @@ class Repository:
         from .verbs.adopt import adopt
 
         return adopt(self.context, reason, moved, copy, sources)
+
+    def status(self) -> Status:
+        """Return where the pipeline stands: head, watermarks, waiting files, ages, the open plan, the next deadline.
+
+        A source or sink that cannot be reached is reported as `problem`. The call lists the sources and writes nothing.
+        """
+        from .verbs.status import status
+
+        return status(self.context)
 
     @property
     def head(self) -> Commit | None:

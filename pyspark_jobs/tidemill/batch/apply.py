@@ -165,7 +165,7 @@ class _Range:
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)
-            rows = self._apply_pass(handle, chunks, times.beginning() if begins else times)
+            rows = self._apply_pass(operator.name, handle, chunks, times.beginning() if begins else times)
             self._quarantine_failed(handle, chunks)
             if rows.num_rows:
                 outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
@@ -212,19 +212,28 @@ class _Range:
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
-    def _apply_pass(self, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
+    def _apply_pass(self, operator: str, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
             return handle.apply([chunk.batch() for chunk in chunks], pass_)
         except InvalidInput as error:
             number = getattr(error, "chunk", None)
-            split = chunks[number].head.split if number is not None and number < len(chunks) else None
-            if split is None:
+            if number is None or number >= len(chunks):
                 raise
-            path = self.batch.plan.splits[split].path
             first, _, rest = error.message.partition("\n")
+            whence = self._whence(operator, chunks[number])
             raise InvalidInput(
-                f"{first}, processing a row of file `{path}`" + (f"\n{rest}" if rest else ""), hint=error.hint
+                f"{first}, processing {whence}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error
+
+    def _whence(self, operator: str, chunk: Chunk) -> str:
+        """Say where the rows of a chunk come from: a file, or an operator and the files that the batch reads."""
+        splits = self.batch.plan.splits
+        if chunk.head.split is not None:
+            return f"a row of file `{splits[chunk.head.split].path}`"
+        emitters = " or ".join(f"`{name}`" for name in self.batch.job.upstream(operator))
+        files = list(dict.fromkeys(split.path for split in splits))
+        shown = ", ".join(f"`{path}`" for path in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        return f"a row that operator {emitters} emitted" + (f" from the files {shown}" if files else "")
 
     def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""

@@ -25,9 +25,7 @@ _LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 @output_options
 def status(target: Target, out: Output) -> int:
     """Show the status of PIPELINE: head, watermarks, keys, waiting files, next deadline."""
-    from .status import status_of
-
-    found = status_of(target.open())
+    found = target.open().status()
     if out.json:
         out.line(json_line(dataclasses.asdict(found)))
         return Exit.DONE

@@ -22,7 +22,7 @@ from ..counts import count_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .status import Status
+    from ..verbs.status import Status
 
 SHOWN_NULL = "–"
 _WIDE = 10_000
@@ -122,7 +122,7 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
             *(f"{last[word]:,} {word}" for word in ("applied", "late", "quarantined")),
         ]
         rows.append(("last batch", ", ".join([*words, count_of(last["files"], "file")])))
-    rows += _each("watermark", {name: _readable(time) for name, time in status.watermarks.items()})
+    rows += _each("watermark", {name: _watermark(status, name) for name in status.watermarks})
     rows += _each(
         "operator",
         {
@@ -131,6 +131,8 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         },
     )
     rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
+    if status.oldest_waiting_s is not None:
+        rows.append(("oldest file", f"arrived {age(status.oldest_waiting_s)} ago"))
     if status.planned is not None:
         planned = f"version {status.planned['version']}, {count_of(status.planned['files'], 'file')}"
         rows.append(("plan", f"{planned}: {_PLAN_WITHOUT_COMMIT}"))
@@ -139,6 +141,27 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
     if status.head >= 0 and status.branch == "main":
         rows.append(("published", _published(status)))
     return rows
+
+
+def _watermark(status: Status, name: str) -> str:
+    lags = status.watermark_lag_s[name]
+    shown = [f"{age(abs(lag))} {'behind' if lag >= 0 else 'ahead of'} {to}" for to, lag in
+             (("the batch time", lags["batch_time"]), ("now", lags["now"]))]  # fmt: skip
+    return f"{_readable(status.watermarks[name])}: {', '.join(shown)}"
+
+
+def age(seconds: float) -> str:
+    """Return a time span in its two largest units.
+
+    >>> age(0.4), age(75), age(2 * 86_400 + 3_700)
+    ('0 s', '1 min 15 s', '2 d 1 h')
+    """
+    rest, parts = int(seconds), []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts[:2]) or "0 s"
 
 
 def _published(status: Status) -> str:

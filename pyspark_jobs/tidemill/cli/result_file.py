@@ -32,16 +32,20 @@ def write(path: str, data: bytes, storage_options: Mapping[str, Any]) -> None:
 
 
 def remove(path: str, storage_options: Mapping[str, Any]) -> None:
-    """Remove the file at `path`, if there is one."""
+    """Remove the file at `path`, if there is one, and check that it can be written."""
     if "://" in path:
         store, name = _in_store(path, storage_options)
         store.delete(name)
         return
+    part = f"{path}.{os.getpid()}.part"
     try:
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
+        with open(part, "wb"):  # a folder that is missing or cannot be written is an error before the work
+            pass
+        os.remove(part)
     except OSError as error:
-        raise _failed("remove", path, error) from error
+        raise _failed("write", path, error) from error
 
 
 def _in_store(uri: str, storage_options: Mapping[str, Any]) -> tuple[Store, str]:

@@ -41,10 +41,18 @@ def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], 
     their state.
     """
     repository = target.open()
+    before = repository.context.refs_log.read()
+    known = set() if before is None else set(before.schemas)
     made = repository.init(drop, dict(map(_operator_and_path, initial_state)))
+    added, dropped = sorted(made.schemas.keys() - known), sorted(known - made.schemas.keys())
+    changes = [f"{word}: {', '.join(names)}" for word, names in (("added", added), ("dropped", dropped)) if names]
     out.result(
-        result_fields("init", Exit.DONE, repository),
-        [f"repository of `{made.pipeline}`: {repository.context.store.uri}", f"head: {_head_name(repository)}"],
+        {**result_fields("init", Exit.DONE, repository), "added": added, "dropped": dropped},
+        [
+            f"repository of `{made.pipeline}`: {repository.context.store.uri}",
+            *(changes or ["operators: unchanged"]),
+            f"head: {_head_name(repository)}",
+        ],
     )
     return Exit.DONE
 

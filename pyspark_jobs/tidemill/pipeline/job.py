@@ -133,6 +133,18 @@ class Job:
         """Return the operators that a level applies, by number."""
         return [placed for placed in self.operators.values() if placed.level == level]
 
+    def upstream(self, operator: str) -> list[str]:
+        """Return the operators whose outputs an operator reads, directly or through stateless steps, by name."""
+        actions = {action.number: action for action in self.actions}
+        waiting, found = list(actions[self.operators[operator].node].parents), []
+        while waiting:
+            action = actions[waiting.pop()]
+            if action.operator is not None:
+                found.append(action.operator)
+            else:
+                waiting.extend(action.parents)
+        return sorted(set(found))
+
     @property
     def uses_event_time(self) -> bool:
         """Whether the deadlines of some operator use event time."""

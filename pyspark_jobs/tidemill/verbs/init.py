@@ -45,7 +45,6 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
         raise InvalidInput(f"init: drop={drop!r}, expected a list of operators", hint=f"write drop=[{drop!r}]")
     check_places(context.pipeline, context.root, context.storage_options)
     context.refuse_repository_as_root()
-    probe(context.store)
     if context.refs_log.read() is None:
         _create(context, drop, initial_runs(context, None, initial_state or {}))
     else:
@@ -63,6 +62,7 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
     ours = _described(context)
     _check_drop(drop, ours, ours)
     attempt = uuid.uuid4().hex[:12]
+    probe(context.store)  # the first write: an `init` that was refused leaves nothing
     created_ms, ledger = now_ms(), store_earlier(context, names.seed_stem(0, attempt))
     record = Init(
         number=0,
@@ -127,6 +127,7 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
         schemas = found.fresh | {name: ours[name] for name in found.seeded}
         return Operators(**placed, schemas=schemas, removed=found.gone, seeds=seeds)
 
+    probe(context.store)
     context.refs_log.append(make)
     context.refresh()
 

@@ -40,6 +40,8 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
         raise InvalidInput("found both version and as_of, expected at most one of them")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise InvalidInput(f"version={version!r}, expected a whole number; -1 is before the first batch")
+    if version is not None and version < -1:
+        raise InvalidInput(f"version={version}, expected at least -1, which is before the first batch")
     if as_of is not None:
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         if found < 0:

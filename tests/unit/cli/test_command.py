@@ -160,3 +160,9 @@ def test_a_command_deletes_the_result_file_of_an_earlier_call_when_it_starts(tmp
 def test_a_broken_result_file_is_invalid_input(tmp_path):
     with pytest.raises(InvalidInput, match="result file"):
         result_file.write(str(tmp_path / "no folder" / "result.json"), b"{}", {})
+
+
+def test_a_result_file_that_cannot_be_written_is_an_error_before_the_work(tmp_path, capsys):
+    command = ["run", "m:p", "--root", "x", "--result-file", str(tmp_path / "no folder" / "result.json")]
+    assert main(command) == Exit.FAILED
+    assert "cannot write the result file" in capsys.readouterr().err

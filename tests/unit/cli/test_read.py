@@ -17,7 +17,6 @@ from tidemill import names
 from tidemill.cli import render
 from tidemill.cli.exits import Exit
 from tidemill.cli.main import main
-from tidemill.cli.status import status_of
 from tidemill.errors import StoreUnavailable
 from tidemill.pipeline.load import load
 
@@ -128,7 +127,7 @@ def planned(tmp_path):
 
 
 def test_files_of_one_name_are_counted_by_source(planned):
-    found = status_of(planned)
+    found = planned.status()
     assert (found.planned, found.problem) == ({"version": 0, "files": 4}, None)
 
 
@@ -141,13 +140,13 @@ def test_status_shows_no_plan_if_another_run_commits_it(planned, monkeypatch):
         return read(number, parent)
 
     monkeypatch.setattr(log, "plan", after_a_run)
-    assert status_of(planned).planned is None
+    assert planned.status().planned is None
 
 
 def test_a_plan_that_cannot_be_read_is_a_problem(planned):
     context = planned.context
     context.store.put(names.plan("main", 0), b"{}")
-    found = status_of(planned)
+    found = planned.status()
     assert (found.head, found.planned, found.waiting_files) == (-1, None, {"left": 2, "right": 2})
     assert found.problem.startswith("cannot read the plan of version 0: ")
 
@@ -157,7 +156,7 @@ def test_a_plan_that_the_store_cannot_return_is_a_problem(planned, monkeypatch):
         raise StoreUnavailable(f"read plan {number}: no answer")
 
     monkeypatch.setattr(planned.context.log, "plan", unavailable)
-    found = status_of(planned)
+    found = planned.status()
     assert (found.planned, found.problem) == (None, "cannot read the plan of version 0: read plan 0: no answer")
 
 

@@ -11,7 +11,6 @@ import pytest
 
 import tidemill as tm
 from tidemill.cli import render
-from tidemill.cli.status import status_of
 from tidemill.driver.publish import published_through
 from tidemill.errors import CorruptState, InvalidInput, StoreUnavailable
 from tidemill.protocol.records import OutputFile, digest
@@ -192,7 +191,7 @@ def test_published_versions_are_found_by_asking_the_sinks(tmp_path: Path, monkey
     (last,) = (tmp_path / "out").glob("*0000000001*")
     last.unlink()  # as if the run had died before it published
     assert published_through(r.context, r.head) == 0
-    assert "through version 0; the next run publishes the rest" in str(render._status_rows(status_of(r)))
+    assert "through version 0; the next run publishes the rest" in str(render._status_rows(r.status()))
 
 
 def test_status_reports_commits_even_if_a_sink_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +206,7 @@ def test_status_reports_commits_even_if_a_sink_cannot_be_asked(tmp_path: Path, m
     r.init()
     with pytest.raises(StoreUnavailable):
         r.run(engine="local")  # commits, and cannot publish
-    found = status_of(r)
+    found = r.status()
     assert (found.head, found.published_through, found.published_known) == (0, -1, False)
     assert found.problem is not None
     assert found.problem.startswith("cannot tell which versions are published: ")
@@ -216,7 +215,7 @@ def test_status_reports_commits_even_if_a_sink_cannot_be_asked(tmp_path: Path, m
     assert "unknown; see `problem`" in str(render._status_rows(found))
     later = dataclasses.replace(found, published_through=0, head=1)
     assert "at least through version 0; see `problem`" in str(render._status_rows(later))
-    unlisted = status_of(orders(tmp_path / "root", "s3://bucket/in", "s3://bucket/out"))
+    unlisted = orders(tmp_path / "root", "s3://bucket/in", "s3://bucket/out").status()
     assert (unlisted.head, unlisted.published_known) == (0, False)
     assert unlisted.problem is not None
     assert unlisted.problem.count("credentials") >= 2  # of the source, and of the sink

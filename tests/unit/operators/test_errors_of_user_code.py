@@ -144,3 +144,22 @@ def test_an_exception_while_a_state_is_read_is_the_users_error(kind: str, on_err
     result = tester.batch([("bad", None), ("good", None)])
     assert list(result.state) == ["good"]
     assert tester.repository.quarantine(0).num_rows == 1
+
+
+def test_an_error_behind_another_operator_names_that_operator_and_the_files(tmp_path) -> None:
+    def fails(key, row, state):
+        raise ValueError("no")
+
+    for number in range(5):
+        (tmp_path / f"{number}.json").write_text('{"k": "x"}\n')
+    p = tm.Pipeline("chain")
+    counts = p.read(tm.Files(str(tmp_path), format="json", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
+    spec = tm.StateSpec.function(lambda batchTime, key, row, state: fails(key, row, state))
+    counts.sql("SELECT * FROM rows WHERE n > 0").groupBy("n").mapWithState(spec, "int", "x int", name="second")
+    r = tm.open(p, root="memory://errors-behind-another-operator")
+    r.init()
+    with pytest.raises(tm.InvalidInput) as caught:
+        r.run(engine="local")
+    assert caught.value.first_line.endswith(
+        "processing a row that operator `n` emitted from the files `0.json`, `1.json`, `2.json` and 2 more"
+    )

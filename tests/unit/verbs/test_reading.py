@@ -153,3 +153,43 @@ def test_quarantine_reads_only_commits_with_quarantined_rows(counted) -> None:
     assert versions(got, "commits") == [2]
     assert r.quarantine(limit=5).num_rows == 1
     assert r.quarantine(version=3).num_rows == 0
+
+
+def test_status_has_the_ages_of_files_and_watermarks(tmp_path: Path) -> None:
+    import os
+
+    p, rows = reading(tmp_path, caps=1)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="by")
+    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
+    r.init()
+    found = r.status()
+    assert (found.head, found.oldest_waiting_s, found.since_commit_s, found.watermark_lag_s) == (-1, None, None, {})
+    for number, age_s in enumerate((300, 7200, 60)):
+        arrive(tmp_path, number, ROWS)
+        then = datetime.now(UTC).timestamp() - age_s
+        os.utime(tmp_path / f"{number:03d}.json", (then, then))
+    r.run(engine="local", max_batches=1)
+    found = r.status()
+    assert found.oldest_waiting_s is not None and 7200 <= found.oldest_waiting_s < 7260
+    assert found.since_commit_s is not None and 0 <= found.since_commit_s < 60
+    lag = found.watermark_lag_s["source.ts"]
+    watermark = r.head.watermarks["source.ts"]
+    assert lag["batch_time"] == (r.head.batch_time_ms - watermark) / 1000 < lag["now"]
+
+
+def test_a_version_below_minus_one_is_invalid(tmp_path: Path) -> None:
+    p, rows = reading(tmp_path)
+    rows.groupBy("k").agg(total=tm.sum("v"), name="by")
+    r = tm.open(p, root=f"memory://{uuid.uuid4().hex}")
+    r.init()
+    with pytest.raises(tm.InvalidInput, match="version=-2, expected at least -1"):
+        r.state(version=-2)
+
+
+def test_an_init_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    p, rows = reading(tmp_path)
+    spec = tm.StateSpec.function(lambda t, k, v, s: None).initialState([("seed", "no number")])
+    rows.groupBy("k").mapWithState(spec, stateSchema="int", outputSchema="x int", name="one")
+    with pytest.raises(tm.InvalidInput):
+        tm.open(p, root=str(tmp_path / "root")).init()
+    assert not (tmp_path / "root").exists()

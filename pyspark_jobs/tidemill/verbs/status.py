@@ -1,4 +1,7 @@
-"""The values that `tidemill status` shows. Reads the log and lists the sources; `render` prints them."""
+"""`status`: where a pipeline stands. It reads the log and lists the sources; the command line prints it.
+
+INVARIANT: whatever cannot be read is reported as a problem, and does not hide the rest.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ if TYPE_CHECKING:
     from ..driver.context import Context
     from ..driver.plan import Waiting
     from ..protocol.records import Commit
-    from ..repository import Repository
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,24 @@ class Status:
     published_known: bool
     """Whether every sink could be reached."""
     last_batch: dict[str, int]
+    oldest_waiting_s: float | None
+    """Age of the oldest waiting file, in seconds; None if no file waits."""
+    since_commit_s: float | None
+    """Seconds since the newest commit; None before the first batch."""
+    watermark_lag_s: dict[str, dict[str, float]]
+    """By watermark: how far it is behind the batch time (`batch_time`) and behind now (`now`), in seconds."""
     problem: str | None
     """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a sink
     cannot be reached. None if all of it works."""
 
 
-def status_of(repository: Repository) -> Status:
+def status(context: Context) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
+    from ..driver.identity import warn_if_moved
     from ..protocol.progress import iso
 
-    context = repository.context
-    head = repository.head
+    warn_if_moved(context)
+    head = context.head()
     seen, unplanned = _waiting(context, head)
     planned, unread = _planned(context, head)
     published, unreachable = _published(context, head)
@@ -90,8 +99,22 @@ def status_of(repository: Repository) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
+        oldest_waiting_s=_age_s(seen.listed_ms, min((file.modified_ms for file in seen.all), default=None)),
+        since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
+        watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),
         problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )
+
+
+def _age_s(now: int, then_ms: int | None) -> float | None:
+    return None if then_ms is None else (now - then_ms) / 1000
+
+
+def _lags(head: Commit, now: int) -> dict[str, dict[str, float]]:
+    return {
+        name: {"batch_time": (head.batch_time_ms - value) / 1000, "now": (now - value) / 1000}
+        for name, value in head.watermarks.items()
+    }
 
 
 def _waiting(context: Context, head: Commit | None) -> tuple[Waiting, str | None]:

@@ -225,9 +225,11 @@ def store_segment_version(name: str) -> int | None:
     return None if found is None else int(found[1])
 
 
+_OUTSIDE = frozenset(("", ".", ".."))
+
+
 def inside(name: str) -> str:
     """Return `name`, which comes from a record, if it stays inside the repository; otherwise raise `CorruptState`."""
-    parts = name.split("/")
-    if name and not name.startswith("/") and all(part not in ("", ".", "..") for part in parts) and "\\" not in name:
+    if _OUTSIDE.isdisjoint(name.split("/")) and "\\" not in name:
         return name
     raise CorruptState(f"a record names the object {name!r}, which is outside the repository")

@@ -59,9 +59,9 @@ def encode(record: AnyRecord) -> bytes:
         _check_described(record)
     except ValueError as error:
         raise InternalError(f"write {_word(type(record))}: {error}; nothing was written") from error
-    plain = _plain(record)
+    plain = _fields(record)
     plain.pop("checksum", None)
-    body = json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+    body = _JSON.encode(plain).encode()[:-1]
     return body + f',"checksum":"{digest(body)}"}}'.encode()
 
 
@@ -184,22 +184,28 @@ def _check_state(record: Commit) -> None:
                 raise ValueError(f"map `{name}` of operator `{operator}` is in `schemas`, but missing from `state`")
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hashes = _hash_fields(type(value))
-        return {
-            f.name: f"{getattr(value, f.name):016x}" if f.name in hashes else _plain(getattr(value, f.name))
-            for f in dataclasses.fields(value)
-            if f.name not in _OMITTED or getattr(value, f.name) or f.default is dataclasses.MISSING
-        }
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a record for the JSON encoder, which calls this again for the records among them."""
+    hashes, omitted = _special_fields(record.__class__)
+    fields = dict(vars(record))  # in the order of their declaration
+    for name in omitted:
+        if not fields[name]:
+            del fields[name]
+    for name in hashes:
+        if name in fields:
+            fields[name] = f"{fields[name]:016x}"
+    return fields
 
 
 @functools.cache
-def _hash_fields(kind: type[Any]) -> frozenset[str]:
+def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the hashes of a record class, and of the fields that are written only if they are set."""
+    if not dataclasses.is_dataclass(kind):
+        raise TypeError(f"a {kind.__name__} is no JSON value")
     hints = typing.get_type_hints(kind, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint))
+    hashes = [name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint)]
+    fields = dataclasses.fields(kind)
+    return hashes, [f.name for f in fields if f.name in _OMITTED and f.default is not dataclasses.MISSING]
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, default=_fields)

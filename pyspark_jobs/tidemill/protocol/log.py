@@ -198,15 +198,19 @@ class Log:
         """Raise `CorruptState` if the branch has no commit although one was made.
 
         Objects of a batch are written after its plan. So if the first plan is missing too, any object was made by a
-        commit that is lost. Only a branch without commits pays for these requests.
+        commit that is lost. Only a branch without commits pays for these requests. INVARIANT: the record that proves a
+        loss by its absence is looked for after the trace was found, because another run may be making the first batch.
         """
-        if not self._plans.exists(self._first):
+        planned = self._plans.exists(self._first)
+        if not planned:
             trace = trace_of_batch(self._store, self._branch)
         elif self._plans.exists(self._first + 1):
             trace = self._plans.name(self._first + 1)
         else:
             trace = trace_of_batch(self._store, self._branch, "published/")
-        if trace is not None:
+        if trace is None or self._commits.exists(self._first):
+            return
+        if planned or not self._plans.exists(self._first):
             raise self._commits.lost(self._first, f"`{trace}` shows that it was made")
 
     def _check_parent(self, record: Attached, parent: Parent) -> None:

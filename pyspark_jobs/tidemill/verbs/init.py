@@ -28,7 +28,6 @@ from ..protocol.refs import Refs, begin
 from ..protocol.refs_log import position
 from ..spelling import unknown
 from ..state.seeds import Runs, is_stored
-from ..store import Store
 from ..store.probe import probe
 from .initial import check_seeds, initial_runs, store_initial_state
 
@@ -58,7 +57,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
 
 def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Create the repository. If another caller created it first, what we stored for it is deleted again."""
-    _refuse_remains(context.store)
+    _refuse_remains(context)
     ours = _described(context)
     _check_drop(drop, ours, ours)
     attempt = uuid.uuid4().hex[:12]
@@ -83,11 +82,15 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
         _record_operators(context, context.head(), drop, runs)
 
 
-def _refuse_remains(store: Store) -> None:
-    """Raise `CorruptState` if there are commits, or what only commits name: the init record was lost."""
+def _refuse_remains(context: Context) -> None:
+    """Raise `CorruptState` if there are commits, or what only commits name: the init record was lost.
+
+    It is looked for again after they were found, because another caller may have created the repository meanwhile.
+    """
+    store = context.store
     record = next(store.list("branches/"), None)
     found = trace_of_batch(store, "") if record is None else record.name
-    if found is not None:
+    if found is not None and context.refs_log.read() is None:
         raise CorruptState(
             f"init `{store.uri}`: `{names.ref(0)}` is missing, but `{found}` shows that a repository was here",
             hint="restore `refs/` from a backup, or choose another root",

@@ -270,7 +270,6 @@ def test_lost_commits_never_make_a_run_begin_again(world: World, loss: str, hint
     assert verdict.word != "WRONG", verdict.why
 
 
-@LATER
 def test_a_lost_refs_log_is_refused_by_run_and_by_init(world: World) -> None:
     world.begin()
     before = rows_of_sink(world)

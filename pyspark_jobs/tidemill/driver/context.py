@@ -19,7 +19,7 @@ from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
 from ..protocol.bases import lay
-from ..protocol.log import Log
+from ..protocol.log import Log, trace_of_batch
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import Refs
 from ..protocol.refs_log import RefsLog
@@ -79,6 +79,8 @@ class Context:
         refs = self.refs_log.read()
         if refs is None:
             self.refuse_repository_as_root()
+            refs = self.refuse_lost_init("read")
+        if refs is None:
             raise InvalidInput(
                 f"pipeline `{self.job.pipeline}` has no repository under {self.root}",
                 hint="check the root and the name of the pipeline; if both are right, create the repository with "
@@ -90,6 +92,23 @@ class Context:
                 hint="use another root for this pipeline",
             )
         self.refs_seen[:] = [refs]
+        return refs
+
+    def refuse_lost_init(self, verb: str) -> Refs | None:
+        """Raise `CorruptState` if the init record is missing, but there are commits, or what only commits name.
+
+        The record is looked for again after they were found, because another caller may have created the repository
+        meanwhile. Returns what `refs/` says then, or None.
+        """
+        record = next(self.store.list("branches/"), None)
+        found = trace_of_batch(self.store, "") if record is None else record.name
+        refs = None if found is None else self.refs_log.read()
+        if found is not None and refs is None:
+            raise CorruptState(
+                f"{verb} `{self.store.uri}`: `{names.ref(0)}` is missing, but `{found}` shows that a repository was "
+                "here",
+                hint="restore `refs/` from a backup, or choose another root",
+            )
         return refs
 
     def head(self) -> Commit | None:

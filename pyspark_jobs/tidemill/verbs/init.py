@@ -17,11 +17,10 @@ from ..clock import now_ms
 from ..driver.context import Context, check_operator
 from ..driver.identity import check_root
 from ..driver.ledger import store_earlier
-from ..errors import CorruptState, InvalidInput
+from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..pipeline.places import check_places
 from ..protocol.entries import Init, Maps, Operators
-from ..protocol.log import trace_of_batch
 from ..protocol.named import named
 from ..protocol.records import Commit
 from ..protocol.refs import Refs, begin
@@ -57,7 +56,7 @@ def init(context: Context, drop: Sequence[str] = (), initial_state: Mapping[str,
 
 def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> None:
     """Create the repository. If another caller created it first, what we stored for it is deleted again."""
-    _refuse_remains(context)
+    context.refuse_lost_init("init")
     ours = _described(context)
     _check_drop(drop, ours, ours)
     attempt = uuid.uuid4().hex[:12]
@@ -80,21 +79,6 @@ def _create(context: Context, drop: Sequence[str], runs: Mapping[str, Runs]) -> 
     if made.uuid != record.uuid:
         context.store.delete_many(sorted(one.name for one in named(begin(record))))
         _record_operators(context, context.head(), drop, runs)
-
-
-def _refuse_remains(context: Context) -> None:
-    """Raise `CorruptState` if there are commits, or what only commits name: the init record was lost.
-
-    It is looked for again after they were found, because another caller may have created the repository meanwhile.
-    """
-    store = context.store
-    record = next(store.list("branches/"), None)
-    found = trace_of_batch(store, "") if record is None else record.name
-    if found is not None and context.refs_log.read() is None:
-        raise CorruptState(
-            f"init `{store.uri}`: `{names.ref(0)}` is missing, but `{found}` shows that a repository was here",
-            hint="restore `refs/` from a backup, or choose another root",
-        )
 
 
 def _described(context: Context) -> Schemas:

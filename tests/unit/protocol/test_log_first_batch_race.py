@@ -16,7 +16,7 @@ from tidemill.store.fault import FaultStore
 
 
 class Racing(FaultStore):
-    """A store in which another run acts just after this one was told that `name` is missing."""
+    """A store in which another run acts just after this one has read that `name` is missing."""
 
     name = ""
     act: Callable[[], object] = staticmethod(lambda: None)

@@ -1,12 +1,14 @@
 """Every object of a repository is damaged in every way; the next run recovers or refuses, and never gives wrong rows.
 
 The ways: flip a bit, cut, append, empty, delete, swap with another object of its kind, replace by an older one, or by
-that of another repository, and of a copy of this repository that was run further with other input. A table of counts is
-printed. `TIDEMILL_DAMAGE_FLIPS` sets the number of bits that are flipped in each object.
+that of another repository, of another branch, or of a copy of this repository that was run further with other input. A
+table of counts is printed. `TIDEMILL_DAMAGE_FLIPS` sets the number of bits that are flipped in each object.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import zlib
@@ -39,6 +41,24 @@ def copied_and_run_further(world: World, early: Snapshot, phase: str) -> Snapsho
         other.unlink()
 
 
+def of_another_branch(world: World, early: Snapshot, phase: str) -> Snapshot:
+    """Objects that another branch made under the same numbers, from the second version on, under the names of `main`.
+
+    Branches cannot be run yet. So records of the copy that was run further are written again with the branch's id, and
+    with right checksums.
+    """
+    further = copied_and_run_further(world, early, phase)
+    found: Snapshot = {}
+    for name, (data, time_ns) in further.items():
+        if name.endswith(".json") and "/branches/" in name and not name.endswith("head.json"):
+            record = json.loads(data)
+            del record["checksum"]
+            body = json.dumps(record | {"branch": "fix-2"}).encode()[:-1]
+            data = body + f',"checksum":"{hashlib.blake2b(body, digest_size=16).hexdigest()}"}}'.encode()
+            found[name] = (data, time_ns)
+    return found
+
+
 def snapshots(world: World, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[str, Snapshot]]:
     """The snapshot that is damaged, and those with which its objects are replaced."""
     world.open(1).init()
@@ -54,7 +74,11 @@ def snapshots(world: World, phase: str, tmp_path: Path) -> tuple[Snapshot, dict[
     worlds.make_inbox(elsewhere.inbox, seed=11)
     elsewhere.begin()
     worlds.PHASES[phase](elsewhere)
-    others = {"other repository": elsewhere.save(), "copy run further": copied_and_run_further(world, early, phase)}
+    others = {
+        "other repository": elsewhere.save(),
+        "copy run further": copied_and_run_further(world, early, phase),
+        "other branch": of_another_branch(world, early, phase),
+    }
     return ours, others
 
 

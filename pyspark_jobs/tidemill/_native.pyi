@@ -51,6 +51,9 @@ def partition(rows: pa.RecordBatch, key: Sequence[str], bounds: Sequence[int]) -
 def time_bounds_ms(column: pa.Array) -> tuple[int, int] | None:
     """Return the least and the greatest time of a timestamp or date column, rounded down; None if all are null."""
 
+def after_ms(column: pa.Array, limit_ms: int) -> pa.BooleanArray:
+    """Return which times of a timestamp or date column are after `limit_ms`, rounded down. A null is not."""
+
 def merge_count(rows: Sequence[int]) -> int:
     """Return how many of the newest runs to merge, given the number of rows of each run, oldest first.
 

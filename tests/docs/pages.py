@@ -173,6 +173,7 @@ def commands_of(text: str) -> list[str]:
 
 
 _VARYING = (
+    (re.compile(r"\b\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? (?=behind|ahead|ago)"), "AGE "),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+"), "TIME"),
     (re.compile(r"datetime\.datetime\((?:[^()]|\([^()]*\))*\)"), "TIME"),
     (re.compile(r"\d[\d,.]*(?= (?:s|ms|rows/s)\b)"), "N"),

@@ -77,6 +77,14 @@ pub(crate) fn time_bounds_ms(py: Python<'_>, column: &Bound<'_, PyAny>) -> PyRes
     py.detach(|| time::bounds_ms(column.as_ref())).raise(py)
 }
 
+/// Which times of a timestamp or date column are after `limit_ms`.
+#[pyfunction]
+pub(crate) fn after_ms<'py>(py: Python<'py>, column: &Bound<'py, PyAny>, limit_ms: i64) -> PyResult<Bound<'py, PyAny>> {
+    let column = array_in(column)?;
+    let found = py.detach(|| time::after_ms(column.as_ref(), limit_ms)).raise(py)?;
+    array_out(py, &found)
+}
+
 /// How many of the newest runs to merge, given the rows of each run, oldest first. 1: none; len(rows): all.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the arguments from Python objects")]

@@ -5,7 +5,7 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
-use arrow_array::{Array, PrimitiveArray};
+use arrow_array::{Array, BooleanArray, PrimitiveArray};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::error::{Error, Result};
@@ -36,6 +36,38 @@ pub fn bounds_ms(column: &dyn Array) -> Result<Option<(i64, i64)>> {
     })
 }
 
+/// Return which rows of a timestamp or date column are after `limit_ms`, in ms since the epoch rounded down. A null is
+/// not.
+pub fn after_ms(column: &dyn Array, limit_ms: i64) -> Result<BooleanArray> {
+    Ok(match column.data_type() {
+        DataType::Date32 => after(column.as_primitive::<Date32Type>(), limit_ms, |day| i64::from(day) * DAY_MS),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            after(column.as_primitive::<TimestampSecondType>(), limit_ms, |s| s.saturating_mul(1_000))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            after(column.as_primitive::<TimestampMillisecondType>(), limit_ms, |ms| ms)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            after(column.as_primitive::<TimestampMicrosecondType>(), limit_ms, |us| us.div_euclid(1_000))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            after(column.as_primitive::<TimestampNanosecondType>(), limit_ms, |ns| ns.div_euclid(1_000_000))
+        }
+        DataType::Null => BooleanArray::from(vec![false; column.len()]),
+        other => {
+            return Err(Error::InvalidInput(format!("event time must be a timestamp or a date, found {other}")));
+        }
+    })
+}
+
+fn after<T: ArrowPrimitiveType>(
+    column: &PrimitiveArray<T>,
+    limit_ms: i64,
+    to_ms: impl Fn(T::Native) -> i64,
+) -> BooleanArray {
+    column.iter().map(|value| Some(value.is_some_and(|value| to_ms(value) > limit_ms))).collect()
+}
+
 fn bounds<T: ArrowPrimitiveType>(column: &PrimitiveArray<T>, to_ms: impl Fn(T::Native) -> i64) -> Option<(i64, i64)>
 where
     T::Native: Ord,
@@ -51,4 +83,37 @@ where
         }
     }
     least.zip(greatest).map(|(least, greatest)| (to_ms(least), to_ms(greatest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Date32Array, NullArray, StringArray, TimestampMicrosecondArray, TimestampSecondArray};
+
+    use super::*;
+
+    fn found(column: ArrayRef, limit_ms: i64) -> Vec<bool> {
+        after_ms(column.as_ref(), limit_ms).unwrap().iter().map(Option::unwrap).collect()
+    }
+
+    #[test]
+    fn a_time_is_after_the_limit_only_from_the_next_ms_on() {
+        let column = TimestampMicrosecondArray::from(vec![Some(5_999), Some(6_000), None, Some(-1), Some(i64::MAX)]);
+        assert_eq!(found(Arc::new(column), 5), [false, true, false, false, true]);
+        let before = TimestampMicrosecondArray::from(vec![-1, -1_000, -1_001]);
+        assert_eq!(found(Arc::new(before), -2), [true, true, false]);
+    }
+
+    #[test]
+    fn seconds_and_days_are_compared_in_ms() {
+        assert_eq!(found(Arc::new(TimestampSecondArray::from(vec![1, 2, i64::MAX])), 1_000), [false, true, true]);
+        assert_eq!(found(Arc::new(Date32Array::from(vec![0, 1])), DAY_MS - 1), [false, true]);
+        assert_eq!(found(Arc::new(NullArray::new(2)), 0), [false, false]);
+    }
+
+    #[test]
+    fn a_column_without_times_is_refused() {
+        assert!(after_ms(&StringArray::from(vec!["now"]), 0).is_err());
+    }
 }

@@ -104,9 +104,9 @@ class _Results:
         """Keep rows for a sink until the task stores its files."""
         self.files.add(output, self.outgoing.origin.pass_number, rows)
 
-    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Note event times downstream of the operator. They count from the next level on."""
-        self.outgoing.at_watermark(name, column, rows)
+        return self.outgoing.at_watermark(name, column, rows)
 
 
 def run_both(in_thread: Callable[[], T], here: Callable[[], U]) -> tuple[T, U]:
@@ -280,6 +280,7 @@ class _Range:
             fingerprints=self.inbox.fingerprints if self.index == 0 else {},
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
             quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
+            furthest=self.inbox.furthest if self.index == 0 else {},
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
         )
         is_last = self.level == self.batch.levels - 1

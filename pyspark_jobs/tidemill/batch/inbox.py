@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from ..errors import InternalError
+from ..protocol.records import Furthest
 from . import wire
 from .wire import Chunk, ChunkKind, Failure, Header, Message, Receipt
 
@@ -85,6 +86,16 @@ class Inbox:
         for header in self.headers:
             for name, bounds in header.observed.event_times.items():
                 wire.widen(found, name, bounds)
+        return found
+
+    @property
+    def furthest(self) -> dict[str, Furthest]:
+        """By watermark: the row with the greatest event time, if it is after the batch time."""
+        found: dict[str, Furthest] = {}
+        for header in self.headers:
+            for name, row in header.observed.furthest.items():
+                if name not in found or row.time_ms > found[name].time_ms:
+                    found[name] = row
         return found
 
     @property

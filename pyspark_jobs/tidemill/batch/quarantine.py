@@ -11,9 +11,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..pipeline.job import Placed
+from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..schema import records_batch, shown_cells
-from ..sources.contract import REJECT_SCHEMA, ROW
+from ..sources.contract import HIDDEN, REJECT_SCHEMA, ROW
+from .batch import Batch
+
+LATE = "late for operator"
+"""How the reason of a late row begins."""
 
 
 def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | None) -> pa.RecordBatch:
@@ -27,24 +32,44 @@ def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | 
     return records_batch(records, REJECT_SCHEMA)
 
 
-def late_rejects(placed: Placed, late: pa.RecordBatch, split: Split | None) -> pa.RecordBatch:
-    """Return late rows in the columns that the operator was given, with the operator's name in the reason.
+def late_rejects(batch: Batch, placed: Placed, late: pa.RecordBatch, split: Split | None) -> pa.RecordBatch:
+    """Return late rows in the columns that the operator was given. The reason names the operator and the watermark.
 
     `split` is None for rows of an upstream operator, which have no file.
     """
     columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
-    lines = late.column(ROW).to_pylist() if ROW in late.schema.names else [None] * late.num_rows
     time = placed.operator.input.event_time
     missing = [False] * late.num_rows if time is None else late.column(time).is_null().to_pylist()
+    name = min(placed.watermarks, key=lambda one: batch.watermarks.get(one, 0), default="")
+    watermark = f"`{name}`, {iso(batch.watermarks.get(name, 0))}"
     reasons = [
-        f"operator `{placed.operator.name}`: without an event time, in no window"
+        f"{LATE} `{placed.operator.name}`: without an event time, in no window"
         if is_missing
-        else f"late for operator `{placed.operator.name}`: at or before the watermark"
+        else f"{LATE} `{placed.operator.name}`: at or before the watermark {watermark}"
         for is_missing in missing
     ]
+    return _rejects(late, columns, time, reasons, split)
+
+
+def ahead_rejects(
+    batch: Batch, watermark: str, column: str, ahead: pa.RecordBatch, split: Split | None
+) -> pa.RecordBatch:
+    """Return rows whose event time is too far after the batch time, for quarantine."""
+    rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
+    reason = (
+        f"ahead: more than maxAhead={rule.max_ahead_ms} ms after the batch time {iso(batch.plan.batch_time_ms)}, "
+        f"so the row does not move the watermark `{watermark}`"
+    )
+    return _rejects(ahead, columns, column, [reason] * ahead.num_rows, split)
+
+
+def _rejects(
+    rows: pa.RecordBatch, columns: Sequence[str], column: str | None, reasons: Sequence[str], split: Split | None
+) -> pa.RecordBatch:
+    numbers = rows.column(ROW).to_pylist() if ROW in rows.schema.names else [None] * rows.num_rows
     records = [
-        _place(split) | {"line": None if line is None else line + 1, "column": time, "reason": reason, "text": text}
-        for line, text, reason in zip(lines, _texts(late.select(columns)), reasons, strict=True)
+        _place(split) | {"row": None if row is None else row + 1, "column": column, "reason": reason, "text": text}
+        for row, text, reason in zip(numbers, _texts(rows.select(columns)), reasons, strict=True)
     ]
     return records_batch(records, REJECT_SCHEMA)
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .. import _native
 from ..operators.contract import Handle
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
-from ..protocol.records import Split
+from ..protocol.records import Furthest, Split
 from ..schema import int64_array
 from ..sources.contract import ROW
 from . import wire
 from .batch import Batch
-from .quarantine import late_rejects
+from .quarantine import ahead_rejects, late_rejects
 from .wire import ChunkHead
 from .work import Item
 
@@ -121,9 +122,30 @@ class Outgoing:
         head = self._head(wire.OUTPUT, output.name, self._turn(f"output {output.name}"))
         self.items += self.sender.to_range(self.origin.keyless, head, flow.declared(rows, output.schema))
 
-    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
-        """Note the event times of the rows."""
-        wire.widen(self.sender.observed.event_times, name, _native.time_bounds_ms(rows.column(column)))
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Note the event times of the rows. Send those that are too far ahead to quarantine; return the others."""
+        batch = self.sender.batch
+        limit = batch.job.watermarks[name].max_ahead_ms
+        bounds = _native.time_bounds_ms(rows.column(column))
+        if limit is not None and bounds is not None and bounds[1] > batch.plan.batch_time_ms + limit:
+            ahead = _native.after_ms(rows.column(column), batch.plan.batch_time_ms + limit)
+            self._quarantine_ahead(name, column, rows.filter(ahead))
+            rows = rows.filter(pc.invert(ahead))
+            bounds = _native.time_bounds_ms(rows.column(column))
+        wire.widen(self.sender.observed.event_times, name, bounds)
+        if bounds is not None and bounds[1] > batch.plan.batch_time_ms:
+            self._note_furthest(name, column, rows, bounds[1])
+        return rows
+
+    def _note_furthest(self, name: str, column: str, rows: pa.RecordBatch, time_ms: int) -> None:
+        """Remember the row with the greatest event time, so that a warning can name it."""
+        known = self.sender.observed.furthest.get(name)
+        if known is not None and known.time_ms >= time_ms:
+            return
+        place = pc.index(rows.column(column), pc.max(rows.column(column))).as_py()
+        row = rows.column(ROW)[place].as_py() + 1 if ROW in rows.schema.names else None
+        split = self.origin.split
+        self.sender.observed.furthest[name] = Furthest(time_ms, None if split is None else split.path, row)
 
     def quarantine_rejects(self, rejects: pa.Table | None) -> None:
         """Send rows that could not be read to quarantine."""
@@ -161,7 +183,23 @@ class Outgoing:
             self._quarantined_ids.update(ids)
             late = late.take(int64_array(fresh))
         if late.num_rows:
-            self._to_quarantine(wire.LATE, placed.operator.name, late_rejects(placed, late, self.origin.split))
+            self._to_quarantine(
+                wire.LATE, placed.operator.name, late_rejects(self.sender.batch, placed, late, self.origin.split)
+            )
+
+    def _quarantine_ahead(self, name: str, column: str, ahead: pa.RecordBatch) -> None:
+        """Send rows that are too far ahead of the batch time to quarantine, each row once. Input rows are counted."""
+        if ROW in ahead.schema.names:
+            ids = ahead.column(ROW).to_pylist()
+            fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
+            self._quarantined_ids.update(ids)
+            ahead = ahead.take(int64_array(fresh))
+        if not ahead.num_rows:
+            return
+        if self.origin.split is not None:
+            self.sender.observed.quarantined_rows += ahead.num_rows
+        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.split)
+        self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
 
     def _to_quarantine(self, kind: wire.ChunkKind, subject: str, rejects: pa.RecordBatch | pa.Table) -> None:
         head = self._head(kind, subject, 0)

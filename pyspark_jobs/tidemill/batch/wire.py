@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from ..errors import KINDS, InternalError, TidemillError
+from ..protocol.records import Furthest
 
 ChunkKind = Literal["rows", "output", "rejects", "late"]
 ROWS: ChunkKind = "rows"
@@ -75,6 +76,8 @@ class Observed:
     fingerprints: dict[str, str] = field(default_factory=dict)
     """Of files, by the number of their first split."""
     event_times: Bounds = field(default_factory=dict)
+    furthest: dict[str, Furthest] = field(default_factory=dict)
+    """By watermark: the row with the greatest event time, if it is after the batch time."""
     late: dict[str, int] = field(default_factory=dict)
     """Late rows, by operator."""
     late_rows: int = 0
@@ -169,4 +172,5 @@ def _encode(kind: str, fields: dict[str, Any], body: bytes = b"") -> bytes:
 
 def _observed(fields: dict[str, Any]) -> Observed:
     bounds = {name: (least, greatest) for name, (least, greatest) in fields["event_times"].items()}
-    return Observed(**fields | {"event_times": bounds})
+    furthest = {name: Furthest(**found) for name, found in fields["furthest"].items()}
+    return Observed(**fields | {"event_times": bounds, "furthest": furthest})

@@ -12,7 +12,7 @@ from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
-from ..protocol.records import Commit, Counts, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment
 from ..protocol.successor import successor
 from ..schema import to_ddl
 from .context import Context, airflow
@@ -47,6 +47,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             for name in job.watermarks
             for seen in [last.event_time.get(name, {})]
         },
+        "furthest": _furthest(receipts),
         "state": state,
         "rows": _live_rows(context, head, batch, receipts),
         "outputs": _outputs(receipts),
@@ -148,6 +149,16 @@ def _metrics(
         sizes = {segment.name: segment.size for segments in state[name].values() for segment in segments}
         total = rows_before.get(name, 0) + metrics.rows_total
         found[name] = dataclasses.replace(metrics, rows_total=total, state_bytes=sum(sizes.values()))
+    return found
+
+
+def _furthest(receipts: list[Receipt]) -> dict[str, Furthest]:
+    """Return the row with the greatest event time after the batch time, by watermark."""
+    found: dict[str, Furthest] = {}
+    for receipt in receipts:
+        for name, row in receipt.furthest.items():
+            if name not in found or row.time_ms > found[name].time_ms:
+                found[name] = row
     return found
 
 

@@ -28,7 +28,7 @@ from .context import Context
 from .discard import discard
 from .execute import execute
 from .identity import check_root
-from .limits import check_rows
+from .limits import check_rows, watermark_notes
 from .publish import MAIN, missing_sinks, publish, repair
 
 OnProgress = Callable[[BatchProgress], None]
@@ -259,6 +259,8 @@ class Drain:
                 keys = "1 key failed" if metrics.failed == 1 else f"{metrics.failed:,} keys failed, one of them"
                 what = f"{commit.kind} {commit.version}, operator `{name}`: {keys}"
                 planning.LOG.warning("%s: %s", what, metrics.failure)
+        for note in watermark_notes(commit):
+            planning.LOG.warning(note)
         progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)
         self.done.progress.append(progress)
         if self._on_progress is not None:

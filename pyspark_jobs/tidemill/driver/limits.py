@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..batch.quarantine import LATE
 from ..counts import count_of
 from ..errors import InvalidInput
+from ..protocol.progress import iso
 from ..protocol.records import Commit
 from ..settings import share_or_number
 from ..sinks import reader
@@ -55,9 +57,10 @@ def _examples(context: Context, commit: Commit, is_late: bool) -> list[str]:
     found = (
         f"file `{row['file']}`"
         + ("" if row["line"] is None else f", line {row['line']}")
+        + ("" if row["row"] is None else f", row {row['row']}")
         + f": {row['reason']}: {row['text']}"
         for row in _quarantined(context, commit)
-        if str(row["reason"]).startswith("late") == is_late
+        if str(row["reason"]).startswith(LATE) == is_late
     )
     return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
 
@@ -66,3 +69,20 @@ def _quarantined(context: Context, commit: Commit) -> Iterator[dict[str, object]
     for file in commit.quarantine:
         data = fetch(context.store, file.name, file.checksum)
         yield from reader(".parquet", file.name).decode([(data, "")], REJECT_SCHEMA).to_pylist()
+
+
+def watermark_notes(commit: Commit) -> list[str]:
+    """Return a warning for each watermark that a row of this batch moved past the batch time."""
+    found = []
+    for name, row in commit.furthest.items():
+        watermark = commit.watermarks.get(name, 0)
+        if watermark <= commit.batch_time_ms:
+            continue
+        place = "an output" if row.file is None else f"file `{row.file}`"
+        place += "" if row.row is None else f", row {row.row},"
+        found.append(
+            f"{commit.kind} {commit.version}: {place} has the event time {iso(row.time_ms)}, which moved the watermark "
+            f"`{name}` to {iso(watermark)}, after the batch time {iso(commit.batch_time_ms)}; rows before it are late "
+            "from now on. If the row is wrong, use `tidemill reset --watermark`, and declare maxAhead in withWatermark"
+        )
+    return found

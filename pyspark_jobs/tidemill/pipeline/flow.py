@@ -26,8 +26,8 @@ class Receiver(Protocol):
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Receive rows for a sink."""
 
-    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
-        """Receive rows that pass a watermark. The same rows go on to the next step."""
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Receive rows that reach a watermark, and return those that go on to the next step."""
 
 
 def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: str) -> None:
@@ -38,9 +38,10 @@ def run(job: Job, node: int, rows: pa.RecordBatch, receiver: Receiver, origin: s
         if action.operator is not None:
             receiver.to_operator(job.operators[action.operator], rows)
         elif action.watermark is not None:
+            passed = rows
             if action.watermark in job.watermarks:
-                receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
-            run(job, action.number, rows, receiver, origin)
+                passed = receiver.at_watermark(action.watermark, job.watermarks[action.watermark].column, rows)
+            run(job, action.number, passed, receiver, origin)
         elif action.step is not None:
             run(job, action.number, _apply_step(action.step, rows, job.time_zone, origin), receiver, origin)
         else:

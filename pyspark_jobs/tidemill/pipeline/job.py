@@ -52,6 +52,8 @@ class WatermarkRule:
     column: str
     delay_ms: int
     idle_ms: int | None = None
+    max_ahead_ms: int | None = None
+    """How far event times may be after the batch time. Rows beyond that are quarantined; None: no limit."""
     peers: tuple[str, ...] = ()
 
 
@@ -254,7 +256,7 @@ def _watermarks(pipeline: Graph, numbers: dict[Node, int], operators: dict[str, 
         return tuple(dict.fromkeys(together))
 
     return {
-        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, peers(name))
+        name: WatermarkRule(name, node.column, node.delay_ms, node.idle_ms, node.max_ahead_ms, peers(name))
         for name, node in pipeline.watermarks.items()
         if node in numbers and (nearest_operator(node) is None or any(name in names for names in used))
     }

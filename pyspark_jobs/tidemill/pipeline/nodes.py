@@ -73,11 +73,14 @@ class Watermark(Node):
     column: str = field(kw_only=True)
     delay_ms: int = field(kw_only=True)
     idle_ms: int | None = field(kw_only=True, default=None)
+    max_ahead_ms: int | None = field(kw_only=True, default=None)
 
     def is_as(self, other: Watermark) -> bool:
         """Whether both are the same watermark on the same stream, declared twice."""
-        rule = (self.name, self.event_time, self.delay_ms, self.idle_ms)
-        return self.parent is other.parent and rule == (other.name, other.event_time, other.delay_ms, other.idle_ms)
+        rule = (self.name, self.event_time, self.delay_ms, self.idle_ms, self.max_ahead_ms)
+        return self.parent is other.parent and rule == (
+            other.name, other.event_time, other.delay_ms, other.idle_ms, other.max_ahead_ms
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,8 +101,10 @@ class _Preview:
         """Keep rows for a sink."""
         self._outputs[output.name].append(flow.declared(rows, output.schema))
 
-    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> None:
-        """Ignore event times: the watermark does not move in a preview."""
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Let all rows pass, because a preview has no watermarks."""
+        del name, column
+        return rows
 
     def apply(self, placed: Placed) -> None:
         """Apply a new operator with empty state, in its data pass, and pass its outputs on."""

@@ -89,6 +89,7 @@ class Stream:
         delay: str | int | timedelta | None = None,
         late: str = "drop",
         idle: str | timedelta | None = None,
+        maxAhead: str | int | timedelta | None = None,
         *,
         eventTime: str | None = None,
         delayThreshold: str | None = None,
@@ -104,6 +105,10 @@ class Stream:
         follows the batch time less `delay` once the last batch with rows of this stream is that long ago. Then a quiet
         source no longer holds back a union.
 
+        Without `maxAhead`, one row with a time far in the future moves the watermark there, and all later rows are
+        late. With `maxAhead="2 days"`, rows whose event time is more than two days after the batch time do not move the
+        watermark; they go to quarantine, whatever `late` says.
+
         The event time follows its column, even if `.sql` gives the column other names. It ends when a step drops the
         column or computes it again. After `.map_batches` the event time is the column of the same name, if it holds
         timestamps or dates. If the column has several names, only the first one continues.
@@ -114,9 +119,16 @@ class Stream:
         """
         name = _either("column", column, "eventTime", eventTime)
         behind = _either("delay", delay, "delayThreshold", delayThreshold)
-        return Stream(self._pipeline, self._watermark(name, behind, late, idle))
+        return Stream(self._pipeline, self._watermark(name, behind, late, idle, maxAhead))
 
-    def _watermark(self, name: str, delay: str | int | timedelta, late: str, idle: str | timedelta | None) -> Watermark:
+    def _watermark(
+        self,
+        name: str,
+        delay: str | int | timedelta,
+        late: str,
+        idle: str | timedelta | None,
+        ahead: str | int | timedelta | None,
+    ) -> Watermark:
         before = nearest_operator(self._node)
         if self._node.event_time is not None and not isinstance(self._node, Union):
             whose = "stream" if before is None else f"output of operator `{before.operator.name}`"
@@ -148,6 +160,7 @@ class Stream:
             column=name,
             delay_ms=interval_ms(delay),
             idle_ms=None if idle is None else duration_ms(idle),
+            max_ahead_ms=None if ahead is None else duration_ms(ahead),
         )
         known = self._pipeline.watermarks.get(key)
         if known is not None and known.is_as(node):
@@ -156,7 +169,7 @@ class Stream:
             what = "source" if before is None else "operator"
             raise InvalidInput(
                 f"{what} `{origin}` already has a watermark on `{name}`, after other steps or with another delay, "
-                "`late` or `idle`",
+                "`late`, `idle` or `maxAhead`",
                 hint="use the stream that has the watermark twice",
             )
         self._pipeline.watermarks[key] = node

@@ -151,6 +151,15 @@ class OperatorMetrics:
 
 
 @dataclass(frozen=True)
+class Furthest:
+    """The row with the greatest event time of a batch, for messages. `file` is None for outputs of an operator."""
+
+    time_ms: EventMs
+    file: str | None = None
+    row: Count | None = None
+
+
+@dataclass(frozen=True)
 class Receipt:
     """What an apply task returns for its key range of one level: live segments, outputs, counts, next deadlines.
 
@@ -174,6 +183,7 @@ class Receipt:
     quarantined_rows: Count = 0
     event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
+    furthest: dict[str, Furthest] = field(default_factory=dict)
     format: int = FORMAT_VERSION
 
 
@@ -268,6 +278,8 @@ class Commit:
     adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
+    furthest: dict[str, Furthest] = field(default_factory=dict)
+    """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     durations_ms: dict[str, Count] = field(default_factory=dict)
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0

@@ -38,12 +38,14 @@ REJECT_SCHEMA = pa.schema(
         pa.field("source", pa.string()),
         pa.field("file", pa.string()),
         pa.field("line", pa.int64()),
+        pa.field("row", pa.int64()),
         pa.field("column", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("text", pa.string()),
     ]
 )
-"""Unreadable rows. `line` counts from 1. It is null if the whole file is rejected or its format has no lines."""
+"""Rows in quarantine. `line` is the line of an unreadable record in its file, from 1 on; null if the whole file was
+rejected or its format has no lines. `row` is the number of a row that was read, from 1 on, not counting a header."""
 
 
 @dataclass(frozen=True)

@@ -74,4 +74,6 @@ def test_outputs_that_are_late_downstream_count_for_that_operator_and_not_as_inp
     assert (inbox.late, inbox.late_rows, inbox.quarantined_rows) == ({"second": 1}, 0, 0)
     (row,) = [row for chunk in inbox.quarantined() for row in chunk.batch().to_pylist()]
     assert (row["source"], row["file"], row["line"]) == (None, None, None)
-    assert row["reason"] == "late for operator `second`: at or before the watermark"
+    assert row["reason"] == (
+        "late for operator `second`: at or before the watermark `first.last`, 1970-01-01T00:01:40.000Z"
+    )

@@ -37,7 +37,9 @@ def test_a_chunk_of_two_record_batches_is_not_one_batch() -> None:
 
 
 def test_a_header_is_decoded_as_it_was_encoded() -> None:
-    seen = wire.Observed({"0": 5}, {"0": "crc"}, {"source.ts": (-3, 9)}, {"totals": 2}, late_rows=2, quarantined_rows=1)
+    seen = wire.Observed(
+        {"0": 5}, {"0": "crc"}, {"source.ts": (-3, 9)}, late={"totals": 2}, late_rows=2, quarantined_rows=1
+    )
     header = wire.Header(4, 17, seen)
     assert wire.decode(wire.header(header)) == header
 

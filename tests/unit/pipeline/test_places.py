@@ -227,8 +227,11 @@ def test_the_hint_about_instants_runs(tmp_path: Path) -> None:
     statement = hint.partition(".sql('")[2].partition("')")[0]
     days = tm.Pipeline("days", timeZone="America/New_York")
     days.read(tm.Rows(SCHEMA)).sql(statement).write(tm.Parquet(tmp_path / "out", partitionBy=["day"]))
-    Tester(days).batch([("a", "2013-01-01T02:00:00Z")])
-    assert [folder.name for folder in (tmp_path / "out").glob("day=*")] == ["day=2012-12-31"]
+    tester = Tester(days)
+    tester.batch([("a", "2013-01-01T02:00:00Z")])
+    (output,) = tester.repository.context.job.outputs.values()
+    assert [folder.name for folder in Path(output.sink.path).glob("day=*")] == ["day=2012-12-31"]
+    assert not (tmp_path / "out").exists(), "a test writes nothing where users read"
 
 
 @pytest.mark.parametrize(

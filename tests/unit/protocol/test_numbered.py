@@ -275,10 +275,12 @@ def test_many_new_records_are_found_by_doubling_steps() -> None:
     assert len(store.requests) < 25  # type: ignore[attr-defined]
 
 
-def test_the_greatest_number_ends_the_search() -> None:
+@pytest.mark.parametrize("hint", range(4))
+def test_the_greatest_number_ends_the_search(hint: int) -> None:
     last = names.LAST_NUMBER
-    store = filled(new_store(False), range(last - 4, last + 1), last - 3)
-    assert records_in(store).newest() == last
+    store = filled(new_store(False), range(last - 4, last + 1), last - hint)
+    for beyond in range(last + 1, last + 5):
+        store.put(names.numbered("r/", beyond), b"a name with eleven digits is none of a record")
     assert records_in(store).newest() == last
 
 

@@ -91,6 +91,24 @@ def with_state(commit: Commit) -> Commit:
 
 
 entry = {"number": numbers, "parent": texts, "uuid": texts, "attempt": texts, "created_ms": times}
+commits = st.builds(
+    make.commit,
+    version=numbers,
+    kind=st.sampled_from(["batch", "sweep", "void", "skip", "reset"]),
+    attempt=texts,
+    parent=parents,
+    state=states,
+    ledger=st.lists(segments, max_size=2),
+    outputs=st.dictionaries(texts, st.lists(outputs, max_size=2), max_size=2),
+    quarantine=st.lists(quarantines, max_size=2),
+    operators=st.dictionaries(texts, metrics, max_size=2),
+    counts=st.builds(Counts, counts, counts),
+    schemas=schemas,
+    sinks=sinks,
+    sources=st.dictionaries(texts, st.fixed_dictionaries({"uri": st.none() | texts}), max_size=2),
+    code=st.dictionaries(texts, jsons, max_size=2),
+    reason=st.none() | texts,
+).map(with_state)
 records = st.one_of(
     st.builds(Init, **entry, pipeline=texts, root=texts, seeds=states, schemas=schemas),
     st.builds(Operators, **entry, seeds=states, schemas=schemas),
@@ -122,22 +140,5 @@ records = st.one_of(
         watermarks=st.dictionaries(texts, integers, max_size=2),
         next_deadline=st.dictionaries(texts, integers, max_size=2),
     ),
-    st.builds(
-        make.commit,
-        version=numbers,
-        kind=st.sampled_from(["batch", "sweep", "void", "skip", "reset"]),
-        attempt=texts,
-        parent=parents,
-        state=states,
-        ledger=st.lists(segments, max_size=2),
-        outputs=st.dictionaries(texts, st.lists(outputs, max_size=2), max_size=2),
-        quarantine=st.lists(quarantines, max_size=2),
-        operators=st.dictionaries(texts, metrics, max_size=2),
-        counts=st.builds(Counts, counts, counts),
-        schemas=schemas,
-        sinks=sinks,
-        sources=st.dictionaries(texts, st.fixed_dictionaries({"uri": st.none() | texts}), max_size=2),
-        code=st.dictionaries(texts, jsons, max_size=2),
-        reason=st.none() | texts,
-    ).map(with_state),
+    commits,
 )

@@ -38,7 +38,7 @@ def naive(value: Any, kind: Any = None) -> Any:
 
 
 @given(records)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_record_is_written_as_by_a_naive_encoder(record: Any) -> None:
     fields = {name: value for name, value in naive(record).items() if name != "checksum"}
     body = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
@@ -46,7 +46,7 @@ def test_a_record_is_written_as_by_a_naive_encoder(record: Any) -> None:
 
 
 @given(records)
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_a_record_that_was_read_is_as_its_constructor_makes_it(record: Any) -> None:
     found = decode(type(record), encode(record), "x")
     made = type(record)(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})

@@ -162,7 +162,7 @@ def decoded(history: list[bytes]) -> tuple[Init, list[Entry]]:
 
 
 @given(histories())
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_random_entries_are_folded_as_by_a_naive_model(history: tuple[list[bytes], Model]) -> None:
     data, model = history
     refs = fold(*decoded(data))
@@ -175,7 +175,7 @@ def test_random_entries_are_folded_as_by_a_naive_model(history: tuple[list[bytes
 
 
 @given(histories(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_a_snapshot_is_continued_like_the_entries_before_it(
     history: tuple[list[bytes], Model], data: st.DataObject
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_snapshot_is_continued_like_the_entries_before_it(
 
 
 @given(histories(), histories(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_history_with_a_broken_chain_is_never_folded(
     history: tuple[list[bytes], Model], other: tuple[list[bytes], Model], data: st.DataObject
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 
 from tests.unit.protocol import valid_records as make
-from tests.unit.protocol.any_records import records
+from tests.unit.protocol.any_records import commits
 from tidemill.protocol.named import Object, named
 from tidemill.protocol.records import Commit, OutputFile, Segment, StoreVersion
 from tidemill.protocol.refs import BaseOf, Seeds, begin
@@ -30,8 +30,8 @@ def named_by(one: Any) -> Object:
     return Object(one.name, one.checksum, one.size, getattr(one, "etag", ""))
 
 
-@given(records.filter(lambda record: isinstance(record, Commit)))
-@settings(max_examples=30)
+@given(commits)
+@settings(max_examples=30, deadline=None)
 def test_a_commit_names_all_objects_in_it(commit: Commit) -> None:
     assert named(commit) == objects_in(commit)
 

@@ -70,7 +70,7 @@ def existing(store: Store) -> dict[int, bytes]:
 
 
 @given(st.data(), st.booleans(), st.sampled_from([0, 1, 31, 500]))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_claims_of_several_writers_are_as_in_a_naive_model(data: st.DataObject, lists_after: bool, first: int) -> None:
     inner = new_store(lists_after)
     effects = data.draw(st.dictionaries(st.integers(1, 40), st.sampled_from(["lost", "refused", "late"]), max_size=25))
@@ -200,7 +200,7 @@ def test_pauses_grow_and_come_between_attempts() -> None:
     st.integers(0, 80),
     st.data(),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_the_newest_record_is_found_with_any_hint(
     lists_after: bool, first: int, count: int, data: st.DataObject
 ) -> None:

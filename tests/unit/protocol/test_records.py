@@ -28,7 +28,7 @@ from tidemill.protocol.refs import begin
 
 
 @given(records)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_record_is_read_back_as_it_was_written(record: Any) -> None:
     data = encode(record)
     found = decode(type(record), data, "x")

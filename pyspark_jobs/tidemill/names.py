@@ -169,11 +169,6 @@ def output(sink: str, branch: str, file_stem: str, pass_number: int, part: int, 
     return f"output/{sink}/{branch}/{file_stem}-p{pass_number}-{part:05d}{extension}"
 
 
-def called(sink: str, version: int) -> str:
-    """Return the name of the record that a `foreachBatch` function has been called with one version of a sink."""
-    return f"called/{sink}/{version:010d}.json"
-
-
 def quarantine_folder(branch: str) -> str:
     """Return the prefix of all files of quarantined rows of a branch."""
     return f"quarantine/{branch}/"

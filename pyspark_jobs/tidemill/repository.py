@@ -70,6 +70,9 @@ class Repository:
         batch_time: int | str | None = None,
         tasks: int | Literal["auto"] = "auto",
         on_progress: OnProgress | None = None,
+        adopt_sink: bool = False,
+        replace_sink: bool = False,
+        accept_output_change: bool = False,
     ) -> list[BatchProgress]:
         """Process all waiting files in batches, then fire due timeouts. Return one BatchProgress for each batch.
 
@@ -81,6 +84,10 @@ class Repository:
         seconds after which no further batch begins. `batch_time`: processing time of these batches, in ms since the
         epoch or as ISO text; default: by the pipeline's rule. It cannot move backwards. `tasks`: number of parallel
         tasks, or "auto". `on_progress`: a function that is called with the progress of each batch once it is committed.
+
+        Three arguments accept what a run refuses otherwise. `adopt_sink`: keep files that another repository published
+        in the folder of a sink, and publish beside them. `replace_sink`: delete those files once this run has published
+        all that waits. `accept_output_change`: write a sink with other columns, partitions or another format.
 
         If the run fails, committed batches stay committed, and it is always safe to run again. `StoreUnavailable`
         means retry. `Fenced` means that another run is committing to this pipeline.
@@ -98,8 +105,11 @@ class Repository:
         [(0, 3)]
         """
         from .driver.drain import Limits
+        from .driver.sink_checks import Accepted
 
-        return self.drain(spark, engine, Limits(max_batches, time_budget, batch_time, tasks), on_progress).progress
+        accepted = Accepted(adopt_sink, replace_sink, accept_output_change)
+        limits = Limits(max_batches, time_budget, batch_time, tasks, accepted)
+        return self.drain(spark, engine, limits, on_progress).progress
 
     def drain(self, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
         """Do the same as `run`, and return everything that was done.
@@ -126,6 +136,18 @@ class Repository:
         from .verbs.run import sweep
 
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
+
+    def publish(self, since: int | None = None, sink: str | None = None) -> list[int]:
+        """Publish versions that an earlier run committed but did not publish. Return the versions.
+
+        `since`: publish all versions from this one on again. Files that are missing from the folder of a sink appear
+        again; files that are there are compared with the commit. Use it after files were lost, or to fill a sink's new
+        folder. Versions that were rewound are left out. `sink`: only this sink. A function of `foreachBatch` is called
+        again only if it is named. The call commits nothing, and may be repeated after an error.
+        """
+        from .verbs.publish import publish
+
+        return publish(self.context, since, sink)
 
     def replan(self, reason: str) -> Commit:
         """Abandon a plan that cannot run, because a planned file is missing, changed or unreadable.

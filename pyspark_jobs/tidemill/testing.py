@@ -18,6 +18,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from .driver.drain import Limits
+from .driver.sink_checks import Accepted
 from .errors import InvalidInput
 from .names import BATCH_ID, variable_name
 from .operators.contract import BoundOperator
@@ -31,8 +32,11 @@ from .spelling import unknown
 from .state.columns import MapColumns
 from .units import MOST_DURATION_MS
 from .verbs.open import open_context
+from .verbs.run import sweep
 
 OUTPUT_COLUMNS = (BATCH_ID,)
+ACCEPTED = Accepted(adopt_sink=True)
+"""Every tester has a repository of its own, so a sink's folder may hold files of earlier testers."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +111,14 @@ class Tester:
         self._files += 1
         at_ms = self._next_ms if batch_time_ms is None else batch_time_ms
         self._next_ms = at_ms + self._interval_ms
-        limits = Limits(max_batches=1, batch_time=at_ms, tasks=self.tasks)
+        limits = Limits(max_batches=1, batch_time=at_ms, tasks=self.tasks, accepted=ACCEPTED)
         return self._result(self.repository.drain(self.spark, self.engine, limits).progress)
 
     def sweep(self, at_ms: int) -> BatchResult:
         """Fire the timeouts that are due at `at_ms`, without input, and return the result."""
         self._next_ms = max(self._next_ms, at_ms + self._interval_ms)
-        return self._result(self.repository.sweep(self.spark, self.engine, batch_time=at_ms, tasks=self.tasks))
+        limits = Limits(batch_time=at_ms, tasks=self.tasks, accepted=ACCEPTED)
+        return self._result(sweep(self.repository.context, self.spark, self.engine, limits).progress)
 
     def restart(self) -> None:
         """Continue as a new process would: read everything again from the repository."""

@@ -180,4 +180,4 @@ def seen(folder: Path) -> dict[str, Any]:
 
 def _named(name: str) -> str:
     """A published name without the repository's uuid."""
-    return name.rpartition("-")[0]
+    return name.rsplit("-", 2)[0]

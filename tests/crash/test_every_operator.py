@@ -28,7 +28,7 @@ def seen(folder, store, monkeypatch, made):
     """Return what a user sees after one more run, which repairs missing files."""
     repository = drain(folder, store, monkeypatch, made)
     published = store.at("published")
-    files = {entry.name.rpartition("-")[0]: published.get(entry.name) for entry in published.list("")}
+    files = {entry.name.rsplit("-", 2)[0]: published.get(entry.name) for entry in published.list("")}
     return results(repository) | {"version": repository.head.version, "published": files}
 
 

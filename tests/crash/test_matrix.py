@@ -76,7 +76,7 @@ def seen(folder, store, monkeypatch):
         "ledger": sorted(map(str, repository.context.ledger(head).map.scan().to_pylist())),
         "counts": [commit.counts for commit in repository.commits()],
         "watermarks": [commit.watermarks for commit in repository.commits()],
-        "published": {name.rpartition("-")[0]: published.get(name) for name in files},
+        "published": {name.rsplit("-", 2)[0]: published.get(name) for name in files},
     }
 
 

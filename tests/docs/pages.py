@@ -173,6 +173,7 @@ def commands_of(text: str) -> list[str]:
 
 
 _VARYING = (
+    (re.compile(r"(-\d{10}-\d{5})-[0-9a-f]{8}-[0-9a-f]{12}"), r"\1-UUID-SUM"),
     (re.compile(r"\b\d[\d,]* (?:d|h|min|s)(?: \d+ (?:h|min|s))? (?=behind|ahead|ago)"), "AGE "),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+"), "TIME"),
     (re.compile(r"datetime\.datetime\((?:[^()]|\([^()]*\))*\)"), "TIME"),

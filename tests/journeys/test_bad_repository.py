@@ -228,7 +228,7 @@ def test_two_repositories_of_one_pipeline_publish_side_by_side(folder, tmp_path)
         grouped.agg(n=tm.count(), name="n").write(tm.Parquet(str(tmp_path / "published")))
         r = tm.open(p, root=str(tmp_path / root))
         r.init()
-        r.run(engine="local")
+        r.run(engine="local", adopt_sink=root == "two")
     assert len(list((tmp_path / "published").glob("bad.n-0000000000-00000-*.parquet"))) == 2
 
 

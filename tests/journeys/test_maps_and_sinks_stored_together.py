@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import uuid
 from pathlib import Path
@@ -65,6 +66,7 @@ def test_maps_and_sinks_are_stored_at_the_same_time(folder: Path, monkeypatch: p
 
 def test_all_is_written_before_the_commit_each_kind_in_its_order(folder: Path) -> None:
     for _ in range(3):
+        shutil.rmtree(folder.parent / "out", ignore_errors=True)
         store = FaultStore(open_store("memory://" + uuid.uuid4().hex))
         run(folder, store.uri)
         names = [write.name for write in store.writes if write.verb in ("put", "create")]

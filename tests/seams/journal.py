@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-from tidemill.protocol.records import OutputFile
-from tidemill.sinks.contract import Options, Publication
+from tidemill.protocol.records import PublishedFile
+from tidemill.sinks.contract import Options, Present, Publication
 from tidemill.sinks.files import Json
-from tidemill.store import Store
 
 
 class Journal(Json):
@@ -22,20 +21,19 @@ class Journal(Json):
     def check_place(self, options: Options) -> None:
         """Accept any local path."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Append the rows unless the version was published."""
-        if self.is_published(store, files, whose, options):
-            return 0
-        with open(self.path, "ab") as journal:
-            for file in files:
-                journal.write(store.get(file.name))
-        Path(self.path + ".version").write_text(json.dumps(whose.version))
-        return len(files)
+    def publish(self, publication: Publication) -> list[PublishedFile]:
+        """Append the rows, unless an earlier call did that and died before the version was recorded."""
+        last, version = Path(self.path + ".version"), publication.identity.version
+        if not last.exists() or json.loads(last.read_text()) < version:
+            with open(self.path, "ab") as journal:
+                for _, file in publication.files:
+                    journal.write(publication.store.get(file.name))
+            last.write_text(json.dumps(version))
+        return [PublishedFile(Path(self.path).name, f.checksum, f.size, f.rows) for _, f in publication.files]
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Whether the version was published."""
-        last = Path(self.path + ".version")
-        return last.exists() and json.loads(last.read_text()) >= whose.version
+    def present(self, publication: Publication) -> Iterator[Present]:
+        """Return nothing: the journal does not say who wrote it."""
+        return iter(())
 
 
 def rows(path: Path) -> pa.Table:

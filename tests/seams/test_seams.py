@@ -45,7 +45,7 @@ def test_a_new_verb_reads_any_version(with_additions):
 
 
 def test_a_new_sink_publishes_each_version_once_as_recorded_in_the_commit(tmp_path, monkeypatch):
-    monkeypatch.setitem(sinks.KINDS, "test-journal", Journal)
+    monkeypatch.setitem(sinks.KINDS, "test-journal", Journal.rebuilt)
     place = tmp_path / "journal"
 
     def opened(*, with_sink):

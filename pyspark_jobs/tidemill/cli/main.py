@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from . import correct, demo, read, run
+from . import correct, demo, publish, read, run
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -45,7 +45,7 @@ def tidemill() -> None:
     """
 
 
-RUNS = (run.init, run.run, run.sweep, demo.demo)
+RUNS = (run.init, run.run, run.sweep, publish.publish, demo.demo)
 CORRECTIONS = (correct.replan, correct.skip, correct.reset, correct.adopt)
 READS = (read.status, read.state, read.outputs, read.quarantine)
 for command in (*RUNS, *CORRECTIONS, *READS):

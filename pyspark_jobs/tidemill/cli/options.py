@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -27,6 +27,13 @@ _STORAGE_HELP = (
     "Store option, for example root.endpoint_url=…; the sections are root, source and sink. Repeatable. Do not pass "
     f"secrets here: use the AWS credential chain, or JSON in {STORAGE_ENVIRONMENT}."
 )
+
+_ACCEPTED = {
+    "adopt_sink": "Keep files of another repository in the place of a sink, and publish beside them.",
+    "replace_sink": "Delete files of another repository in the place of a sink, once this run has published all.",
+    "output_change": "Write a sink with other columns, partitions or another format than before.",
+}
+_FLAGS = {"output_change": "accept_output_change"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -60,13 +67,18 @@ class Drive:
     tasks: int | Literal["auto"]
     max_batches: int | None = None
     time_budget_s: float | None = None
+    accepted: Mapping[str, bool] = field(default_factory=dict)
+    """The risks that the caller accepts, by the names of `driver.sink_checks.Accepted`."""
 
     @property
     def limits(self) -> Limits:
         """The limits in the driver's form."""
         from ..driver.drain import Limits
+        from ..driver.sink_checks import Accepted
 
-        return Limits(self.max_batches, self.time_budget_s, self.batch_time, self.tasks)
+        return Limits(
+            self.max_batches, self.time_budget_s, self.batch_time, self.tasks, accepted=Accepted(**self.accepted)
+        )
 
 
 engine_option = click.option(
@@ -115,6 +127,7 @@ def drive_options(command: Command) -> Command:
             tasks=_tasks(tasks),
             max_batches=rest.pop("max_batches", None),
             time_budget_s=rest.pop("time_budget", None),
+            accepted={name: rest.pop(name) for name in _ACCEPTED if name in rest},
         )
         return command(drive=drive, **rest)
 
@@ -128,6 +141,13 @@ def drain_options(command: Command) -> Command:
     )
     return click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
                         help="Start no further batch after this many seconds.")(command)  # fmt: skip
+
+
+def accept_options(command: Command) -> Command:
+    """Add the flags that accept a risk. Apply it above `drive_options`, which puts them into the `Drive`."""
+    for name, text in reversed(_ACCEPTED.items()):
+        command = click.option(f"--{_FLAGS.get(name, name).replace('_', '-')}", name, is_flag=True, help=text)(command)
+    return command
 
 
 def pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import click
 
 from ..counts import count_of, versions_of
 from .exits import Exit
-from .options import Drive, Target, drain_options, drive_options, target_options
+from .options import Drive, Target, accept_options, drain_options, drive_options, target_options
 from .output import Output, committed, output_options, result_file_option
 from .progress import watched
 
@@ -67,6 +67,7 @@ def _operator_and_path(text: str) -> tuple[str, str]:
 @click.command()
 @target_options
 @drain_options
+@accept_options
 @drive_options
 @result_file_option
 @output_options

@@ -14,9 +14,17 @@ from ..operators.contract import describe
 from ..protocol import decide
 from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment
 from ..protocol.successor import successor
-from ..schema import to_ddl
 from .context import Context, airflow
 from .fingerprint import fingerprint
+from .sink_checks import NOT_SHARED, Shared, described
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """What a run knows of its sinks: the last version up to which all are published, and which places it shares."""
+
+    through: int
+    shared: Shared = NOT_SHARED
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,7 @@ class Executed:
     batch: Batch
     receipts: list[Receipt]
     engine: str
-    published: int
-    """The last version up to which all versions are published."""
+    publishing: Publishing
 
 
 def assemble(context: Context, head: Commit | None, executed: Executed) -> Commit:
@@ -36,7 +43,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     plan, job = batch.plan, context.job
     first = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
-    state = decide.merge_state(receipts)
+    state, outputs = decide.merge_state(receipts), _outputs(receipts)
     changes: dict[str, Any] = {
         "attempt": batch.attempt,
         "plan_id": plan.plan_id,
@@ -50,23 +57,19 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "furthest": _furthest(receipts),
         "state": state,
         "rows": _live_rows(context, head, batch, receipts),
-        "outputs": _outputs(receipts),
+        "outputs": outputs,
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
         "counts": _counts(plan, first),
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
         "schemas": {name: describe(placed.operator) for name, placed in job.operators.items()},
         "sinks": {
-            output.name: {
-                "kind": None if output.sink is None else output.sink.kind,
-                "path": None if output.sink is None else output.sink.path,
-                "schema": to_ddl(output.schema),
-            }
-            for output in job.outputs.values()
+            name: described(context, head, output, outputs.get(name, []), executed.publishing.shared)
+            for name, output in job.outputs.items()
         },
         "sources": {name: {"uri": source.place} for name, source in job.sources.items()},
         "code": fingerprint(context),
         "next_deadline": _deadlines(receipts),
-        "published_through": executed.published,
+        "published_through": executed.publishing.through,
         "committed_ms": now_ms(),
         "outstanding_files": plan.outstanding_files,
         "outstanding_bytes": plan.outstanding_bytes,

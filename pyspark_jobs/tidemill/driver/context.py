@@ -26,6 +26,7 @@ from ..protocol.refs_log import RefsLog
 from ..protocol.successor import Origin
 from ..schema import difference, to_arrow
 from ..settings import Settings
+from ..sinks.contract import Sink
 from ..sources.contract import SourceFile
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.cache import RunCache, process_cache
@@ -132,6 +133,11 @@ class Context:
     def origin(self, head: Commit | None) -> Origin:
         """Return the place after `head`, at which the next commit is made."""
         return Origin(self.initialised(), self.branch, head)
+
+    def declared_sink(self, name: str) -> Sink | None:
+        """Return the sink of a name in this code, or None if the code has no such sink."""
+        output = self.job.outputs.get(name)
+        return None if output is None else output.sink
 
     def refuse_repository_as_root(self) -> None:
         """Raise `InvalidInput` if the root is itself a repository, not a folder of repositories."""

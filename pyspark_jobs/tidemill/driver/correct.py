@@ -13,11 +13,12 @@ from typing import Any
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Kind
+from ..protocol.refs import MAIN
 from ..protocol.successor import Origin, successor
 from ..store.probe import probe
 from .context import Context, airflow, version_of_tidemill
 from .identity import check_root
-from .publish import MAIN, publish, repair
+from .publish import publish, repair
 
 
 def required(verb: str, reason: str) -> None:

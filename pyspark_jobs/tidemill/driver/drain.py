@@ -21,15 +21,18 @@ from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
+from ..protocol.refs import MAIN
 from ..store.probe import probe
 from . import plan as planning
+from .assemble import Publishing
 from .bounds import check_clock, check_planned
 from .context import Context
 from .discard import discard
 from .execute import execute
 from .identity import check_root
 from .limits import check_rows, watermark_notes
-from .publish import MAIN, missing_sinks, publish, repair
+from .publish import missing_sinks, publish, repair
+from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -42,6 +45,7 @@ class Limits:
     time_budget_s: float | None = None
     batch_time: int | str | None = None
     tasks: int | Literal["auto"] = "auto"
+    accepted: Accepted = field(default_factory=Accepted)
 
     def __post_init__(self) -> None:
         _check_number("max_batches", self.max_batches, int, 1)
@@ -90,6 +94,7 @@ class Drain:
         self._started = time.monotonic()
         self._has_swept = False
         self._seen: planning.Waiting | None = None
+        self._shared: Shared | None = None
         self.done = Drained()
 
     def open(self) -> Commit | None:
@@ -103,6 +108,7 @@ class Drain:
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
+        check_outputs(context, head, self.limits.accepted)
         return head
 
     def run(self) -> Drained:
@@ -111,8 +117,14 @@ class Drain:
         while self._may_continue():
             batch = self._next(head)
             if batch is None:
-                break
+                self._replace_sinks(head)
+                return self.done
             head = self._catch_up(self._run_batch(head, batch))
+        if self._shared is not None and self._shared.replaced:
+            planning.LOG.warning(
+                "files of another repository stay in the sinks %s until a run with replace_sink ends because nothing "
+                "waits; this run reached its limit", ", ".join(f"`{name}`" for name in sorted(self._shared.replaced)),
+            )  # fmt: skip
         return self.done
 
     def _catch_up(self, ours: Commit) -> Commit:
@@ -161,7 +173,7 @@ class Drain:
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
         if batch is not None:
             self._has_swept = False
-            return self._create_plan(batch)
+            return self._create_plan(head, batch)
         if self._has_swept:
             return None
         if self.done.progress and planning.is_due_now(self.context, head, self.limits.batch_time):
@@ -173,7 +185,7 @@ class Drain:
         """List the sources again, and return the plan of a batch or sweep."""
         seen = self._waiting(head)
         batch = planning.next_batch(self.context, head, seen, self.limits.batch_time)
-        return self._swept(head, seen) if batch is None else self._create_plan(batch)
+        return self._swept(head, seen) if batch is None else self._create_plan(head, batch)
 
     def _swept(self, head: Commit | None, seen: planning.Waiting) -> Plan | None:
         swept = self._sweep_if_due(head, seen)
@@ -184,10 +196,22 @@ class Drain:
         at_ms = planning.sweep_time(self.context, head, seen, self.limits.batch_time)
         if not planning.is_due(head, at_ms, self.context.job):
             return None
-        return self._create_plan(planning.sweep_plan(self.context, head, at_ms))
+        return self._create_plan(head, planning.sweep_plan(self.context, head, at_ms))
 
-    def _create_plan(self, plan: Plan) -> Plan:
+    def _check_sinks(self, head: Commit | None) -> Shared:
+        """Check once that no other repository has files in the sinks. Runs without a batch do not list them."""
+        if self._shared is None:
+            self._shared = check_owners(self.context, head, self.limits.accepted)
+        return self._shared
+
+    def _replace_sinks(self, head: Commit | None) -> None:
+        """Delete the files of other repositories, if the caller asked for that, once our own files are published."""
+        if self.limits.accepted.replace_sink and head is not None:
+            replace(self.context, self._check_sinks(head))
+
+    def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
+        self._check_sinks(head)
         probe(self.context.store)
         check_clock(self.context.store)
         return self.context.log.create_plan(plan)
@@ -206,9 +230,10 @@ class Drain:
             self.done.published.extend(repair(self.context, overtaken))
             return overtaken
         started = time.perf_counter()
-        published = plan.number - 1 if self.context.branch == MAIN else -1
+        through = plan.number - 1 if self.context.branch == MAIN else -1
+        publishing = Publishing(through, self._check_sinks(head))
         try:
-            ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, published))
+            ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, publishing))
         except CorruptState as error:
             self._refuse_if_late(plan, error)
             raise

@@ -20,18 +20,18 @@ from ..protocol import codec, decide
 from ..protocol.records import Commit, Plan, Receipt
 from ..protocol.time import START_MS
 from ..sources.contract import ABANDON_PLAN
-from .assemble import Executed, active_ms, assemble
+from .assemble import Executed, Publishing, active_ms, assemble
 from .context import Context
 from .ledger import store_ledger
 from .tasks import TaskCount, assigned, task_bytes, task_count
 
 
 def execute(
-    context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: TaskCount, published: int
+    context: Context, head: Commit | None, plan: Plan, engine: Engine, tasks: TaskCount, publishing: Publishing
 ) -> Commit:
     """Run the batch of a plan and return its commit record. All files that the record names are stored.
 
-    The record is not committed yet. `published` is the last version up to which all versions are published.
+    The record is not committed yet.
     """
     started = time.perf_counter()
     _check_sources(context, plan)
@@ -39,7 +39,7 @@ def execute(
     receipts = receipts_of(engine.execute(BatchWork(batch, context.modules, context.paths)))
     decide.check_receipts(receipts, plan, batch.levels)
     executed = time.perf_counter()
-    commit = assemble(context, head, Executed(batch, receipts, engine.name, published))
+    commit = assemble(context, head, Executed(batch, receipts, engine.name, publishing))
     ledger, files = store_ledger(context, head, batch, receipts[0].fingerprints)
     rows = commit.rows | {names.LEDGER: {"files": files}}
     durations = {

@@ -1,56 +1,95 @@
-"""Publishes committed output files: copies them into the sinks' own folders, in order of version, idempotently.
+"""Publishes committed outputs and carries out withdrawals, version by version, and keeps a record of each.
 
-Only the branch `main` publishes. CRASH: a run that dies here has published some of the files. The next run publishes
-the rest before it plans.
+Only the branch `main` publishes. INVARIANT: a version with a record is never published again, wherever its files are
+now, and sinks are used only as this code declares them, never at a place that only a record names. CRASH: a run that
+dies before the record has published some of the files; the next run repeats the version before it plans.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ..protocol.records import Commit, OutputFile
-from ..sinks import recorded
-from ..sinks.contract import Publication, Sink
+import pyarrow as pa
+
+from .. import names
+from ..clock import now_ms
+from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..protocol.codec import decode, encode
+from ..protocol.numbered import Numbered
+from ..protocol.records import Commit, OutputFile, Published, VersionOf
+from ..protocol.refs import MAIN
+from ..schema import to_arrow
+from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.foreach import ForeachBatch
 from ..store import relative_folder
 from .context import Context
 
 LOG = logging.getLogger("tidemill")
-MAIN = "main"
+NOT_DESCRIBED: Mapping[str, Any] = {"kind": "unknown", "path": "", "schema": ""}
+"""A sink that a commit withdraws files of, or adds files to, but does not have."""
+CALLED = ("batch", "sweep")
+"""The kinds of commits for which a function is called even if they have no rows for it."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work in one sink for one version. `files` have their places in the commit's list."""
+
+    commit: Commit
+    name: str
+    described: Mapping[str, Any]
+    files: Sequence[tuple[int, OutputFile]]
+    withdraws: Sequence[VersionOf]
 
 
 def publish(context: Context, commit: Commit) -> int:
-    """Publish one version and return how many files were not published yet.
+    """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
+    return sum(_publish(context, work) for work in _works(commit) if _record(context, work) is None)
 
-    A sink that this code no longer has is published to the place that the commit records.
+
+def repair(context: Context, head: Commit | None) -> list[int]:
+    """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
+    if head is None or context.branch != MAIN:
+        return []
+    waiting = context.log.commits(head.published_through + 1, through=head)
+    return [commit.version for commit in waiting if publish(context, commit)]
+
+
+def republish(context: Context, since: int, only: str | None) -> list[int]:
+    """Make the files of every version from `since` visible again. Return the versions for which that was done.
+
+    Versions that a later commit withdrew are left out. A function is called again only if `only` names it.
     """
-    options = context.storage_options.get("sink")
-    return sum(sink.publish(context.store, files, whose, options) for sink, files, whose in _of(context, commit))
+    commits = list(context.log.commits(since))
+    gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
+    done = []
+    for commit in commits:
+        ours = VersionOf(commit.branch, commit.version)
+        works = [work for work in _works(commit) if (work.name, ours) not in gone and _is_asked(context, work, only)]
+        if [work for work in works if _publish(context, work)]:
+            done.append(commit.version)
+    return done
+
+
+def _is_asked(context: Context, work: Work, only: str | None) -> bool:
+    sink = context.declared_sink(work.name)
+    is_function = sink is not None and sink.every_batch
+    return work.name == only if is_function or only is not None else bool(work.files)
 
 
 def published_through(context: Context, head: Commit | None) -> int:
-    """Return the last version up to which all versions are published, or -1. This asks the sinks."""
+    """Return the last version up to which all versions are published, or -1. This reads the records."""
     if head is None or context.branch != MAIN:
         return -1
-    options = context.storage_options.get("sink")
     for commit in context.log.commits(head.published_through + 1, through=head):
-        if not all(
-            sink.is_published(context.store, files, whose, options) for sink, files, whose in _of(context, commit)
-        ):
+        if any(_record(context, work) is None and not _is_lost_function(context, work) for work in _works(commit)):
             return commit.version - 1
     return head.version
-
-
-def _of(context: Context, commit: Commit) -> Iterator[tuple[Sink, Sequence[OutputFile], Publication]]:
-    """Yield the sinks of a version with their files."""
-    if context.branch != MAIN or commit.kind == "void":
-        return
-    for name in commit.sinks:
-        files, output = commit.outputs.get(name, []), context.job.outputs.get(name)
-        sink = output.sink if output is not None else recorded(commit.sinks[name], name)
-        if sink is not None and (files or sink.every_batch):
-            yield sink, files, Publication(context.job.pipeline, commit.pipeline_uuid, name, commit.version)
 
 
 def missing_sinks(context: Context, head: Commit | None) -> list[str]:
@@ -78,9 +117,135 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
-def repair(context: Context, head: Commit | None) -> list[int]:
-    """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
-    if head is None or context.branch != MAIN:
-        return []
-    waiting = context.log.commits(head.published_through + 1, through=head)
-    return [commit.version for commit in waiting if publish(context, commit)]
+def _works(commit: Commit) -> Iterator[Work]:
+    """Yield what there is to do for a version, sink by sink."""
+    if commit.branch != MAIN:
+        return
+    for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
+        described = commit.sinks.get(name, NOT_DESCRIBED)
+        outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
+        files = [(place, file) for place, file in enumerate(outputs) if file.rows]
+        withdraws = commit.withdraws.get(name, [])
+        is_called = described["kind"] == ForeachBatch.kind and commit.kind in CALLED
+        if described["kind"] is not None and (files or withdraws or is_called):
+            yield Work(commit, name, described, files, withdraws)
+
+
+def _publish(context: Context, work: Work) -> bool:
+    """Make a version visible in one sink, and record that. Return False if its function left the code."""
+    if _is_lost_function(context, work):
+        LOG.warning(
+            "sink `%s`: version %d was committed for a function of foreachBatch that this code does not have; the "
+            "function is not called; see `tidemill outputs --sink %s`", work.name, work.commit.version, work.name,
+        )  # fmt: skip
+        return False
+    commit = work.commit
+    with _errors_name_sink(work):
+        sink = _confirmed(context, work)
+        publication = _publication(context, work)
+        files = sink.publish(publication)
+        withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
+        sink.withdraw(publication, withdrawn)
+        _claim(
+            context,
+            Published(
+                branch=commit.branch,
+                version=commit.version,
+                sink=work.name,
+                pipeline_uuid=commit.pipeline_uuid,
+                commit_checksum=commit.checksum,
+                kind=sink.kind,
+                path=sink.path,
+                files=files,
+                published_ms=now_ms(),
+                withdrawn=withdrawn,
+            ),
+        )
+    return True
+
+
+@contextlib.contextmanager
+def _errors_name_sink(work: Work) -> Iterator[None]:
+    """Add to errors the sink's name, and that the version itself is committed."""
+    try:
+        yield
+    except (InvalidInput, StoreUnavailable, CorruptState) as error:
+        what = f"publish version {work.commit.version} of sink `{work.name}`, which is committed"
+        hint = error.hint or "correct the cause; the next run publishes the version"
+        raise type(error)(f"{what}: {error.message}", hint=hint) from error
+
+
+def _is_lost_function(context: Context, work: Work) -> bool:
+    return work.described["kind"] == ForeachBatch.kind and context.declared_sink(work.name) is None
+
+
+def _confirmed(context: Context, work: Work) -> Sink:
+    """Return the sink as the code declares it. INVARIANT: a place that only a commit names is never written to."""
+    sink = context.declared_sink(work.name)
+    if sink is None:
+        raise InvalidInput(
+            f"this code does not have the sink, and a commit alone cannot say where to write (it says "
+            f"{work.described['kind']} in `{work.described['path']}`)",
+            hint="restore the sink, with this path or another one, and run once; then remove it",
+        )
+    return sink
+
+
+def _publication(context: Context, work: Work) -> Publication:
+    commit = work.commit
+    return Publication(
+        identity=Identity(context.job.pipeline, commit.pipeline_uuid, work.name, commit.version),
+        files=work.files,
+        schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
+        store=context.store,
+        options=context.storage_options.get("sink"),
+    )
+
+
+def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> list[str]:
+    """Return the names of the files of a version that the commit withdraws, as its record has them."""
+    record = _read(context, version, work.name)
+    if record is None:
+        return []  # it had no files for this sink
+    if record.path != sink.path:
+        LOG.warning(
+            "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; its "
+            "files stay there", work.name, version.version, record.path,
+        )  # fmt: skip
+    return [file.name for file in record.files]
+
+
+def _records(context: Context, branch: str, sink: str) -> Numbered:
+    return Numbered(context.store, names.published(branch, sink), "published record")
+
+
+def _read(context: Context, version: VersionOf, sink: str) -> Published | None:
+    records = _records(context, version.branch, sink)
+    data = records.read(version.version)
+    return None if data is None else decode(Published, data, records.name(version.version))
+
+
+def _record(context: Context, work: Work) -> Published | None:
+    """Return the record of a version in a sink. `CorruptState` if it is that of another commit."""
+    commit = work.commit
+    found = _read(context, VersionOf(commit.branch, commit.version), work.name)
+    if found is not None:
+        _check_same(context, found, commit.checksum)
+    return found
+
+
+def _claim(context: Context, record: Published) -> None:
+    """Create the record, unless another process made the version visible first."""
+    records = _records(context, record.branch, record.sink)
+    found = records.claim(record.version, encode(record))
+    _check_same(context, decode(Published, found, records.name(record.version)), record.commit_checksum)
+
+
+def _check_same(context: Context, found: Published, commit_checksum: str) -> None:
+    if found.commit_checksum != commit_checksum:
+        uri = _records(context, found.branch, found.sink).uri(found.version)
+        raise CorruptState(
+            f"read `{uri}`: it was published from the commit with checksum {found.commit_checksum}, but the commit of "
+            f"version {found.version} has {commit_checksum}",
+            hint="restore `published/` and `branches/` from one backup",
+        )

@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 from ..errors import InvalidInput
 from ..protocol.records import OutputFile
 from ..schema import quoted
-from ..sinks.contract import Publication
+from ..sinks.contract import Identity
 from ..sinks.files import Parquet
 from ..sinks.partitions import escaped
-from ..sinks.publish import public_name
+from ..sinks.public import public_name
 from ..sources.files import Files
 from ..sources.listing import is_data
 from ..store import folder_uri
@@ -110,8 +110,8 @@ def _below(inner: tuple[str, str], outer: tuple[str, str]) -> str | None:
 
 def _file_name(pipeline: Graph, write: Write) -> str:
     """Return the name of the first file of a sink."""
-    file = OutputFile("", "", 0, 0, 0, 0, 0, extension=write.sink.extension)
-    return public_name(Publication(pipeline.name, "0" * 32, write.name, 0), 0, file)
+    file = OutputFile("", "0" * 32, 0, 0, 0, 0, 0, extension=write.sink.extension)
+    return public_name(Identity(pipeline.name, "0" * 32, write.name, 0), 0, file)
 
 
 def _check_partitions(pipeline: Graph, write: Write) -> None:

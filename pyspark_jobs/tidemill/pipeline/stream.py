@@ -301,7 +301,7 @@ class Stream:
         >>> _ = tm.testing.Tester(p).batch(["a", "b"])
         0 ['a', 'b']
         """
-        return self._end(ForeachBatch(fn, self.schema), name)
+        return self._end(ForeachBatch(fn), name)
 
     def _end(self, sink: Any, name: str) -> Stream:
         check_name(name, "sink")

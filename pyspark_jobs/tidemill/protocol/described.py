@@ -7,7 +7,7 @@ has its shape can be read without `KeyError`, and all its DDL parses.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType
 
 from ..schema import to_arrow
@@ -38,11 +38,16 @@ class DescribedOperator:
 
 @dataclass(frozen=True)
 class DescribedSink:
-    """A sink. `kind` and `path` are None if the stream has no sink and its rows stay in the repository."""
+    """A sink. `kind` and `path` are None if the stream has no sink and its rows stay in the repository.
+
+    `owner` is the uuid of the repository, once it has files for this path.
+    """
 
     kind: str | None
     path: str | None
     schema: Ddl
+    partitionBy: list[str] = field(default_factory=list)
+    owner: str | None = None
 
 
 @dataclass(frozen=True)

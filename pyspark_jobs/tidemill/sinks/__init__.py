@@ -1,4 +1,4 @@
-"""Sinks: `files` writes rows, `publish` copies committed files into a sink, `foreach` calls a user's function.
+"""Sinks: `files` writes rows, `publish` copies committed files under `public` names, `foreach` calls a function.
 
 Here is the list of kinds, for what commits record. A new sink is one file and one entry in `KINDS`.
 """
@@ -13,12 +13,12 @@ from .contract import Sink
 from .files import Json, Parquet
 from .foreach import ForeachBatch
 
-KINDS: dict[str, Callable[[str], Sink]] = {sink.kind: sink for sink in (Parquet, Json)}
+KINDS: dict[str, Callable[[Mapping[str, Any]], Sink]] = {sink.kind: sink.rebuilt for sink in (Parquet, Json)}
 _FORMS: dict[str, Sink] = {sink.extension: sink("kept") for sink in (Parquet, Json)}
 
 
-def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
-    """Return the sink that a commit describes, even if the code no longer has it.
+def rebuilt(described: Mapping[str, Any], name: str) -> Sink | None:
+    """Return the sink that a commit describes, as `describe` of the sink gave it.
 
     Return None for outputs without a sink and for those of a function, because a commit holds no function."""
     kind = described.get("kind")
@@ -29,7 +29,7 @@ def recorded(described: Mapping[str, Any], name: str) -> Sink | None:
             f"sink `{name}`: a commit records the kind `{kind}`, expected one of {', '.join(KINDS)}",
             hint="upgrade Tidemill: a newer version may have written it",
         )
-    return KINDS[kind](described["path"])
+    return KINDS[kind](described)
 
 
 def reader(extension: str, name: str) -> Sink:
@@ -42,4 +42,4 @@ def reader(extension: str, name: str) -> Sink:
     return _FORMS[extension]
 
 
-__all__ = ["KINDS", "reader", "recorded"]
+__all__ = ["KINDS", "reader", "rebuilt"]

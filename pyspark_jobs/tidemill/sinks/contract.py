@@ -1,17 +1,18 @@
-"""The protocol of a sink: it turns rows into files and back, exactly, and publishes committed files.
+"""The protocol of a sink: it turns rows into files and back, exactly, and makes committed files visible.
 
-A new sink is one file with a class of this shape, and one entry in `sinks/__init__.py`.
+A new sink is one file with a class of this shape, and one entry in `sinks/__init__.py`. INVARIANT: a sink decides
+nothing about versions. The driver says what to publish and withdraw, in order, and keeps the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ..protocol.records import OutputFile
+from ..protocol.records import OutputFile, PublishedFile
 from ..store import Store
 
 Options = Mapping[str, Any] | None
@@ -29,13 +30,37 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Publication:
+class Identity:
     """Identifies one publication: pipeline, uuid of its repository, sink and version."""
 
     pipeline: str
     uuid: str
     sink: str
     version: int
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a sink is given to make one version visible.
+
+    `files` are the version's output files in `store`, in canonical order, each with its place in the commit's list;
+    none is empty. `schema` has the columns of their rows. `options` open the sink's own place.
+    """
+
+    identity: Identity
+    files: Sequence[tuple[int, OutputFile]]
+    schema: pa.Schema
+    store: Store
+    options: Options
+
+
+@dataclass(frozen=True)
+class Present:
+    """A file at the place of a sink: its name, its version, and whether our repository published it."""
+
+    name: str
+    version: int
+    is_ours: bool
 
 
 class Sink(Protocol):
@@ -51,7 +76,10 @@ class Sink(Protocol):
 
     @property
     def path(self) -> str:
-        """The place that readers use, such as a folder. Holds no secret."""
+        """The place that readers use, such as a folder; empty if there is none. Holds no secret."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return what commits record: `kind`, `path` and options. `sinks.rebuilt` makes the sink again from it."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written."""
@@ -65,12 +93,15 @@ class Sink(Protocol):
     def check_place(self, options: Options) -> None:
         """Raise `InvalidInput` if `path` is not a valid place for this sink. Touches nothing."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Publish the files of one version at `path`, and return how many were not published yet.
+    def publish(self, publication: Publication) -> list[PublishedFile]:
+        """Make the files of one version visible at `path`, and return what is visible then.
 
-        `files` are in `store`, in canonical order. Calls are idempotent and follow the order of versions. CRASH: only
-        the first files may be visible; the next run calls it again.
+        Calls follow the order of versions. A call may be repeated, also by another process, until the driver has
+        recorded the version. CRASH: only the first files may be visible; the next run calls it again.
         """
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Return whether `publish` has nothing left to do. Writes nothing."""
+    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
+        """Remove files that were published at `path`, by the names that `publish` returned. May be repeated."""
+
+    def present(self, publication: Publication) -> Iterator[Present]:
+        """Yield the files at `path` that any repository published for the same pipeline and sink."""

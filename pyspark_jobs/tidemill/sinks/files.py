@@ -7,21 +7,22 @@ returns exactly the rows that `encode` was given.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
-from ..protocol.records import OutputFile
+from ..protocol.records import PublishedFile
 from ..schema import conform, empty_table, type_ddl
 from ..spelling import unknown
 from ..store import Store, folder_store
 from . import json_text
-from .contract import Encoded, Options, Publication
+from .contract import Encoded, Options, Present, Publication
 from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
-from .publish import are_published, publish_files
+from .publish import present_files, publish_files, withdraw_files
 
 
 class Parquet:
@@ -31,9 +32,10 @@ class Parquet:
     `partitionBy` names one column or several, whose values become folders `column=value/` instead of columns of the
     files. As in Spark, an empty string in such a column is read back as null.
 
-    The files of a batch appear after its commit, each under a fixed name, so that no row appears twice. Keep the files
-    of the newest version in the folder, because the next run publishes missing ones again. Raises `InvalidInput` for an
-    empty path, and for a partition column that is named twice, unknown, nested or binary.
+    The files of a batch appear after its commit, each once, so that no row appears twice. You may move or delete them:
+    only `publish` on request makes them appear again. The folder belongs to one repository: files that another one
+    published for the same pipeline and sink stop a run. Raises `InvalidInput` for an empty path, and for a partition
+    column that is named twice, unknown, nested or binary.
 
     >>> import tidemill as tm
     >>> tm.Parquet("out/orders", partitionBy=["country"])
@@ -51,6 +53,15 @@ class Parquet:
         self.partitionBy = (partitionBy,) if isinstance(partitionBy, str) else tuple(partitionBy)
         if len(set(self.partitionBy)) < len(self.partitionBy):
             raise InvalidInput(f"sink {self.path}: partitionBy names a column twice: {', '.join(self.partitionBy)}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return kind, path and partition columns, for commits."""
+        return {"kind": self.kind, "path": self.path, "partitionBy": list(self.partitionBy)}
+
+    @classmethod
+    def rebuilt(cls, described: Mapping[str, Any]) -> Self:
+        """Return the sink that `describe` describes."""
+        return cls(described["path"], partitionBy=described.get("partitionBy", ()))
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written.
@@ -88,14 +99,20 @@ class Parquet:
         """Raise `InvalidInput` if the path cannot be a folder. Touches nothing."""
         folder_store(self.path, options)
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Copy the files that are not in the folder yet into it, and return how many these are."""
-        return publish_files(store, folder_store(self.path, options), files, whose)
+    def publish(self, publication: Publication) -> list[PublishedFile]:
+        """Copy the files into the folder, and return their names there."""
+        return publish_files(self._folder(publication), publication)
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Return whether all files are in the folder."""
-        del store
-        return are_published(folder_store(self.path, options), files, whose)
+    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
+        """Delete the files from the folder."""
+        withdraw_files(self._folder(publication), publication.identity, names)
+
+    def present(self, publication: Publication) -> Iterator[Present]:
+        """Yield the files in the folder that any repository published for this pipeline and sink."""
+        return present_files(self._folder(publication), publication.identity)
+
+    def _folder(self, publication: Publication) -> Store:
+        return folder_store(self.path, publication.options)
 
     def _bytes(self, rows: pa.Table) -> bytes:
         """Return the rows as Parquet. Chunks are combined first, so that their borders do not change the file."""

@@ -2,26 +2,24 @@
 
 The rows are stored in the repository as Parquet, like those of a stream without a sink. CRASH: the driver records the
 call after the function has returned. A run that dies before that calls it again, so the function is called at least
-once for each batch, in the order of versions.
+once for each batch. The first calls of all batches are in the order of versions. A process that stalled before its call
+may call late, so a function that must not do a batch twice compares `batch_id`.
 """
 
 from __future__ import annotations
 
-import json
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import names
 from ..errors import InvalidInput, kind_of
-from ..protocol.records import OutputFile
+from ..protocol.records import PublishedFile
 from ..schema import empty_table
 from ..state.versions import fetch
-from ..store import Store
-from .contract import Options, Publication
+from .contract import Options, Present, Publication
 from .files import Parquet
 
 Function = Callable[[pa.Table, int], Any]
@@ -33,13 +31,12 @@ class ForeachBatch(Parquet):
     kind = "foreach-batch"
     every_batch = True
 
-    def __init__(self, function: Function, schema: pa.Schema) -> None:
+    def __init__(self, function: Function) -> None:
         if not callable(function):
             raise InvalidInput(f"foreachBatch: expected a function of (table, batch_id), found {function!r}")
         super().__init__("function")
         self.path = ""
         self.function: Function | None = function
-        self.schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "function": None}
@@ -47,33 +44,41 @@ class ForeachBatch(Parquet):
     def check_place(self, options: Options) -> None:
         """Accept anything, because the sink has no folder."""
 
-    def publish(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> int:
-        """Call the function unless the repository records that it was called; return how many calls were made.
+    def describe(self) -> dict[str, Any]:
+        """Return the kind. The function itself is not recorded."""
+        return {"kind": self.kind, "path": ""}
+
+    def publish(self, publication: Publication) -> list[PublishedFile]:
+        """Call the function with the rows of a version.
 
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
-        del options
-        called = names.called(whose.sink, whose.version)
-        if self.function is None or store.stat(called) is not None:
-            return 0
-        found = [pq.ParquetFile(pa.BufferReader(fetch(store, file.name, file.checksum))) for file in files]
-        tables = [file.read(use_threads=False).drop_columns([names.BATCH_ID]) for file in found]
-        table = pa.concat_tables(tables) if tables else empty_table(self.schema)
+        assert self.function is not None  # the driver has it; only workers do not
+        version, table = publication.identity.version, self._table(publication)
         try:
-            self.function(table, whose.version)
+            self.function(table, version)
         except Exception as error:
             raise kind_of(error)(
-                f"sink `{whose.sink}`: the function given to foreachBatch raised `{type(error).__name__}: {error}` for "
-                f"batch {whose.version}, which stays committed\n{traceback.format_exc()}",
+                f"the function given to foreachBatch raised `{type(error).__name__}: {error}` for batch {version}\n"
+                f"{traceback.format_exc()}",
                 hint="correct the cause; the next run calls the function again for this batch before it continues",
             ) from error
-        store.put(called, json.dumps({"version": whose.version}).encode())
-        return 1
+        return []
 
-    def is_published(self, store: Store, files: Sequence[OutputFile], whose: Publication, options: Options) -> bool:
-        """Return whether the repository records that the function was called."""
-        del files, options
-        return self.function is None or store.stat(names.called(whose.sink, whose.version)) is not None
+    def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
+        """Do nothing: a call cannot be undone."""
+
+    def present(self, publication: Publication) -> Iterator[Present]:
+        """Yield nothing: a function has no place with files."""
+        del publication
+        return iter(())
+
+    def _table(self, publication: Publication) -> pa.Table:
+        """Return the rows of a version, with the columns of the stream."""
+        contents = [fetch(publication.store, file.name, file.checksum) for _, file in publication.files]
+        columns = publication.schema.names
+        tables = [pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False) for data in contents]
+        return pa.concat_tables(tables) if tables else empty_table(publication.schema)
 
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"

@@ -1,73 +1,116 @@
-"""Publishing: copies committed files into the sink's folder, under names made of version and part.
+"""Publishing into a folder: copies committed files under public names, and deletes withdrawn ones.
 
-Publishing is idempotent. A file that exists under its name is skipped: it is complete, because the store writes whole
-objects. Files from a local disk are compared with the commit first; object stores verify their own copies.
+`public` has the names. INVARIANT: a file that is in the folder under one of our names counts as published only if its
+content is that of the commit. CRASH: every step can be repeated; no file is ever overwritten with another content.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 
-from ..errors import CorruptState, InvalidInput, StoreUnavailable
-from ..protocol.records import OutputFile, digest
-from ..store import ObjectMissing, Store
-from .contract import Publication
+from ..errors import CorruptState
+from ..protocol.records import OutputFile, PublishedFile, digest
+from ..store import Entry, ObjectMissing, ObjectReplaced, Store
+from .contract import Identity, Present, Publication
+from .public import parsed, prefix, public_name
+
+_RESTORE = "restore the object from a backup; nothing is repaired silently"
 
 
-def publish_files(store: Store, folder: Store, files: Sequence[OutputFile], whose: Publication) -> int:
-    """Copy the files of a version that are not published yet; return how many. `files` are in canonical order."""
-    copied = 0
-    with _errors_name_sink(whose):
-        for part, file in enumerate(files):
-            target = public_name(whose, part, file)
-            if folder.stat(target) is None:
-                _copy(store, folder, file, target)
-                copied += 1
-    return copied
+def publish_files(folder: Store, publication: Publication) -> list[PublishedFile]:
+    """Make all files of a version visible in the folder, and return them. Files that are there are compared."""
+    targets = {public_name(publication.identity, place, file): file for place, file in publication.files}
+    there = _listed(folder, publication, targets)
+    return [_published(folder, publication.store, file, name, there.get(name)) for name, file in targets.items()]
 
 
-@contextlib.contextmanager
-def _errors_name_sink(whose: Publication) -> Iterator[None]:
-    """Add to errors the sink's name, and that the version itself is committed."""
+def withdraw_files(folder: Store, identity: Identity, names: Sequence[str]) -> None:
+    """Delete published files. `CorruptState` for a name that is not one of this pipeline and sink."""
+    for name in names:
+        found = parsed(name)
+        if found is None or not found.is_of(identity):
+            raise CorruptState(
+                f"withdraw `{name}` from {folder.uri}: this is not the name of a file of sink `{identity.sink}`",
+                hint="restore the objects below `published/` from a backup",
+            )
+    folder.delete_many(names)
+
+
+def present_files(folder: Store, identity: Identity) -> Iterator[Present]:
+    """Yield the files of the same pipeline and sink in the folder, of all versions and repositories."""
+    for entry in folder.list():
+        found = parsed(entry.name)
+        if found is not None and found.is_of(identity):
+            yield Present(entry.name, found.version, found.is_ours(identity))
+
+
+def _listed(folder: Store, publication: Publication, targets: dict[str, OutputFile]) -> dict[str, Entry]:
+    """Return the files of this version in the folder. `CorruptState` if another history published the version."""
+    identity, found = publication.identity, {}
+    for suffix in dict.fromkeys(file.suffix for file in targets.values()):
+        for entry in folder.list(suffix + prefix(identity)):
+            name = parsed(entry.name)
+            if name is None or not name.is_ours(identity):
+                continue
+            if entry.name not in targets:
+                raise CorruptState(
+                    f"found {folder.uri}/{entry.name}, which this repository published for the same version, but the "
+                    "commit does not name its content",
+                    hint="the repository is older than its published files: restore the newest backup, or remove the "
+                    "files of the versions that it lost",
+                )
+            found[entry.name] = entry
+    return found
+
+
+def _published(folder: Store, store: Store, file: OutputFile, name: str, there: Entry | None) -> PublishedFile:
+    if there is None:
+        etag = _copy(folder, store, file, name)
+    else:
+        etag = there.etag if _keeps_etags(folder) else None
+        if not (file.etag and file.etag == etag and folder.copies_from(store)):
+            _compare(folder, file, name)
+    return PublishedFile(name, file.checksum, file.size, file.rows, etag or "")
+
+
+def _keeps_etags(folder: Store) -> bool:
+    """Whether the folder's ETags identify content."""
+    return folder.copies_from(folder)
+
+
+def _copy(folder: Store, store: Store, file: OutputFile, name: str) -> str | None:
+    """Copy one file and return its ETag, if the folder has ETags."""
+    what = f"copy `{file.name}` to {folder.uri}/{name}"
     try:
-        yield
-    except (InvalidInput, StoreUnavailable) as error:
-        what = f"publish version {whose.version} of sink `{whose.sink}`, which is committed"
-        hint = error.hint or "correct the cause; the next run publishes the version"
-        raise type(error)(f"{what}: {error.message}", hint=hint) from error
-
-
-def are_published(folder: Store, files: Sequence[OutputFile], whose: Publication) -> bool:
-    """Return whether all files of a version are published."""
-    return all(folder.stat(public_name(whose, part, file)) is not None for part, file in enumerate(files))
-
-
-def public_name(whose: Publication, part: int, file: OutputFile) -> str:
-    """Return the published name of a file: always the same, and different from names of other repositories."""
-    name = f"{whose.pipeline}.{whose.sink}-{whose.version:010d}-{part:05d}-{whose.uuid[:8]}"
-    return f"{file.suffix}{name}{file.extension}"
-
-
-def _copy(store: Store, folder: Store, file: OutputFile, target: str) -> None:
-    what = f"publish `{file.name}` as {folder.uri}/{target}"
-    try:
-        if store.local_path(file.name) is None:
-            folder.copy_from(store, file.name, target)
-        else:
-            folder.put(target, _checked(store.get(file.name), file, what))
+        if file.etag and folder.copies_from(store):
+            return folder.copy_from(store, file.name, name, file.etag)
+        if not folder.create(name, _checked(store.get(file.name), file, what)):
+            _compare(folder, file, name)  # another process published it meanwhile
+        made = folder.stat(name) if _keeps_etags(folder) else None
+        return None if made is None else made.etag
     except ObjectMissing as error:
+        raise CorruptState(f"{what}: the object is missing, but a commit names it", hint=_RESTORE) from error
+    except ObjectReplaced as error:
         raise CorruptState(
-            f"{what}: the object is missing, but a commit names it", hint="restore the object from a backup"
+            f"{what}: the object was replaced after the commit; expected the ETag `{file.etag}`", hint=_RESTORE
         ) from error
+
+
+def _compare(folder: Store, file: OutputFile, name: str) -> None:
+    """Raise `CorruptState` if a published file has another content than the commit says. A moved file is fine."""
+    try:
+        data = folder.get(name)
+    except ObjectMissing:
+        return
+    try:
+        _checked(data, file, f"compare {folder.uri}/{name}")
+    except CorruptState as error:
+        raise CorruptState(error.message, hint="remove the altered file; the next run publishes it again") from error
 
 
 def _checked(data: bytes, file: OutputFile, what: str) -> bytes:
     """Return `data` if it matches the commit's record of `file`. Raises `CorruptState` otherwise."""
     for word, found, expected in (("checksum", digest(data), file.checksum), ("size", len(data), file.size)):
         if found != expected:
-            raise CorruptState(
-                f"{what}: found {word} {found}, but the commit records {expected}",
-                hint="restore the object from a backup; nothing is repaired silently",
-            )
+            raise CorruptState(f"{what}: found {word} {found}, but the commit records {expected}", hint=_RESTORE)
     return data

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..driver.context import Context
-from ..driver.publish import MAIN
 from ..errors import InvalidInput
 from ..names import check_name
 from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
 from ..protocol.log import Log
+from ..protocol.refs import MAIN
 from ..protocol.refs_log import RefsLog
 from ..settings import resolve
 from ..spelling import unknown

@@ -40,10 +40,10 @@ class Status:
     next_deadline: dict[str, str]
     """By clock: the earliest time at which a timeout or timer is due."""
     published_through: int
-    """All versions up to this one are published; -1 means none. If a sink cannot be reached, this is the lower bound
-    that the newest commit records."""
+    """All versions up to this one are published; -1 means none. If a record of publishing cannot be read, this is the
+    lower bound that the newest commit has."""
     published_known: bool
-    """Whether every sink could be reached."""
+    """Whether every record of publishing could be read."""
     last_batch: dict[str, int]
     oldest_waiting_s: float | None
     """Age of the oldest waiting file, in seconds; None if no file waits."""
@@ -52,8 +52,8 @@ class Status:
     watermark_lag_s: dict[str, dict[str, float]]
     """By watermark: how far it is behind the batch time (`batch_time`) and behind now (`now`), in seconds."""
     problem: str | None
-    """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a sink
-    cannot be reached. None if all of it works."""
+    """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a
+    record of publishing cannot be read. None if all of it works."""
 
 
 def status(context: Context) -> Status:
@@ -151,6 +151,6 @@ def _published(context: Context, head: Commit | None) -> tuple[int, str | None]:
 
     try:
         return published_through(context, head), None
-    except (InvalidInput, StoreUnavailable) as error:
+    except (CorruptState, InvalidInput, StoreUnavailable) as error:
         assert head is not None  # without a head, no sink is read
         return head.published_through, f"cannot tell which versions are published: {error}"

@@ -22,6 +22,7 @@ COMMANDS = (
     "demo",
     "init",
     "outputs",
+    "publish",
     "quarantine",
     "replan",
     "reset",

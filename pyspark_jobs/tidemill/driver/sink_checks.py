@@ -1,0 +1,153 @@
+"""Checks of the sinks before a plan is written: their places belong to us, and their columns stay the same.
+
+INVARIANT: a batch is never committed for a sink that would then refuse to publish it, so a refusal costs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..counts import count_of
+from ..errors import CorruptState, InvalidInput
+from ..pipeline.job import Output
+from ..protocol.records import Commit, OutputFile
+from ..schema import difference, to_arrow, to_ddl
+from ..sinks.contract import Identity, Present, Publication
+from .context import Context
+
+LOG = logging.getLogger("tidemill")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The risks that the caller of a run accepts."""
+
+    adopt_sink: bool = False
+    replace_sink: bool = False
+    output_change: bool = False
+
+    def __post_init__(self) -> None:
+        if self.adopt_sink and self.replace_sink:
+            raise InvalidInput("run: found both adopt_sink and replace_sink, expected at most one of them")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The sinks in whose places a run found files of other repositories, by what the caller said of them."""
+
+    adopted: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
+
+
+NOT_SHARED = Shared()
+
+
+def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> None:
+    """Raise `InvalidInput` if a sink would write other columns, partitions or another format than up to the head."""
+    for name, output in context.job.outputs.items():
+        before = None if head is None else head.sinks.get(name)
+        if output.sink is None or not output.sink.path or before is None or accepted.output_change:
+            continue
+        if before["path"] == output.sink.path and (change := _change(before, output)) is not None:
+            raise InvalidInput(
+                f"sink `{name}` at `{output.sink.path}`: {change}; readers of the sink would find both",
+                hint="restore the output, give the sink another path, or accept the change for one run: "
+                "run(accept_output_change=True) or --accept-output-change",
+            )
+
+
+def _change(before: Mapping[str, Any], output: Output) -> str | None:
+    """Return how a sink's output differs from the recorded one, or None."""
+    assert output.sink is not None
+    now = output.sink.describe()
+    schema = to_ddl(output.schema)
+    if before["schema"] != schema:
+        detail = difference(to_arrow(before["schema"]), output.schema)
+        return f"has columns `{before['schema']}`, this code writes `{schema}`" + (f" ({detail})" if detail else "")
+    for what, word in (("kind", "format"), ("partitionBy", "partition columns")):
+        if (before.get(what) or []) != (now.get(what) or []):
+            return f"has {word} {_shown(before.get(what))}, this code writes {_shown(now.get(what))}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    return f"`{value}`" if isinstance(value, str) else ", ".join(f"`{one}`" for one in value or ()) or "none"
+
+
+def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> Shared:
+    """Raise `InvalidInput` if another repository has files in the place of a sink, unless the caller accepts that.
+
+    Only places in which this repository has published nothing yet are listed.
+    """
+    adopted: set[str] = set()
+    replaced: set[str] = set()
+    for output in context.job.outputs.values():
+        if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
+            continue
+        present = list(output.sink.present(_at(context, output)))
+        _refuse_lost_versions(output, head, present)
+        others = [one.name for one in present if not one.is_ours]
+        if others and not (accepted.adopt_sink or accepted.replace_sink):
+            raise InvalidInput(
+                f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(others), 'file')} that another "
+                f"repository of pipeline `{context.job.pipeline}` published, for example `{others[0]}`; readers of the "
+                "sink would find the rows of both",
+                hint="give the sink another path; or keep these files beside ours: run(adopt_sink=True) or "
+                "--adopt-sink; or delete them once ours are published: run(replace_sink=True) or --replace-sink",
+            )
+        if others:
+            (adopted if accepted.adopt_sink else replaced).add(output.name)
+    return Shared(frozenset(adopted), frozenset(replaced))
+
+
+def _refuse_lost_versions(output: Output, head: Commit | None, present: Sequence[Present]) -> None:
+    """Raise `CorruptState` if we published a version that the repository does not have any more."""
+    newest = -1 if head is None else head.version
+    lost = [one for one in present if one.is_ours and one.version > newest]
+    if lost and output.sink is not None:
+        raise CorruptState(
+            f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(lost), 'file')} of versions after "
+            f"{newest}, for example `{lost[0].name}`: the repository published them, but has lost their commits",
+            hint="restore the newest backup of the repository, or remove these files; their rows would come twice",
+        )
+
+
+def owner(context: Context, head: Commit | None, output: Output) -> str | None:
+    """Return our uuid if this repository has files in the place of a sink, as the head records."""
+    before = None if head is None else head.sinks.get(output.name)
+    if before is None or output.sink is None or before["path"] != output.sink.path:
+        return None
+    uuid = context.initialised().uuid
+    return uuid if before.get("owner") == uuid else None
+
+
+def described(
+    context: Context, head: Commit | None, output: Output, files: Sequence[OutputFile], shared: Shared
+) -> dict[str, Any]:
+    """Return the description of a sink for the next commit, which has these files for it."""
+    what = {"kind": None, "path": None} if output.sink is None else output.sink.describe()
+    ours = owner(context, head, output)
+    begins = (bool(files) and output.name not in shared.replaced) or output.name in shared.adopted
+    if ours is None and begins and output.sink is not None and output.sink.path:
+        ours = context.initialised().uuid
+    return {**what, "schema": to_ddl(output.schema), "owner": ours}
+
+
+def replace(context: Context, shared: Shared) -> None:
+    """Delete the files of other repositories in the places that the caller replaces. Ours are published."""
+    for name in sorted(shared.replaced):
+        output = context.job.outputs[name]
+        assert output.sink is not None
+        place = _at(context, output)
+        others = [one.name for one in output.sink.present(place) if not one.is_ours]
+        output.sink.withdraw(place, others)
+        LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))
+
+
+def _at(context: Context, output: Output) -> Publication:
+    """Return what a sink needs to look at its place: a publication without files."""
+    identity = Identity(context.job.pipeline, context.initialised().uuid, output.name, 0)
+    return Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))

@@ -1,0 +1,55 @@
+"""The names of published files, made and recognised: pipeline, sink, version, place, repository, content.
+
+Pure text. INVARIANT: a name determines the content of its file, so two histories of one repository do not share names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..protocol.records import OutputFile
+from .contract import Identity
+
+_UUID, _CONTENT = 8, 12
+_NAME = re.compile(
+    r"(?P<pipeline>[a-z0-9-]+)\.(?P<sink>[a-z0-9-]+)-(?P<version>[0-9]{10})-(?P<place>[0-9]{5,})-"
+    rf"(?P<uuid>[0-9a-f]{{{_UUID}}})-(?P<content>[0-9a-f]{{{_CONTENT}}})(?P<extension>\.[a-z0-9.]+)"
+)
+
+
+@dataclass(frozen=True)
+class PublicName:
+    """What the name of a published file says."""
+
+    pipeline: str
+    sink: str
+    version: int
+    uuid: str
+
+    def is_of(self, identity: Identity) -> bool:
+        """Whether the file is of this pipeline and sink, whatever repository published it."""
+        return (self.pipeline, self.sink) == (identity.pipeline, identity.sink)
+
+    def is_ours(self, identity: Identity) -> bool:
+        """Whether the file is of this pipeline and sink, and this repository published it."""
+        return self.is_of(identity) and self.uuid == identity.uuid[:_UUID]
+
+
+def public_name(identity: Identity, place: int, file: OutputFile) -> str:
+    """Return the name under which an output file is published. `place` is its place in the commit's list."""
+    name = f"{prefix(identity)}{place:05d}-{identity.uuid[:_UUID]}-{file.checksum[:_CONTENT]}"
+    return f"{file.suffix}{name}{file.extension}"
+
+
+def prefix(identity: Identity) -> str:
+    """Return the beginning of the names of one version, after the partition folder."""
+    return f"{identity.pipeline}.{identity.sink}-{identity.version:010d}-"
+
+
+def parsed(name: str) -> PublicName | None:
+    """Return what the name of a file says, or None if it is not a published file."""
+    found = _NAME.fullmatch(name.rpartition("/")[2])
+    if found is None:
+        return None
+    return PublicName(found["pipeline"], found["sink"], int(found["version"]), found["uuid"])

@@ -1,0 +1,39 @@
+"""`publish`: make committed versions visible in their sinks, without planning anything.
+
+INVARIANT: it commits nothing and changes no state. CRASH: every step can be repeated; run it again.
+"""
+
+from __future__ import annotations
+
+from ..driver.context import Context
+from ..driver.identity import check_root
+from ..driver.publish import repair, republish
+from ..driver.sink_checks import Accepted, check_owners
+from ..errors import InvalidInput
+from ..pipeline.places import check_places
+from ..spelling import unknown
+from ..store.probe import probe
+
+
+def publish(context: Context, since: int | None = None, sink: str | None = None) -> list[int]:
+    """Publish what earlier runs left and, with `since`, all versions from there on again. Return these versions."""
+    check_places(context.pipeline, context.root, context.storage_options)
+    check_root(context)
+    head = context.head()
+    _check(context, since, sink, -1 if head is None else head.version)
+    probe(context.store)
+    done = repair(context, head)
+    if since is not None:
+        check_owners(context, head, Accepted())
+        done += republish(context, since, sink)
+    return sorted(set(done))
+
+
+def _check(context: Context, since: int | None, sink: str | None, newest: int) -> None:
+    if sink is not None and context.declared_sink(sink) is None:
+        raise unknown("sink", sink, [name for name, output in context.job.outputs.items() if output.sink is not None])
+    if sink is not None and since is None:
+        raise InvalidInput("publish: found sink without since", hint="say from which version on")
+    if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= newest):
+        there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
+        raise InvalidInput(f"publish: since={since!r}, expected a version; {there}")

@@ -1,0 +1,220 @@
+"""Publishing as users see it: once, whatever a consumer moves, and whatever happened to the repository before."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tidemill.protocol.records import AddedOutput, VersionOf
+
+# published once
+
+
+def test_files_that_a_consumer_moved_are_not_published_again(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    r = opened(tmp_path)
+    assert run(r) == [0, 1]
+    for path in files(tmp_path):
+        path.unlink()
+    for _ in range(2):
+        assert run(opened(tmp_path)) == []
+    arrive(tmp_path, "c")
+    assert run(opened(tmp_path)) == [2]
+    assert [row["version"] for row in published(tmp_path)] == [2]
+
+
+def test_the_record_names_what_was_published(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+    run(r)
+    [path] = files(tmp_path)
+    [file] = record(tmp_path, 0)["files"]
+    assert file["name"] == path.name
+    assert file["checksum"] == r.head.outputs["counts"][0].checksum
+    assert (file["size"], file["rows"]) == (path.stat().st_size, 1)
+    assert record(tmp_path, 0)["commit_checksum"] == r.head.checksum
+
+
+def test_a_version_without_rows_has_no_file_and_no_record(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "empty.csv").write_text("")
+    r = opened(tmp_path)
+    assert run(r) == [0]
+    assert r.head.outputs == {}
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "root" / "shop" / "published").exists()
+
+
+def test_publish_makes_missing_files_appear_again(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    before = published(tmp_path)
+    for path in files(tmp_path)[:2]:
+        path.unlink()
+    assert r.publish() == []
+    assert r.publish(since=1) == [1, 2]
+    assert [row["version"] for row in published(tmp_path)] == [1, 2]
+    assert r.publish(since=0) == [0, 1, 2]
+    assert published(tmp_path) == before
+
+
+def test_publish_fills_the_new_folder_of_a_sink(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    run(opened(tmp_path))
+    before = published(tmp_path)
+    shutil.rmtree(tmp_path / "out")
+    moved = opened(tmp_path, sink=tm.Json(str(tmp_path / "out" / "new")))
+    assert moved.publish(since=0) == [0, 1]
+    assert published(tmp_path) == before
+    arrive(tmp_path, "c")
+    assert run(moved) == [2]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"since": 5}, r"since=5, expected a version; versions go from 0 to 0"),
+        ({"since": -1}, r"since=-1, expected a version"),
+        ({"since": 0, "sink": "count"}, "unknown sink `count`.*did you mean `counts`"),
+        ({"sink": "counts"}, "found sink without since"),
+    ],
+)
+def test_publish_refuses_wrong_arguments(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+    run(r)
+    with pytest.raises(tm.InvalidInput, match=f"(?s){message}"):
+        r.publish(**given)
+
+
+def test_publish_calls_a_function_again_only_if_it_is_named(tmp_path: Path) -> None:
+    calls: list[int] = []
+    arrive(tmp_path, "a", "b")
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+    rows.foreachBatch(lambda table, batch_id: calls.append(batch_id), name="call").write(tm.Json(str(tmp_path / "out")))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    run(r)
+    r.publish(since=0)
+    assert calls == [0, 1]
+    assert r.publish(since=1, sink="call") == [1]
+    assert calls == [0, 1, 1]
+
+
+def test_a_function_that_left_the_code_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    arrive(tmp_path, "a")
+
+    def pipeline(*, with_function: bool) -> tm.Repository:
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
+        rows.groupBy("k").agg(n=tm.count(), name="counts")
+        if with_function:
+            rows.foreachBatch(lambda table, batch_id: 1 / 0, name="call")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    pipeline(with_function=True).init()
+    with pytest.raises(
+        tm.InvalidInput, match="publish version 0 of sink `call`, which is committed: the function given"
+    ):
+        run(pipeline(with_function=True))
+    assert run(pipeline(with_function=False)) == []
+    [warning] = [message for message in caplog.messages if "`call`" in message]
+    assert warning.startswith("sink `call`: version 0 was committed for a function of foreachBatch that this code does")
+
+
+# histories
+
+
+def test_the_rows_of_a_restored_repository_are_refused_not_taken_for_published(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.copytree(tmp_path / "root", tmp_path / "backup")
+    arrive(tmp_path, "b")
+    assert run(opened(tmp_path)) == [1]
+    before = published(tmp_path)
+    shutil.rmtree(tmp_path / "root")
+    (tmp_path / "backup").rename(tmp_path / "root")
+    (tmp_path / "in" / "b.csv").write_text("z,1\n")
+    with pytest.raises(
+        tm.CorruptState, match="publish version 1 of sink `counts`, which is committed: found "
+    ) as caught:
+        run(opened(tmp_path))
+    assert "the repository is older than its published files" in str(caught.value.hint)
+    assert published(tmp_path) == before
+
+
+def test_a_restored_repository_that_makes_the_same_rows_goes_on(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.copytree(tmp_path / "root", tmp_path / "backup")
+    arrive(tmp_path, "b")
+    run(opened(tmp_path))
+    before = published(tmp_path)
+    shutil.rmtree(tmp_path / "root")
+    (tmp_path / "backup").rename(tmp_path / "root")
+    assert run(opened(tmp_path)) == [1]
+    assert published(tmp_path) == before
+
+
+def test_a_record_of_another_commit_is_corrupt_state(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.copytree(tmp_path / "root" / "shop" / "published", tmp_path / "newer")
+    shutil.rmtree(tmp_path / "root")
+    shutil.rmtree(tmp_path / "out")
+    arrive(tmp_path, "b")
+    r = opened(tmp_path)
+    shutil.copytree(tmp_path / "newer", tmp_path / "root" / "shop" / "published", dirs_exist_ok=True)
+    with pytest.raises(tm.CorruptState):
+        run(r)
+
+
+# withdrawals and additions
+
+
+def test_withdrawn_versions_are_deleted_after_added_ones_are_visible(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    added = AddedOutput("main", 0, r.commit(0).outputs["counts"])
+    made = corrected(r, withdraws={"counts": [VersionOf("main", 1), VersionOf("main", 2)]}, adds={"counts": [added]})
+    assert run(opened(tmp_path)) == []
+    assert [row["version"] for row in published(tmp_path)] == [0, 0]
+    names = [path.name for path in files(tmp_path)]
+    assert [file["name"] for file in record(tmp_path, made.version)["files"]] == [names[1]]
+    assert record(tmp_path, made.version)["withdrawn"] == [
+        file["name"] for version in (1, 2) for file in record(tmp_path, version)["files"]
+    ]
+    assert r.publish(since=0) == [0, made.version], "withdrawn versions stay withdrawn"
+    assert [path.name for path in files(tmp_path)] == names
+
+
+def test_a_withdrawal_that_died_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive(tmp_path, "a", "b")
+    r = opened(tmp_path)
+    run(r)
+    corrected(r, withdraws={"counts": [VersionOf("main", 0), VersionOf("main", 1)]})
+    monkeypatch.setattr(tm.Json, "withdraw", lambda self, publication, names: names[:1] and self.stop())
+    with pytest.raises(AttributeError):
+        run(opened(tmp_path))
+    monkeypatch.undo()
+    files(tmp_path)[0].unlink()  # the first one was deleted
+    assert run(opened(tmp_path)) == []
+    assert files(tmp_path) == []
+
+
+def test_publishing_again_is_logged_nowhere_as_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    arrive(tmp_path, "a")
+    with caplog.at_level(logging.WARNING):
+        r = opened(tmp_path)
+        run(r)
+        r.publish(since=0)
+    assert caplog.messages == []

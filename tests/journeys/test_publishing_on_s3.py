@@ -1,0 +1,94 @@
+"""Publishing on S3: the requests that it costs, and that copies are conditional."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import arrive, run
+from tests.servers.s3 import S3Server
+from tidemill.store import open_store
+from tidemill.store.s3 import S3Store
+
+
+@pytest.fixture
+def requests(s3_server: S3Server) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """A root, storage options, and the requests that were made: verb and place."""
+    root = s3_server.new_root()
+    store = open_store(root, s3_server.options)
+    assert isinstance(store, S3Store)
+    made: list[str] = []
+    clients = store._clients
+
+    def note(model: Any, params: Any, **_: object) -> None:
+        verb = {"CopyObject": "COPY", "ListObjectsV2": "LIST", "DeleteObjects": "DELETE"}.get(model.name)
+        prefix = params["query_string"].get("prefix", "") if verb == "LIST" else ""
+        where = f"{params['url_path']}/{prefix}"
+        place = "sink" if "/sink/" in where else "record" if "/published/" in where else "root"
+        made.append(f"{verb or params['method']} {place}")
+
+    for client in (clients.main, clients.once):
+        client.meta.events.register("before-call.s3", note)
+    yield root, dict.fromkeys(("root", "sink"), s3_server.options), made
+    for client in (clients.main, clients.once):
+        client.meta.events.unregister("before-call.s3", note)
+
+
+def on_s3(tmp_path: Path, root: str, options: dict[str, Any], partition_by: tuple[str, ...] = ()) -> tm.Repository:
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
+    counts = rows.groupBy("k").agg(n=tm.count(), name="counts")
+    counts.write(tm.Parquet(f"{root}/sink", partitionBy=partition_by))
+    r = tm.open(p, root=f"{root}/root", storage_options=options)
+    r.init()
+    return r
+
+
+def test_an_idle_run_asks_for_one_record_and_never_for_the_sink(
+    tmp_path: Path, requests: tuple[str, dict[str, Any], list[str]]
+) -> None:
+    root, options, made = requests
+    arrive(tmp_path, *"abcdefgh")
+    run(on_s3(tmp_path, root, options, ("k",)))
+    r = on_s3(tmp_path, root, options, ("k",))
+    made.clear()
+    assert run(r) == []
+    assert [one for one in made if not one.endswith("root")] == ["GET record"]
+
+
+def test_publishing_costs_a_listing_and_a_copy_and_a_record(
+    tmp_path: Path, requests: tuple[str, dict[str, Any], list[str]]
+) -> None:
+    root, options, made = requests
+    arrive(tmp_path, "a")
+    r = on_s3(tmp_path, root, options)
+    run(r)
+    arrive(tmp_path, "b")
+    made.clear()
+    assert run(r) == [1]
+    first = made.index("GET record") + 1  # the record of the version before
+    assert [one for one in made[first:] if not one.endswith("root")] == [
+        "GET record", "LIST sink", "COPY sink", "PUT record"
+    ]  # fmt: skip
+
+
+def test_an_output_object_that_was_replaced_on_s3_is_not_published(
+    tmp_path: Path, requests: tuple[str, dict[str, Any], list[str]]
+) -> None:
+    root, options, _ = requests
+    arrive(tmp_path, "a")
+    r = on_s3(tmp_path, root, options)
+    run(r)
+    [file] = r.head.outputs["counts"]
+    [record_name] = [entry.name for entry in r.context.store.list("published/")]
+    r.context.store.delete(record_name)
+    sink = open_store(f"{root}/sink", options["sink"])
+    sink.delete_many([entry.name for entry in sink.list()])
+    r.context.store.put(file.name, b"another object")
+    with pytest.raises(tm.CorruptState, match="the object was replaced after the commit; expected the ETag"):
+        run(on_s3(tmp_path, root, options))
+    assert list(sink.list()) == []

@@ -161,3 +161,39 @@ def test_a_dead_writers_hint_is_written_by_the_next_one() -> None:
     assert folder.stat("head.json") is None
     assert changed(store_at(root)).commit() == 1
     assert folder.get("head.json") == b'{"version": 1}'
+
+
+def test_segments_that_a_loser_cannot_delete_stay_for_maintain() -> None:
+    root = new_root()
+    late = changed(store_at(root), state=2)
+    changed(store_at(root)).commit()
+
+    def away(names: object) -> None:
+        raise StoreUnavailable("the store is away")
+
+    late._of._store.delete_many = away  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        late.commit()
+    assert len(segments(root)) == 2
+    assert store_at(root).maintain() == 1
+    assert dict(store_at(root).getReadOnly(1).iterator()) == {"a": 1}
+
+
+def test_a_commit_between_two_looks_is_no_loss() -> None:
+    root = new_root()
+    changed(store_at(root)).commit()
+    inner = open_store(root).at("stores/counts/00000/")
+    store = over(inner, root)
+    listing = inner.list
+
+    def commits_first(prefix: str = "", start_after: str | None = None):  # type: ignore[no-untyped-def]
+        if prefix == "segments/":
+            inner.list = listing  # type: ignore[method-assign]
+            for version in (1, 2):
+                opened = store_at(root).get(version)
+                opened.put("b", version)
+                opened.commit()
+        return listing(prefix, start_after)
+
+    inner.list = commits_first  # type: ignore[method-assign]
+    assert store.latest == 3

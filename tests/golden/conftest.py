@@ -37,6 +37,10 @@ class Golden:
         pipeline = make.pipeline(str(self.folder / "input"), str(self.folder / "published"))
         return tm.open(pipeline, root=str(self.folder / "root"), conf={"tidemill.cache_bytes": 0})
 
+    def adopt(self) -> None:
+        """Say that the copy is the repository now, so that it can be written."""
+        self.open().adopt("moved by a test", moved=True)
+
     def commit(self, version: int) -> Path:
         """The file of a commit."""
         return self.repository / f"branches/main/commits/{version:010d}.json"
@@ -58,13 +62,20 @@ class Golden:
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Golden:
-    """Return the copy. Git does not keep modification times, so those of input files are set from the plans."""
+    """Return the copy, as recorded. Git does not keep modification times, so those of input files are set."""
     shutil.copytree(make.FOLDER, tmp_path / "golden")
     copy = Golden(tmp_path / "golden")
     for number in (0, 1, 3):
         for split in json.loads(copy.plan(number).read_bytes())["splits"]:
             os.utime(copy.folder / "input" / split["path"], ns=(split["modified_ms"] * 1_000_000,) * 2)
     return copy
+
+
+@pytest.fixture
+def moved(golden: Golden) -> Golden:
+    """Return the copy after it was adopted, so that it can be written."""
+    golden.adopt()
+    return golden
 
 
 def without_checksum(path: Path) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def write_segment(folder: Path, version: int, rows: list[tuple[str | None, int |
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data)
     found = {"name": name, "checksum": digest(data), "size": len(data), "rows": len(rows)}
-    return {**found, "lo": "0" * 16, "hi": "f" * 16, "version": version}
+    return {**found, "lo": "0" * 16, "hi": "f" * 16, "sequence": version, "version": version}
 
 
 def write_version(folder: Path, version: int, segments: list[dict[str, Any]], rows: int) -> None:
@@ -82,16 +82,16 @@ def test_the_store_of_another_writer_is_read_and_continued(folder: Path) -> None
 
 
 def test_a_floor_of_another_writer_applies(folder: Path) -> None:
-    write_record(folder / "floors/0000000002.json", {"version": 2, "created_ms": 1, "format": 1})
+    write_record(folder / "floors/0000000000.json", {"number": 0, "version": 2, "created_ms": 1, "format": 1})
     with pytest.raises(tm.InvalidInput, match="version 1 was dropped; versions go from 2 to 2"):
         opened(folder).getReadOnly(1)
     assert opened(folder).maintain(keep=1) == 0
     assert dict(opened(folder).getReadOnly(2).iterator()) == {"b": 2, None: 3}
 
 
-@pytest.mark.parametrize("name", ["versions/0000000002.json", "floors/0000000002.json"])
+@pytest.mark.parametrize("name", ["versions/0000000002.json", "floors/0000000000.json"])
 def test_a_record_with_a_wrong_checksum_is_corrupt_state(folder: Path, name: str) -> None:
-    write_record(folder / "floors/0000000002.json", {"version": 2, "created_ms": 1, "format": 1})
+    write_record(folder / "floors/0000000000.json", {"number": 0, "version": 2, "created_ms": 1, "format": 1})
     text = (folder / name).read_text()
     (folder / name).write_text(text.replace('"version": 2', '"version": 1'))
     with pytest.raises(tm.CorruptState, match=name):

@@ -323,12 +323,14 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
 def quarantine(context: Context, version: int | None, limit: int | None = None) -> pa.Table:
     """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them.
 
-    Only commits of versions with quarantine files are read. With `limit`, only those of the first rows.
+    With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
+    may then be passed over; without a limit every commit is read, so that a loss is found.
     """
     tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
     if context.head() is None:
         return tables[0]
-    commits = _with_quarantine(context) if version is None else _commits(context, version)
+    is_partial = limit is not None and version is None
+    commits = _with_quarantine(context) if is_partial else _commits(context, version)
     for commit in commits:
         for file in commit.quarantine:
             found = reader(".parquet", file.name).decode(

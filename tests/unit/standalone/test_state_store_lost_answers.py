@@ -197,3 +197,12 @@ def test_a_commit_between_two_looks_is_no_loss() -> None:
 
     inner.list = commits_first  # type: ignore[method-assign]
     assert store.latest == 3
+
+
+def test_maintain_leaves_the_segments_of_a_commit_that_may_still_arrive() -> None:
+    root = new_root()
+    opened = changed(faulty(root, *["refused"] * len(PAUSES_S), "late"))
+    with pytest.raises(StoreUnavailable):
+        opened.commit()
+    assert store_at(root).maintain(keep=1) == 0
+    assert len(segments(root)) == 1

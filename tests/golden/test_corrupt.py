@@ -422,9 +422,8 @@ def test_a_damaged_output_is_not_published(golden: Golden) -> None:
     found = damaged(golden, known["name"], lambda data: data.replace(b"11.01", b"91.01"))
     message = f": found checksum {found}, but the commit records {known['checksum']}"
     assert found != known["checksum"]
-    assert message in refused(
-        golden, "run", f"publish version 3 of sink `visits`, which is committed: copy `{known['name']}` ", RESTORE
-    )
+    where = f"publish version 3 of sink `visits`, which is committed: copy `{known['name']}` "
+    assert message in refused(golden, "run", where, RESTORE)
 
 
 def test_an_output_outside_the_sink_is_not_published(golden: Golden) -> None:

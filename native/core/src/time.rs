@@ -93,23 +93,26 @@ mod tests {
 
     use super::*;
 
-    fn found(column: ArrayRef, limit_ms: i64) -> Vec<bool> {
+    fn found(column: &ArrayRef, limit_ms: i64) -> Vec<bool> {
         after_ms(column.as_ref(), limit_ms).unwrap().iter().map(Option::unwrap).collect()
     }
 
     #[test]
     fn a_time_is_after_the_limit_only_from_the_next_ms_on() {
         let column = TimestampMicrosecondArray::from(vec![Some(5_999), Some(6_000), None, Some(-1), Some(i64::MAX)]);
-        assert_eq!(found(Arc::new(column), 5), [false, true, false, false, true]);
+        assert_eq!(found(&(Arc::new(column) as ArrayRef), 5), [false, true, false, false, true]);
         let before = TimestampMicrosecondArray::from(vec![-1, -1_000, -1_001]);
-        assert_eq!(found(Arc::new(before), -2), [true, true, false]);
+        assert_eq!(found(&(Arc::new(before) as ArrayRef), -2), [true, true, false]);
     }
 
     #[test]
     fn seconds_and_days_are_compared_in_ms() {
-        assert_eq!(found(Arc::new(TimestampSecondArray::from(vec![1, 2, i64::MAX])), 1_000), [false, true, true]);
-        assert_eq!(found(Arc::new(Date32Array::from(vec![0, 1])), DAY_MS - 1), [false, true]);
-        assert_eq!(found(Arc::new(NullArray::new(2)), 0), [false, false]);
+        assert_eq!(
+            found(&(Arc::new(TimestampSecondArray::from(vec![1, 2, i64::MAX])) as ArrayRef), 1_000),
+            [false, true, true]
+        );
+        assert_eq!(found(&(Arc::new(Date32Array::from(vec![0, 1])) as ArrayRef), DAY_MS - 1), [false, true]);
+        assert_eq!(found(&(Arc::new(NullArray::new(2)) as ArrayRef), 0), [false, false]);
     }
 
     #[test]

@@ -280,7 +280,7 @@ def test_the_greatest_number_ends_the_search(hint: int) -> None:
     last = names.LAST_NUMBER
     store = filled(new_store(False), range(last - 4, last + 1), last - hint)
     for beyond in range(last + 1, last + 5):
-        store.put(names.numbered("r/", beyond), b"a name with eleven digits is not that of a record")
+        store.put(names.numbered("r/", beyond), b"a name with eleven digits names no record")
     assert records_in(store).newest() == last
 
 

@@ -114,7 +114,7 @@ def test_arguments_reach_the_tasks(parse: Parse) -> None:
         (("schedule=", "tasks='split', schedule="), "this version supports only tasks='one'"),
         (("pipelines/retail.py:p", "pipelines/__init__.py:p"), "invalid pipeline name '--init--'"),
         (("schedule=", "engine='lokal', schedule="), "unknown engine `lokal`; did you mean `local`?"),
-        (("schedule=", "engine='flink', schedule="), "hint: known: local, spark"),
+        (("schedule=", "engine='apache-flink', schedule="), "hint: known: local, spark"),
         (("schedule=", "max_batches=0, schedule="), "max_batches is 0: expected a whole number of at least 1, or None"),
         (("schedule=", "max_batches=2.5, schedule="), "max_batches is 2.5: expected a whole number of at least 1"),
         (("schedule=", "max_batches=True, schedule="), "max_batches is True: expected a whole number of at least 1"),

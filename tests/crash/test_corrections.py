@@ -1,4 +1,4 @@
-"""The crash matrix and two-at-once tests for changes besides batches: entries of refs, skip, void, adopt.
+"""The crash matrix and two-at-once tests for what is no batch: entries of refs, corrections, adoption, publishing.
 
 Each action is repeated once for each of its writes, failing there in each way a write can fail. Then it is called
 again, as a user does after an error. The result is that of an undisturbed call, and the action takes effect once.
@@ -37,6 +37,8 @@ class Action:
     act: Callable[[World], Any]
     is_once: bool
     """Whether the action is refused once it has taken effect."""
+    accepts: tuple[str, ...] = ()
+    """Arguments of later runs: a copy shares the folders of its sinks with the original."""
     adds_commits: bool = False
     """Whether each call adds a commit: a reset may be repeated, which changes no rows."""
     adds_entries: bool = False
@@ -70,6 +72,26 @@ def moved(world: World) -> None:
         world.store.delete(name)
 
 
+def unpublished(world: World) -> None:
+    """The last version is committed, and nothing of it is published."""
+    two_operators(world)
+    with worlds.dying("create", rf"/commits/{FIRST:010d}\.json$", "after"):
+        world.run()
+
+
+def files_gone(world: World) -> None:
+    """Consumers took all published files."""
+    two_operators(world)
+    for entry in list(world.store.list("sinks/")):
+        world.store.delete(entry.name)
+
+
+def shared_sink(world: World) -> None:
+    """Another repository published in the sinks of a new one."""
+    two_operators(replace(world, root_name="other"))
+    world.open().init()
+
+
 ACTIONS = {
     "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
     "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
@@ -84,8 +106,18 @@ ACTIONS = {
     ),
     "adopt a move": Action(moved, lambda world: world.open().adopt("a test", moved=True), is_once=True),
     "adopt a copy": Action(
-        moved, lambda world: world.open().adopt("a test", copy=True), is_once=False, adds_entries=True
+        moved,
+        lambda world: world.open().adopt("a test", copy=True),
+        is_once=False,
+        adds_entries=True,
+        accepts=("adopt_sink",),
     ),
+    "publish": Action(unpublished, lambda world: world.open().publish(), is_once=False),
+    "publish again": Action(files_gone, lambda world: world.open().publish(0), is_once=False),
+    "adopt a sink": Action(
+        shared_sink, lambda world: world.run(adopt_sink=True), is_once=False, accepts=("adopt_sink",)
+    ),
+    "replace a sink": Action(shared_sink, lambda world: world.run(replace_sink=True), is_once=False),
 }
 
 
@@ -110,9 +142,9 @@ def copied(inner: Any) -> Any:
     return made
 
 
-def settle(world: World) -> dict[str, Any]:
+def settle(world: World, action: Action) -> dict[str, Any]:
     """Run to the end, and return all that a user sees, with the kinds of commits and the entries of `refs/`."""
-    world.run()
+    world.run(**dict.fromkeys(action.accepts, True))
     repository = world.open()
     entries = [entry.name for entry in world.store.list(f"root/{world.name}/refs/") if "head" not in entry.name]
     kinds = [commit.kind for commit in repository.commits()]
@@ -141,7 +173,7 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
     calm, store = in_faults(world, inner, [], key)
     action.act(calm)
     writes = store.writes
-    expected = settle(calm)
+    expected = settle(calm, action)
     assert writes
     for effect in EFFECTS:
         for at in range(1, len(writes) + 1):
@@ -155,7 +187,7 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
                 store = next_process(store, inner)
                 again(disturbed, action)
             store = next_process(store, inner)
-            difference = differences(action, settle(disturbed), expected)
+            difference = differences(action, settle(disturbed, action), expected)
             assert not difference, f"{difference} after `{effect}` at write {at}: {failed}"
 
 
@@ -193,13 +225,13 @@ def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: Wo
     before, key = prepared(world, action)
     calm, store = in_faults(world, copied(before), [], key)
     action.act(calm)
-    expected = settle(calm)
+    expected = settle(calm, action)
     for _ in range(4):
         busy, store = in_faults(world, copied(before), [], key)
         with ThreadPoolExecutor(3) as pool:
             errors = [call.exception() for call in [pool.submit(action.act, busy) for _ in range(3)]]
         assert None in errors
         assert all(error is None or isinstance(error, (tm.Fenced, tm.InvalidInput)) for error in errors), errors
-        difference = differences(action, settle(busy), expected)
+        difference = differences(action, settle(busy, action), expected)
         assert not difference, f"{difference}; the callers got {errors}"
     assert store.writes

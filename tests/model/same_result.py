@@ -67,7 +67,7 @@ def result(folder: Path, root: str, engine: str, tasks: int, spark=None, pipelin
     """State and outputs of every operator and sink, in canonical order, after a run over all files."""
     repository = tm.open(pipeline(folder), root=root, conf={"tidemill.block_rows": BLOCK_ROWS})
     repository.init()
-    progress = repository.run(spark=spark, engine=engine, tasks=tasks)
+    progress = repository.run(spark=spark, engine=engine, tasks=tasks, adopt_sink=True)  # runs share a sink
     assert sum(one.numInputRows for one in progress) == 900 * 6 + 37 * 15
     found = {f"state {name}": repository.state(name) for name in repository.context.job.operators}
     found |= {f"outputs {name}": repository.outputs(sink=name) for name in repository.context.job.outputs}

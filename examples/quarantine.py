@@ -7,7 +7,7 @@ Prints:
 
     batch 0: 2 applied, 0 late, 0 quarantined, {'ann': 10, 'bob': 20}
     batch 1: 1 applied, 1 late, 2 quarantined, {'ann': 10, 'bob': 25}
-      99: late for operator `totals`: at or before the watermark
+      99: late for operator `totals`: at or before the watermark `source.at`, 2024-05-01T09:07:00.000Z
       5: function `add` of operator `totals` raised `ValueError: amount -1` for key `'ann'`
       -1: function `add` of operator `totals` raised `ValueError: amount -1` for key `'ann'`
     batch 2: 1 applied, 0 late, 0 quarantined, {'ann': 17, 'bob': 25}

@@ -72,11 +72,11 @@ def _quarantined(context: Context, commit: Commit) -> Iterator[dict[str, object]
 
 
 def watermark_notes(commit: Commit) -> list[str]:
-    """Return a warning for each watermark that a row of this batch moved past the batch time."""
+    """Return a warning for each watermark that a row of this batch moved past the batch time and past the clock."""
     found = []
     for name, row in commit.furthest.items():
         watermark = commit.watermarks.get(name, 0)
-        if watermark <= commit.batch_time_ms:
+        if watermark <= max(commit.batch_time_ms, commit.committed_ms):
             continue
         place = "an output" if row.file is None else f"file `{row.file}`"
         place += "" if row.row is None else f", row {row.row},"

@@ -6,6 +6,7 @@ again, as a user does after an error. The result is that of an undisturbed call,
 
 from __future__ import annotations
 
+import itertools
 import re
 import uuid
 from collections.abc import Callable
@@ -21,12 +22,13 @@ from tests.crash import worlds
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
 from tidemill.store import open_store
-from tidemill.store.fault import Crash, Fault, FaultStore
+from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 
 SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
 FIRST = 3
 """Versions before the action; the file to skip is then the next to be read."""
+MANY_WRITES = 40
 
 
 @dataclass(frozen=True)
@@ -175,20 +177,27 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
     writes = store.writes
     expected = settle(calm, action)
     assert writes
-    for effect in EFFECTS:
-        for at in range(1, len(writes) + 1):
-            inner = copied(before)
-            disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)
-            try:
-                action.act(disturbed)
-                failed = None
-            except (Crash, tm.StoreUnavailable) as error:
-                failed = error
-                store = next_process(store, inner)
-                again(disturbed, action)
+    for at, effect in failures(len(writes)):
+        inner = copied(before)
+        disturbed, store = in_faults(world, inner, [Fault(at, effect)], key)
+        try:
+            action.act(disturbed)
+            failed = None
+        except (Crash, tm.StoreUnavailable) as error:
+            failed = error
             store = next_process(store, inner)
-            difference = differences(action, settle(disturbed, action), expected)
-            assert not difference, f"{difference} after `{effect}` at write {at}: {failed}"
+            again(disturbed, action)
+        store = next_process(store, inner)
+        difference = differences(action, settle(disturbed, action), expected)
+        assert not difference, f"{difference} after `{effect}` at write {at}: {failed}"
+
+
+def failures(writes: int) -> list[tuple[int, Effect]]:
+    """Return each write with each way to fail; of an action with many writes, with one way each, in turn."""
+    numbers = range(1, writes + 1)
+    if writes > MANY_WRITES:
+        return list(zip(numbers, itertools.cycle(EFFECTS), strict=False))
+    return list(itertools.product(numbers, EFFECTS))
 
 
 def differences(action: Action, found: dict[str, Any], expected: dict[str, Any]) -> list[str]:

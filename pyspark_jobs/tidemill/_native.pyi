@@ -314,6 +314,12 @@ class Operator:
         `key` (its repr) and `chunk` (the index of the chunk that has the row; None for a timeout). Interrupts pass
         through unchanged.
         """
+    def take_order(self) -> pa.Array:
+        """Return an order number (int64) for each row that the last `apply` returned. They rise from row to row.
+
+        The upper 32 bits are the group of the row's key, the first 20 bits of its hash. The lower bits count the rows
+        of the group.
+        """
     def take_quarantined(self) -> list[tuple[int, pa.RecordBatch, list[str]]]:
         """Return the rows quarantined since the last call because the user's function failed for their key.
 

@@ -16,6 +16,10 @@ _VARIABLE = "var-"
 
 BATCH_ID = "_batch_id"
 """The column with the number of the batch, which Tidemill adds to the rows of every sink."""
+SEQ = "_seq"
+"""The column with the place of a row in its batch, which Tidemill adds beside `_batch_id`."""
+ADDED = (BATCH_ID, SEQ)
+"""The columns that Tidemill adds to the rows of every sink."""
 ENGINES = ("local", "spark")
 """The engines that a user can choose."""
 HEAD_HINT = "head.json"

@@ -268,7 +268,7 @@ class Repository:
         return read.state(self.context, operator, version, as_of, keys, where, columns, variable, partial)
 
     def outputs(self, version: int | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
-        """Return the rows that were committed for a sink, in canonical order, with the column `_batch_id`.
+        """Return the rows that were committed for a sink, in canonical order, with `_batch_id` and `_seq`.
 
         `version`: rows of this version only; default: of all versions. `sink`: may be omitted if the pipeline has only
         one. An operator whose output nothing consumes keeps it here under the operator's name. `limit`: return only the

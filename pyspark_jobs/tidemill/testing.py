@@ -20,7 +20,7 @@ import pyarrow as pa
 from .driver.drain import Limits
 from .driver.sink_checks import Accepted
 from .errors import InvalidInput
-from .names import BATCH_ID, variable_name
+from .names import ADDED, variable_name
 from .operators.contract import BoundOperator
 from .pipeline.job import Output
 from .pipeline.pipeline import Pipeline
@@ -34,7 +34,7 @@ from .units import MOST_DURATION_MS
 from .verbs.open import open_context
 from .verbs.run import sweep
 
-OUTPUT_COLUMNS = (BATCH_ID,)
+OUTPUT_COLUMNS = ADDED
 ACCEPTED = Accepted(adopt_sink=True)
 """Every tester has a repository of its own, so a sink's folder may hold files of earlier testers."""
 

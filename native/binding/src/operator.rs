@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use arrow_buffer::BooleanBuffer;
 use arrow_select::take::take_record_batch;
 use pyo3::prelude::*;
@@ -106,6 +106,8 @@ struct Task {
     operator: Box<dyn Operator>,
     maps: Maps,
     quarantined: Vec<ChunkQuarantine>,
+    /// The order numbers of the rows that the last pass emitted.
+    order: Vec<i64>,
     /// One of the reasons why calls failed: the first in alphabetical order, so that it does not depend on the tasks.
     failure: Option<String>,
 }
@@ -131,7 +133,8 @@ impl PyOperator {
     /// The Python object for `operator`.
     pub(crate) fn new(name: String, operator: impl Operator + 'static) -> Self {
         let operator = Box::new(operator);
-        let task = Task { name, operator, maps: Maps::NotOpened, quarantined: Vec::new(), failure: None };
+        let task =
+            Task { name, operator, maps: Maps::NotOpened, quarantined: Vec::new(), order: Vec::new(), failure: None };
         Self { task: Mutex::new(task) }
     }
 
@@ -195,6 +198,11 @@ impl PyOperator {
         batch_out(py, &rows)
     }
 
+    fn take_order<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let order = std::mem::take(&mut self.task().raise(py)?.order);
+        array_out(py, &Int64Array::from(order))
+    }
+
     fn take_quarantined<'py>(&self, py: Python<'py>) -> PyResult<Vec<ShownQuarantined<'py>>> {
         let quarantined = std::mem::take(&mut self.task().raise(py)?.quarantined);
         let shown = |found: ChunkQuarantine| Ok((found.chunk, batch_out(py, &found.rows)?, found.reasons));
@@ -249,7 +257,9 @@ impl Task {
         let reasons = quarantined.iter().map(|found| &found.reason).chain(&self.failure);
         self.failure = reasons.min().map(|reason| reason.chars().take(LONGEST_FAILURE).collect());
         self.quarantined.extend(by_chunk(chunks, quarantined)?);
-        out.into_rows()
+        let (rows, order) = out.into_ordered()?;
+        self.order = order;
+        Ok(rows)
     }
 
     fn finish(&mut self) -> Result<Vec<StateMap>> {

@@ -23,6 +23,7 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
+from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
 from ..store import Store
@@ -214,7 +215,9 @@ class _Range:
 
     def _apply_pass(self, operator: str, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
-            return handle.apply([chunk.batch() for chunk in chunks], pass_)
+            rows = handle.apply([chunk.batch() for chunk in chunks], pass_)
+            order = handle.take_order()
+            return rows if order is None else rows.append_column(ROW, order)
         except InvalidInput as error:
             number = getattr(error, "chunk", None)
             if number is None or number >= len(chunks):
@@ -260,7 +263,7 @@ class _Range:
     def store_outputs(self) -> None:
         """Store the files for sinks: rows of this task's operators, and rows of keyless streams."""
         for chunk in self.inbox.keyless_outputs():
-            self.files.add(self._output(chunk.head.subject), 0, chunk.batch())
+            self.files.add(self._output(chunk.head.subject), 0, chunk.batch(), chunk.head.split_hash)
         self.files.store(self.store, self.stem)
 
     def finish(self) -> Iterator[Item]:

@@ -16,8 +16,10 @@ from ..pipeline.job import Output
 from ..protocol.records import OutputFile, digest
 from ..schema import int64_scalar
 from ..sinks.files import Parquet
+from ..sources.contract import ROW
 from ..store import Store
 from .batch import Batch
+from .sequence import group_of, groups_of, sequence
 
 KEPT = Parquet("kept")
 """The format of rows that stay in the repository: outputs without a sink, and quarantine."""
@@ -28,19 +30,28 @@ class OutputFiles:
 
     def __init__(self, batch: Batch, lo: int) -> None:
         self._batch, self._lo = batch, lo
-        self._rows: dict[tuple[str, int], list[pa.RecordBatch]] = defaultdict(list)
+        self._rows: dict[tuple[str, int], list[tuple[pa.RecordBatch, pa.Array]]] = defaultdict(list)
         self._stored: dict[str, list[OutputFile]] = defaultdict(list)
 
-    def add(self, output: Output, pass_number: int, rows: pa.RecordBatch) -> None:
-        """Add rows for a sink."""
-        self._rows[output.name, pass_number].append(declared(rows, output.schema))
+    def add(self, output: Output, pass_number: int, rows: pa.RecordBatch, key_hash: int | None = None) -> None:
+        """Add rows for a sink, in canonical order. `key_hash` is that of all rows, if they have no key of their own.
+
+        Rows without a key and without order numbers come from a function that gets all keys of a task at once. They
+        count as rows of the range's first key, so their `_seq` depends on the number of tasks, like their order.
+        """
+        if not rows.num_rows:
+            return
+        if key_hash is None and ROW in rows.schema.names:
+            groups = groups_of(rows.column(ROW))
+        else:
+            one = group_of(self._lo if key_hash is None else key_hash)
+            groups = pa.repeat(int64_scalar(one), rows.num_rows)
+        self._rows[output.name, pass_number].append((declared(rows, output.schema), groups))
 
     def store(self, store: Store, stem: str) -> None:
         """Encode and store all rows, sink by sink: one file for each pass and partition folder."""
         for name, pass_number in sorted(self._rows):
-            table = pa.Table.from_batches(self._rows.pop((name, pass_number)))
-            stamp = pa.repeat(int64_scalar(self._batch.plan.number), table.num_rows)
-            table = table.append_column(pa.field(names.BATCH_ID, pa.int64(), nullable=False), stamp)
+            table = self._numbered(self._rows.pop((name, pass_number)), pass_number)
             sink = self._batch.job.outputs[name].sink or KEPT
             for part, encoded in enumerate(sink.encode(table)):
                 path = names.output(name, self._batch.plan.branch, stem, pass_number, part, encoded.extension)
@@ -59,6 +70,15 @@ class OutputFiles:
                         etag=etag,
                     )
                 )
+
+    def _numbered(self, added: list[tuple[pa.RecordBatch, pa.Array]], pass_number: int) -> pa.Table:
+        """Return the rows in canonical order, with `_batch_id` and `_seq`."""
+        table = pa.Table.from_batches([rows for rows, _ in added])
+        groups = pa.concat_arrays([groups for _, groups in added])
+        stamp = pa.repeat(int64_scalar(self._batch.plan.number), table.num_rows)
+        table = table.append_column(pa.field(names.BATCH_ID, pa.int64(), nullable=False), stamp)
+        seq = sequence(groups, pass_number)
+        return table.append_column(pa.field(names.SEQ, pa.int64(), nullable=False), seq)
 
     def stored(self) -> dict[str, list[OutputFile]]:
         """Return the stored files, by output.

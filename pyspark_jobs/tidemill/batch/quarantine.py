@@ -66,7 +66,8 @@ def ahead_rejects(
 def _rejects(
     rows: pa.RecordBatch, columns: Sequence[str], column: str | None, reasons: Sequence[str], split: Split | None
 ) -> pa.RecordBatch:
-    numbers = rows.column(ROW).to_pylist() if ROW in rows.schema.names else [None] * rows.num_rows
+    has_lines = split is not None and ROW in rows.schema.names
+    numbers = rows.column(ROW).to_pylist() if has_lines else [None] * rows.num_rows
     records = [
         _place(split) | {"row": None if row is None else row + 1, "column": column, "reason": reason, "text": text}
         for row, text, reason in zip(numbers, _texts(rows.select(columns)), reasons, strict=True)

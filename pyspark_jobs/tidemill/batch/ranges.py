@@ -1,8 +1,16 @@
-"""Cuts the hash space into key ranges. The state does not depend on the cut."""
+"""Cuts the hash space into key ranges. State and outputs do not depend on the cut.
+
+INVARIANT: no range cuts a group of `sequence`.
+"""
 
 from __future__ import annotations
 
+from ..errors import InvalidInput
 from ..protocol.records import HASH_END
+from .sequence import GROUP_BITS
+
+_GROUPS = 1 << GROUP_BITS
+_GROUP = (HASH_END + 1) // _GROUPS
 
 
 def cut(ranges: int) -> list[tuple[int, int]]:
@@ -11,7 +19,9 @@ def cut(ranges: int) -> list[tuple[int, int]]:
     >>> [(hex(lo), hex(hi)) for lo, hi in cut(2)]
     [('0x0', '0x7fffffffffffffff'), ('0x8000000000000000', '0xffffffffffffffff')]
     """
-    ends = [HASH_END if i == ranges - 1 else (HASH_END + 1) * (i + 1) // ranges - 1 for i in range(ranges)]
+    if ranges > _GROUPS:
+        raise InvalidInput(f"cut a batch into {ranges:,} tasks: expected at most {_GROUPS:,}")
+    ends = [_GROUPS * (i + 1) // ranges * _GROUP - 1 for i in range(ranges)]
     return list(zip([0, *(end + 1 for end in ends[:-1])], ends, strict=True))
 
 

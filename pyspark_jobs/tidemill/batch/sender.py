@@ -143,8 +143,8 @@ class Outgoing:
         if known is not None and known.time_ms >= time_ms:
             return
         place = pc.index(rows.column(column), pc.max(rows.column(column))).as_py()
-        row = rows.column(ROW)[place].as_py() + 1 if ROW in rows.schema.names else None
         split = self.origin.split
+        row = rows.column(ROW)[place].as_py() + 1 if split is not None and ROW in rows.schema.names else None
         self.sender.observed.furthest[name] = Furthest(time_ms, None if split is None else split.path, row)
 
     def quarantine_rejects(self, rejects: pa.Table | None) -> None:

@@ -95,7 +95,8 @@ def _carriers(totals: pa.Table) -> pa.Table:
         """SELECT name AS carrier, flights, flights - departed AS cancelled, miles,
            mean_delay::DECIMAL(9, 1) AS "delay, min", (worst_delay / 60)::DECIMAL(9, 1) AS "worst, h"
            FROM rows JOIN airlines USING (carrier)
-           QUALIFY row_number() OVER (PARTITION BY carrier ORDER BY _batch_id DESC) = 1 ORDER BY flights DESC""",
+           QUALIFY row_number() OVER (PARTITION BY carrier ORDER BY _batch_id DESC, _seq DESC) = 1
+           ORDER BY flights DESC""",
         totals,
     )
 

@@ -75,6 +75,13 @@ class Handle(Protocol):
         Returns the outputs, sorted by (key hash, key bytes, emission number).
         """
 
+    def take_order(self) -> pa.Array | None:
+        """Return an order number for each row that the last `apply` returned: the group of its key, and its place.
+
+        None, the default, if the rows belong to no key.
+        """
+        return None
+
     def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
         """Return the rows quarantined since the last call: chunk index, rows, and a reason for each row."""
 

@@ -57,6 +57,11 @@ class ProcessorTask(Handle):
         rows: pa.RecordBatch = self._inner.apply(chunks, pass_)
         return rows
 
+    def take_order(self) -> pa.Array | None:
+        """Return the order numbers of the engine."""
+        order: pa.Array = self._inner.take_order()
+        return order
+
     def take_quarantined(self) -> Sequence[tuple[int, Any, Sequence[str]]]:
         """Return the rows of the keys whose calls failed, with `on_error="quarantine"`."""
         quarantined: Sequence[tuple[int, Any, Sequence[str]]] = self._inner.take_quarantined()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InvalidInput
-from ..names import BATCH_ID, check_name
+from ..names import ADDED, check_name
 from ..operators.contract import Operator, Windows, column
 from ..operators.session_window import SESSION, SessionWindow
 from ..operators.window import WINDOW, GivenWindow, Window
@@ -275,8 +275,9 @@ class Stream:
     def write(self, sink: Any, name: str | None = None) -> Stream:
         """Write the stream to a sink, such as `tm.Parquet(path)` or `tm.Json(path)`, and return the stream.
 
-        Each row gets a column `_batch_id` with the number of its batch. `name` is unique in the pipeline. It defaults
-        to the name of the nearest upstream operator, or to "output".
+        Each row gets two columns: `_batch_id`, the number of its batch, and `_seq`, its place in the batch. So the
+        latest row of a key is the first by `_batch_id` and `_seq`, both descending. `name` is unique in the pipeline.
+        It defaults to the name of the nearest upstream operator, or to "output".
         """
         operator = nearest_operator(self._node)
         chosen = name or (operator.operator.name if operator is not None else "output")
@@ -310,8 +311,9 @@ class Stream:
                 f"pipeline `{self._pipeline.name}` already has a sink `{name}`",
                 hint="give this one another name: name=…",
             )
-        if BATCH_ID in self.schema.names:
-            raise InvalidInput(f"sink `{name}`: the stream has a column `{BATCH_ID}`, which Tidemill adds itself")
+        for added in ADDED:
+            if added in self.schema.names:
+                raise InvalidInput(f"sink `{name}`: the stream has a column `{added}`, which Tidemill adds itself")
         self._pipeline.sinks[name] = Write(name, self._node, sink)
         return self
 

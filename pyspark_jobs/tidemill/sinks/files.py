@@ -28,7 +28,8 @@ from .publish import present_files, publish_files, withdraw_files
 class Parquet:
     """A sink that writes a folder of Parquet files, compressed with zstd. Spark: `format("parquet")`.
 
-    `path` is a folder or an `s3://` URI. Each row also has the column `_batch_id`, the version that wrote it.
+    `path` is a folder or an `s3://` URI. Each row also has the columns `_batch_id`, the version that wrote it,
+    and `_seq`, its place in this version.
     `partitionBy` names one column or several, whose values become folders `column=value/` instead of columns of the
     files. As in Spark, an empty string in such a column is read back as null.
 
@@ -138,7 +139,7 @@ class Parquet:
 class Json(Parquet):
     """A sink that writes a folder of JSON lines, one row a line. Spark: `format("json")`.
 
-    `path`, `partitionBy`, `_batch_id` and publishing are as in `Parquet`. Values are written as Spark writes them:
+    `path`, `partitionBy`, added columns and publishing are as in `Parquet`. Values are written as Spark writes them:
 
     - Nulls are omitted.
     - Times are ISO 8601 in UTC, with milliseconds, or microseconds if the value has them.

@@ -76,9 +76,9 @@ class ForeachBatch(Parquet):
     def _table(self, publication: Publication) -> pa.Table:
         """Return the rows of a version, with the columns of the stream."""
         contents = [fetch(publication.store, file.name, file.checksum) for _, file in publication.files]
-        columns = publication.schema.names
-        tables = [pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False) for data in contents]
-        return pa.concat_tables(tables) if tables else empty_table(publication.schema)
+        tables = [pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False) for data in contents]
+        rows = pa.concat_tables(tables) if tables else empty_table(publication.schema)
+        return rows.select(publication.schema.names)
 
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"

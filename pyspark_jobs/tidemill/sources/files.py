@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from ..errors import InvalidInput, StoreUnavailable
-from ..names import BATCH_ID
+from ..names import ADDED
 from ..protocol.records import Split
 from ..schema import string_array, to_arrow, to_ddl, type_ddl
 from ..spelling import unknown
@@ -332,7 +332,7 @@ class _Columns:
 
 def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
     for field in schema:
-        if field.name in (*HIDDEN, BATCH_ID):
+        if field.name in (*HIDDEN, *ADDED):
             raise InvalidInput(f"schema of tm.Files: the column name `{field.name}` is reserved")
         if kind == "csv" and pa.types.is_nested(field.type):
             raise InvalidInput(

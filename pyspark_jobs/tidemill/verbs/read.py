@@ -16,7 +16,7 @@ from .. import _native, names
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
-from ..names import BATCH_ID, map_name, variable_name
+from ..names import ADDED, SEQ, map_name, variable_name
 from ..operators.contract import describe
 from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
@@ -246,7 +246,7 @@ def _where(table: pa.Table, where: str) -> pa.Table:
 
 
 def outputs(context: Context, version: int | None, sink: str | None, limit: int | None = None) -> pa.Table:
-    """Return the rows committed for a sink, in canonical order, with `_batch_id`; of one version, or of all.
+    """Return the rows committed for a sink, in canonical order, with `_batch_id` and `_seq`; of one version, or of all.
 
     With `limit`, only the first rows are returned, and no commit or file after them is read.
     """
@@ -260,7 +260,7 @@ def outputs(context: Context, version: int | None, sink: str | None, limit: int 
         if _has_rows(filled, limit):
             break
     if not filled:
-        return empty_table(_with_batch_id(schema))
+        return empty_table(_with_added(schema))
     try:
         return pa.concat_tables(filled, promote_options="default").slice(0, limit)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -303,8 +303,8 @@ def _sink(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
     return sink, to_arrow(recorded[sink])
 
 
-def _with_batch_id(schema: pa.Schema) -> pa.Schema:
-    return schema.append(pa.field(BATCH_ID, pa.int64()))
+def _with_added(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([*schema, *(pa.field(name, pa.int64()) for name in ADDED)])
 
 
 def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
@@ -312,12 +312,14 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
     files: list[OutputFile] = commit.outputs.get(name, [])
     if not files:
         return None
-    if limit is not None:
+    is_in_order = not any(file.suffix for file in files)  # files of partition folders share the places of a range
+    if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)
         files = [file for file, rows in zip(files, before, strict=False) if rows < max(limit, 1)]
-    schema = _with_batch_id(to_arrow(commit.sinks[name]["schema"]))
+    schema = _with_added(to_arrow(commit.sinks[name]["schema"]))
     data = [(fetch(context.store, file.name, file.checksum), file.suffix) for file in files]
-    return reader(files[0].extension, files[0].name).decode(data, schema)
+    rows = reader(files[0].extension, files[0].name).decode(data, schema)
+    return rows if is_in_order else rows.sort_by(SEQ)
 
 
 def quarantine(context: Context, version: int | None, limit: int | None = None) -> pa.Table:

@@ -35,7 +35,7 @@ class Place:
         (self.input / f"{len(list(self.input.iterdir()))}.csv").write_text("".join(lines))
         repository.init()
         repository.run(engine="local", batch_time=ms(at_s))
-        rows_out = repository.outputs(repository.head.version).drop_columns(["_batch_id"])
+        rows_out = repository.outputs(repository.head.version).drop_columns(["_batch_id", "_seq"])
         return [tuple(row.values()) for row in rows_out.to_pylist()]
 
     def stream(self, pipeline: tm.Pipeline) -> tm.Stream:

@@ -330,7 +330,7 @@ def test_a_state_is_searched_where_names_differ_by_case_alone(tmp_path: Path) ->
     repository = tm.open(p, root=str(tmp_path / "root"))
     repository.init()
     repository.run(engine="local")
-    assert repository.outputs().column_names == ["Deadline", "UPDATED_AT", "_batch_id"]
+    assert repository.outputs().column_names == ["Deadline", "UPDATED_AT", "_batch_id", "_seq"]
     found = repository.state("op", where="\"key.deadline\" = 'a' AND deadline IS NULL")
     assert found.select(["key.Deadline", "value.UPDATED_AT"]).to_pylist() == [
         {"key.Deadline": "a", "value.UPDATED_AT": 1}

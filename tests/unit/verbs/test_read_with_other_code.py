@@ -35,9 +35,9 @@ def renamed(tmp_path: Path) -> tm.Repository:
 
 def test_outputs_of_a_sink_that_the_code_no_longer_has_are_read_by_its_name(renamed: tm.Repository) -> None:
     before = [{"shop": "Bonn", "n": 0, "_batch_id": 0}]
-    assert renamed.outputs(sink="before").to_pylist() == before
-    assert renamed.outputs(version=0, sink="before").to_pylist() == before
-    assert renamed.outputs().to_pylist() == [{"shop": "Bonn", "n": 1, "_batch_id": 1}]
+    assert renamed.outputs(sink="before").drop_columns(["_seq"]).to_pylist() == before
+    assert renamed.outputs(version=0, sink="before").drop_columns(["_seq"]).to_pylist() == before
+    assert renamed.outputs().drop_columns(["_seq"]).to_pylist() == [{"shop": "Bonn", "n": 1, "_batch_id": 1}]
 
 
 def test_an_unknown_sink_is_an_error_that_names_the_known_ones(renamed: tm.Repository) -> None:

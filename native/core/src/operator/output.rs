@@ -99,14 +99,28 @@ impl Output {
     }
 
     /// Return all rows, sorted.
-    pub fn into_rows(mut self) -> Result<RecordBatch> {
+    pub fn into_rows(self) -> Result<RecordBatch> {
+        Ok(self.into_ordered()?.0)
+    }
+
+    /// Return all rows, sorted, and the order number of each.
+    ///
+    /// Order numbers rise from row to row. They depend on the rows of the same hash group alone, so they are the same
+    /// for any cut of the hash space that does not cut a group.
+    pub fn into_ordered(mut self) -> Result<(RecordBatch, Vec<i64>)> {
         if self.emitted.len() == 1 && self.emitted[0].is_sorted() {
-            return Ok(self.emitted.remove(0).rows);
+            let only = self.emitted.remove(0);
+            let numbers = match &only.by {
+                Some(by) => order_numbers(by.iter().map(|&key| only.keys.hash(key as usize))),
+                None => order_numbers(only.keys.hashes().iter().copied()),
+            };
+            return Ok((only.rows, numbers));
         }
         let emitted = self.emitted.into_iter().map(Emitted::spread).collect::<Result<Vec<_>>>()?;
         let addresses = (0..).zip(&emitted).flat_map(|(part, (keys, _))| (0..keys.len()).map(move |row| (part, row)));
         let mut order: Vec<(usize, usize)> = addresses.collect();
         order.sort_by(|a, b| emitted[a.0].0.cmp_at(a.1, &emitted[b.0].0, b.1));
+        let numbers = order_numbers(order.iter().map(|&(part, row)| emitted[part].0.hash(row)));
         let picks: Vec<Pick> = order.iter().map(|&(part, row)| Pick::new(part, row)).collect();
         let column = |(number, field): (usize, &FieldRef)| {
             let parts: Vec<&dyn Array> = emitted.iter().map(|(_, rows)| rows.column(number).as_ref()).collect();
@@ -114,8 +128,23 @@ impl Output {
         };
         let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+        Ok((RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?, numbers))
     }
+}
+
+/// The leading bits of a key hash that make its group. Key ranges never cut a group.
+const GROUP_BITS: u32 = 20;
+
+/// Number rows that are sorted by hash: the group in the upper half, the place within the group in the lower half.
+fn order_numbers(hashes: impl Iterator<Item = u64>) -> Vec<i64> {
+    let mut next = 0;
+    let number = |hash: u64| {
+        let group = i64::try_from(hash >> (64 - GROUP_BITS)).unwrap_or(i64::MAX) << 32;
+        next = next.max(group);
+        next += 1;
+        next - 1
+    };
+    hashes.map(number).collect()
 }
 
 fn is_sorted(keys: &Keys) -> bool {
@@ -131,6 +160,21 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     use super::*;
+
+    #[test]
+    fn order_numbers_count_within_the_groups_of_the_hashes() {
+        let group = |number: u64| number << (64 - GROUP_BITS);
+        let hashes = [0, 1, group(1) - 1, group(1), group(1) + 5, group(7), u64::MAX];
+        let last = (1 << 20) - 1;
+        let expected: Vec<i64> = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (7, 0), (last, 0)]
+            .iter()
+            .map(|&(group, place): &(i64, i64)| (group << 32) + place)
+            .collect();
+        assert_eq!(order_numbers(hashes.into_iter()), expected);
+        for from in [0, 3, 5, 6] {
+            assert_eq!(order_numbers(hashes[from..].iter().copied()), expected[from..], "a cut between groups");
+        }
+    }
 
     #[test]
     fn rows_that_exceed_one_column_are_refused() {

@@ -45,11 +45,12 @@ impl OnError {
     }
 }
 
-/// The key of a call, and the chunk of its row if it has one.
+/// The key of a call, the chunk of its rows if it has any, and the place of its row in the chunk if it has just one.
 #[derive(Clone, Copy)]
 pub(crate) struct CallSite<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
     pub(crate) chunk: Option<u32>,
+    pub(crate) row: Option<u32>,
 }
 
 /// A user's function.
@@ -131,7 +132,7 @@ pub(crate) fn unreadable(py: Python<'_>, operator: &str, error: PyErr, chunk: Op
         return external(error);
     }
     let text = format!("operator `{operator}` cannot convert a row to Python objects: {}", error.value(py));
-    with_location(invalid(py, &text), operator, CallSite { key: py.None().bind(py), chunk })
+    with_location(invalid(py, &text), operator, CallSite { key: py.None().bind(py), chunk, row: None })
 }
 
 /// Set the attributes of an error that say where it occurred.
@@ -140,7 +141,8 @@ pub(crate) fn with_location(error: PyErr, operator: &str, at: CallSite<'_, '_>) 
     let with_location = value
         .setattr("operator", operator)
         .and_then(|()| value.setattr("key", repr(at.key)))
-        .and_then(|()| value.setattr("chunk", at.chunk));
+        .and_then(|()| value.setattr("chunk", at.chunk))
+        .and_then(|()| value.setattr("row", at.row));
     external(with_location.err().unwrap_or(error))
 }
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
+from ..schema.cells import shown_cells
 from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
@@ -223,20 +225,23 @@ class _Range:
             if number is None or number >= len(chunks):
                 raise
             first, _, rest = error.message.partition("\n")
-            whence = self._whence(operator, chunks[number])
+            whence = self._whence(operator, chunks[number], getattr(error, "row", None))
             raise InvalidInput(
                 f"{first}, processing {whence}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error
 
-    def _whence(self, operator: str, chunk: Chunk) -> str:
-        """Say where the rows of a chunk come from: a file, or an operator and the files that the batch reads."""
+    def _whence(self, operator: str, chunk: Chunk, row: int | None) -> str:
+        """Say which rows a call was given and where from: a file, or an operator and the files of the batch."""
+        shown = "rows" if row is None else f"the row {_shown(chunk.batch().slice(row, 1))}"
         splits = self.batch.plan.splits
         if chunk.head.split is not None:
-            return f"a row of file `{splits[chunk.head.split].path}`"
+            return f"{shown} of file `{splits[chunk.head.split].path}`"
         emitters = " or ".join(f"`{name}`" for name in self.batch.job.upstream(operator))
         files = list(dict.fromkeys(split.path for split in splits))
-        shown = ", ".join(f"`{path}`" for path in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-        return f"a row that operator {emitters} emitted" + (f" from the files {shown}" if files else "")
+        listed = ", ".join(f"`{path}`" for path in files[:3]) + (
+            f" and {len(files) - 3} more" if len(files) > 3 else ""
+        )
+        return f"{shown} that operator {emitters} emitted" + (f" from the files {listed}" if files else "")
 
     def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
@@ -310,3 +315,10 @@ class _Range:
         name = names.quarantine(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
+
+
+def _shown(row: pa.RecordBatch) -> str:
+    """Return the cells of a row as messages show them, in 200 characters at most."""
+    found = ((name, shown_cells(row.column(name))[0]) for name in row.schema.names)
+    cells = ", ".join(f"{name}={value if isinstance(value, date) else repr(value)}" for name, value in found)
+    return f"({cells if len(cells) <= 200 else cells[:199] + '…'})"

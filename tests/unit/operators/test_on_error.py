@@ -137,7 +137,8 @@ def test_without_quarantine_the_batch_fails_and_names_the_key(kind: str) -> None
     declared(p.read(tm.Rows(ROWS)), kind, "fail")
     t = Tester(p)
     with pytest.raises(
-        tm.InvalidInput, match=r"raised `ZeroDivisionError: .*` for key `.*a.*`, processing a row of file `"
+        tm.InvalidInput,
+        match=r"raised `ZeroDivisionError: .*` for key `.*a.*`, processing (the row \(k='a', n=0\)|rows) of file `",
     ):
         t.batch([("a", 0)])
 

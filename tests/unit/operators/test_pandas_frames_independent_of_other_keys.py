@@ -109,7 +109,7 @@ def test_an_invalid_time_is_reported_with_operator_and_key(cell: Any, said: str)
     aside = given({"a": cell}, "timestamp", 1, zone="Europe/Berlin", on_error="quarantine")
     aside.batch([("a",)])
     assert aside.repository.quarantine(0).to_pylist()[0]["reason"] == line.removesuffix(
-        ", processing a row of file `0000000000.parquet`"
+        ", processing rows of file `0000000000.parquet`"
     )
 
 

@@ -191,7 +191,7 @@ def test_an_exception_of_a_processor_names_key_and_file():
     text = raised(None, rows)
     assert text.startswith(
         "method `handleInputRows` of operator `transform-with-state` raised `LookupError: where is it?` "
-        "for key `('a',)`, processing a row of file `"
+        "for key `('a',)`, processing rows of file `"
     )
 
 

@@ -59,6 +59,6 @@ impl MethodCall<'_, '_> {
     }
 
     fn at(&self) -> caller::CallSite<'_, '_> {
-        caller::CallSite { key: self.key, chunk: self.chunk }
+        caller::CallSite { key: self.key, chunk: self.chunk, row: None }
     }
 }

@@ -84,7 +84,7 @@ impl<'a, 'py> Calls<'a, 'py> {
 
     /// Make the error for a call that raised, or returned a value that does not fit.
     fn complaint(&self, error: PyErr, key: &Bound<'py, PyAny>, chunk: Option<u32>) -> tidemill_core::Error {
-        let at = CallSite { key, chunk };
+        let at = CallSite { key, chunk, row: None };
         if let Some(why) = returned_frames::misfit(&self.frames, &error) {
             return self.of.user.caller.unfit(&why, at);
         }

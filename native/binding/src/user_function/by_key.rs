@@ -124,7 +124,7 @@ impl KeyCalls for Calls<'_, '_> {
         let key = Decoder::key(&self.keys, self.py, place, &self.of.user.zone);
         let key = key.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, chunk))?;
         self.state.lend(&key, place, self.visit);
-        let at = CallSite { key: &key, chunk };
+        let at = CallSite { key: &key, chunk, row: None };
         self.call_once(number, at, rows, to).map_err(|error| match error {
             Complaint::Raised(error) => {
                 let is_complaint = self.state.is_own_complaint(&error);

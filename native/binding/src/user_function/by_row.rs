@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 use tidemill_core::Result;
-use tidemill_core::operator::{KeyedFunction, Returned, Timeout, Visit};
+use tidemill_core::operator::{KeyedFunction, Returned, RowAt, Timeout, Visit};
 
 use super::argument_tuple::ArgumentTuple;
 use super::declaration::{States, UserFunction, columns, key_fields, make_operator, read_declaration};
@@ -87,10 +87,10 @@ impl<'a, 'py> Calls<'a, 'py> {
         number: u32,
         key: &Bound<'py, PyAny>,
         value: Bound<'py, PyAny>,
-        chunk: Option<u32>,
+        from: Option<RowAt>,
         to: &mut ReturnedBuilder,
     ) -> Result<()> {
-        let at = CallSite { key, chunk };
+        let at = CallSite { key, chunk: from.map(|at| at.chunk), row: from.map(|at| at.row) };
         let state = self.state.clone().into_any();
         let passed = match self.of.arguments {
             Arguments::Four => {
@@ -125,13 +125,13 @@ impl KeyCalls for Calls<'_, '_> {
             self.call_once(number, &key, none, None, to)?;
         }
         for row in rows {
-            let chunk = self.visit.rows[row].chunk;
+            let from = self.visit.rows[row];
             let (columns, place) = self.values.at(row, &self.of.value)?;
             let value = self.of.value.decode(columns, self.py, place, &self.of.user.zone);
             let value =
-                value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(chunk)))?;
+                value.map_err(|error| unreadable(self.py, &self.of.user.caller.operator, error, Some(from.chunk)))?;
             self.state.borrow_mut().next_call();
-            self.call_once(number, &key, value, Some(chunk), to)?;
+            self.call_once(number, &key, value, Some(from), to)?;
         }
         let lent = self.state.borrow_mut().take_back();
         let current = lent.map_or(Current::Absent, |lent| lent.current);

@@ -45,6 +45,8 @@ REFS = "refs/"
 """The prefix of the entries of `refs/`."""
 SEEDS = "ref-"
 """How the file of a segment begins that an entry of `refs/` names."""
+BY_BATCH, BY_SKIP = "driver", "skip"
+"""The last part of the stem of a ledger segment: what kind of commit it was written for."""
 REFS_HEAD = REFS + HEAD_HINT
 """The name of the snapshot of `refs/`, which every entry overwrites."""
 _RECORD = re.compile(r"([0-9]{10})\.json")
@@ -117,6 +119,17 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
 def seed_stem(number: int, attempt: str) -> str:
     """Return the part of a segment's name that identifies the entry of `refs/` for which a call wrote it."""
     return f"{SEEDS}{number:010d}-{attempt}"
+
+
+def needs_plan(name: str) -> bool:
+    """Whether an object below `state/`, `output/`, `quarantine/` or `published/` is stored only after a plan.
+
+    Segments for an entry of `refs/` and for a `skip` are stored without one, and stay if the call dies.
+
+    >>> needs_plan("state/_ledger/files/main/0000000000-3f2a91bc00aa-00000-skip.parquet")
+    False
+    """
+    return f"/{SEEDS}" not in name and not name.endswith(f"-{BY_SKIP}.parquet")
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:

@@ -98,6 +98,9 @@ ACTIONS = {
     "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
     "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
     "skip": Action(two_operators, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
+    "skip before the first batch": Action(
+        lambda world: world.open().init(), lambda world: world.open().skip(SKIPPED, "a test"), is_once=True
+    ),
     "skip in a plan": Action(open_plan, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
     "replan": Action(open_plan, lambda world: world.open().replan("a test"), is_once=True),
     "reset": Action(

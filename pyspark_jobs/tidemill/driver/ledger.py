@@ -27,7 +27,7 @@ def store_ledger(
     after = before.map.copy()
     record_touched(after, list(context.touched.values()), batch.plan.batch_time_ms)
     record(after, batch.plan, fingerprints)
-    stem = names.stem(batch.plan.number, batch.attempt, 0, "driver")
+    stem = names.stem(batch.plan.number, batch.attempt, 0, names.BY_BATCH)
     segments = _persist(context, before, after, batch.plan.number, stem)
     return segments, known + after.live_change()
 
@@ -62,7 +62,7 @@ def store_skipped(
     options = dict(context.storage_options.get("source") or {})
     fingerprint = context.job.sources[file.source].fingerprint(file, options)
     record_skipped(after, file, fingerprint, version, 0 if head is None else head.batch_time_ms)
-    segments = _persist(context, before, after, version, names.stem(version, attempt, 0, "driver"))
+    segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
     return segments, rows_before(context, head) + after.live_change()
 
 

@@ -246,7 +246,7 @@ def trace_of_batch(store: Store, branch: str, *folders: str) -> str | None:
     part = f"/{branch}/" if branch else "/"
     for folder in folders or ("output/", "quarantine/", "published/", "state/"):
         for entry in store.list(folder):
-            if part in entry.name and f"/{names.SEEDS}" not in entry.name:
+            if part in entry.name and names.needs_plan(entry.name):
                 return entry.name
     return None
 

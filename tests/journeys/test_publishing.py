@@ -133,6 +133,41 @@ def test_a_function_that_left_the_code_is_warned_of(tmp_path: Path, caplog: pyte
 # histories
 
 
+def test_a_copy_leaves_what_the_original_committed_to_the_original(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.rmtree(tmp_path / "root" / "shop" / "published")  # as if the copy were made just before publishing
+    copy = copied(tmp_path, sink=None)
+    for path in files(tmp_path):
+        path.unlink()  # a consumer took the original's files
+    assert copy.publish() == run(copy) == []
+    assert copy.status().published_through == 0
+    assert files(tmp_path) == []
+
+
+def test_a_copy_publishes_on_request_what_it_then_knows_as_its_own(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    run(opened(tmp_path))
+    rows = published(tmp_path)
+    (tmp_path / "out").rename(tmp_path / "of the original")
+    copy = copied(tmp_path, sink=tm.Json(str(tmp_path / "out" / "copy")))
+    assert copy.publish(since=0) == [0, 1]
+    assert published(tmp_path) == rows
+    arrive(tmp_path, "c")
+    assert run(copy) == [2]
+    assert copy.publish(since=0) == [0, 1, 2]
+    assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]
+
+
+def copied(folder: Path, sink: Any) -> tm.Repository:
+    """An adopted copy of the repository, with another sink."""
+    made = opened(folder, sink=sink)
+    shutil.copytree(folder / "root", folder / "copy")
+    made = tm.open(made.context.pipeline, root=str(folder / "copy"))
+    made.adopt("a test", copy=True)
+    return made
+
+
 def test_the_rows_of_a_restored_repository_are_refused_not_taken_for_published(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
     run(opened(tmp_path))

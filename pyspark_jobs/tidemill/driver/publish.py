@@ -56,8 +56,14 @@ def repair(context: Context, head: Commit | None) -> list[int]:
     """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
     if head is None or context.branch != MAIN:
         return []
-    waiting = context.log.commits(head.published_through + 1, through=head)
-    return [commit.version for commit in waiting if publish(context, commit)]
+    return [commit.version for commit in _left(context, head) if publish(context, commit)]
+
+
+def _left(context: Context, head: Commit) -> Iterator[Commit]:
+    """Yield the versions that may be unpublished. A copy leaves those of the original to the original."""
+    for commit in context.log.commits(head.published_through + 1, through=head):
+        if commit.pipeline_uuid == context.initialised().uuid:
+            yield commit
 
 
 def republish(context: Context, since: int, only: str | None) -> list[int]:
@@ -86,7 +92,7 @@ def published_through(context: Context, head: Commit | None) -> int:
     """Return the last version up to which all versions are published, or -1. This reads the records."""
     if head is None or context.branch != MAIN:
         return -1
-    for commit in context.log.commits(head.published_through + 1, through=head):
+    for commit in _left(context, head):
         if any(_record(context, work) is None and not _is_lost_function(context, work) for work in _works(commit)):
             return commit.version - 1
     return head.version
@@ -192,9 +198,9 @@ def _confirmed(context: Context, work: Work) -> Sink:
 
 
 def _publication(context: Context, work: Work) -> Publication:
-    commit = work.commit
+    commit = work.commit  # of a copy that publishes on request, the commit may be the original's
     return Publication(
-        identity=Identity(context.job.pipeline, commit.pipeline_uuid, work.name, commit.version),
+        identity=Identity(context.job.pipeline, context.initialised().uuid, work.name, commit.version),
         files=work.files,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
         store=context.store,

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from .. import _native
+from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.records import Commit
 from ..protocol.refs import Refs
@@ -53,14 +54,33 @@ def check_folders(
         now = None if source is None else source.place
         if now is None or before is None or now == before or not fresh[name]:
             continue
-        read = {f"{before.rstrip('/')}/{path}" for path in paths_of(ledger, name)}
-        twice = [file for file in fresh[name] if f"{now.rstrip('/')}/{file.path}" in read]
+        read = {uri for path in paths_of(ledger, name) for uri in _uris(before, path)}
+        twice = [file for file in fresh[name] if not read.isdisjoint(_uris(now, file.path))]
         if twice:
             raise InvalidInput(
                 f"source `{name}` would read file `{twice[0].path}` again: its folder was `{before}`, this code "
                 f"declares `{now}`" + (f"; {len(twice)} files are in both" if len(twice) > 1 else ""),
                 hint=f"restore the folder; or, to read these files again, run `tidemill adopt --source {name}`",
             )
+
+
+def check_latest(context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]]) -> None:
+    """Raise `InvalidInput` for a source with `start="latest"` that was added after `init`, which lists such sources."""
+    known = folders(context, head)
+    for name, source in context.job.sources.items():
+        if source.intake.start == "latest" and source.place is not None and name not in known and fresh[name]:
+            raise InvalidInput(
+                f'source `{name}` has start="latest", but was added after `init`, so nothing says which of '
+                f"{count_of(len(fresh[name]), 'file')}, for example `{fresh[name][0].path}`, were there then",
+                hint='give a time instead, for example start="2024-05-01", which leaves out files with an earlier '
+                "modification time",
+            )
+
+
+def _uris(place: str, path: str) -> list[str]:
+    """Return what the URI of a file may be. If the place may be a single file, the file is the place itself."""
+    inside = f"{place.rstrip('/')}/{path}"
+    return [inside, place] if place.endswith(f"/{path}") else [inside]
 
 
 def folders(context: Context, head: Commit | None) -> dict[str, str | None]:

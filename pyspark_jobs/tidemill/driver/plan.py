@@ -27,7 +27,7 @@ from ..units import time_ms
 from .assemble import active_ms
 from .bounds import check_batch_time
 from .context import Context
-from .identity import check_folders
+from .identity import check_folders, check_latest
 
 LOG = logging.getLogger("tidemill")
 
@@ -54,6 +54,7 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     found = _unread(context, listed, ledger)
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
     check_folders(context, head, found, ledger)
+    check_latest(context, head, found)
     return Waiting(listed_ms, found)
 
 

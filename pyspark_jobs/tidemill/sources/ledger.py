@@ -101,6 +101,11 @@ def compare(
     return Compared(fresh, touched)
 
 
+def is_same(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
+    """Whether a file is the one that the ledger has: not overwritten, but perhaps touched or copied."""
+    return known.etag == file.etag or _has_same_bytes(file, known, fingerprint)
+
+
 def _has_same_bytes(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
     return bool(known.fingerprint) and known.size == file.size and fingerprint(file) == known.fingerprint
 

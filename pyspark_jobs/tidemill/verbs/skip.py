@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 
 from .. import names
 from ..driver.context import Context
@@ -19,7 +20,7 @@ from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Plan, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
-from ..sources.ledger import SKIPPED, look_up
+from ..sources.ledger import SKIPPED, is_same, look_up
 from ..spelling import unknown
 
 File = str | tuple[str, str]
@@ -65,7 +66,7 @@ def _found(context: Context, origin: Origin, file: File) -> Skip:
     """Return the file that waits or is in the open plan; otherwise raise `InvalidInput`."""
     plan = context.log.plan(origin.number, origin.parent)
     candidates = _in_plan(plan) | _listed(context)
-    source, path = ("", file) if isinstance(file, str) else file
+    source, path = ("", file) if isinstance(file, str) else _pair(file)
     if source and source not in context.job.sources:
         raise unknown("source", source, list(context.job.sources))
     matching = [one for key, one in candidates.items() if key in ((source, path),) or (not source and key[1] == path)]
@@ -79,6 +80,12 @@ def _found(context: Context, origin: Origin, file: File) -> Skip:
     _refuse_known(context, origin, matching[0])
     is_planned = plan is not None and (matching[0].source, path) in _in_plan(plan)
     return Skip(matching[0], origin.number if is_planned else None)
+
+
+def _pair(file: object) -> tuple[str, str]:
+    if isinstance(file, tuple) and len(file) == 2 and all(isinstance(part, str) for part in file):
+        return file
+    raise InvalidInput(f"skip: found {file!r}, expected a path or a pair of source and path")
 
 
 def _in_plan(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
@@ -96,7 +103,9 @@ def _listed(context: Context) -> dict[tuple[str, str], SourceFile]:
 def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> None:
     """Raise `InvalidInput` for a file that a commit has read or skipped already, as it is now."""
     known = look_up(context.ledger(origin.head).map, [file])[0]
-    if known is None or (known.etag, known.size) != (file.etag, file.size):
+    options = dict(context.storage_options.get("source") or {})
+    fingerprint = partial(context.job.sources[file.source].fingerprint, storage_options=options)
+    if known is None or not is_same(file, known, fingerprint):
         return
     if known.how == SKIPPED:
         raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")

@@ -28,3 +28,31 @@ def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times
     os.utime(tmp_path / "in" / "there.csv", (9, 9))
     with pytest.raises(tm.InvalidInput, match='was modified after it was left out by start="latest"'):
         waiting(repository.context, repository.head)
+
+
+def test_latest_is_refused_for_a_source_that_init_did_not_list(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text("1\n")
+    sources = {"one": "earliest"}
+    opened(tmp_path, sources).init()
+    opened(tmp_path, sources).run(engine="local")
+    sources["two"] = "latest"
+    opened(tmp_path, sources).init()
+    with pytest.raises(tm.InvalidInput, match='source `two` has start="latest", but was added after `init`'):
+        opened(tmp_path, sources).run(engine="local")
+    sources["two"] = "2000-01-01"
+    opened(tmp_path, sources).run(engine="local")
+    assert opened(tmp_path, sources).state("n").to_pylist()[0]["n"] == 2
+
+
+def opened(folder: Path, starts: dict[str, str]) -> tm.Repository:
+    """A pipeline that counts values of several sources, each a folder of its name."""
+    pipeline = tm.Pipeline("p")
+    streams = [
+        pipeline.read(tm.Files(folder / name, format="csv", schema="v int", start=start), name=name)
+        for name, start in starts.items()
+    ]
+    rows = streams[0] if len(streams) == 1 else streams[0].unionByName(streams[1])
+    rows.groupBy("v").agg(n=tm.count(), name="n")
+    return tm.open(pipeline, str(folder / "root"))

@@ -188,6 +188,17 @@ def test_a_changed_output_is_refused_before_a_plan(
     assert run(changed(tmp_path)) == [2], "accepted once is accepted"
 
 
+@pytest.mark.parametrize("spelling", ["{}/out/", "{}/in/../out", "file://{}/out", "{}/link"])
+def test_another_spelling_of_the_path_is_no_new_path(tmp_path: Path, spelling: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    arrive(tmp_path, "b")
+    sink = tm.Json(spelling.format(tmp_path), partitionBy=["k"])
+    with pytest.raises(tm.InvalidInput, match="has partition columns none, this code writes `k`"):
+        run(opened(tmp_path, sink=sink))
+
+
 def test_a_sink_with_a_new_path_may_have_other_columns(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
     run(opened(tmp_path))

@@ -15,7 +15,9 @@ from ..errors import CorruptState, InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit, OutputFile
 from ..schema import difference, to_arrow, to_ddl
-from ..sinks.contract import Identity, Present, Publication
+from ..sinks.contract import Identity, Present, Publication, Sink
+from ..sinks.files import Parquet
+from ..store import folder_uri
 from .context import Context
 
 LOG = logging.getLogger("tidemill")
@@ -51,12 +53,19 @@ def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> 
         before = None if head is None else head.sinks.get(name)
         if output.sink is None or not output.sink.path or before is None or accepted.output_change:
             continue
-        if before["path"] == output.sink.path and (change := _change(before, output)) is not None:
+        if _is_at(output.sink, before["path"]) and (change := _change(before, output)) is not None:
             raise InvalidInput(
                 f"sink `{name}` at `{output.sink.path}`: {change}; readers of the sink would find both",
                 hint="restore the output, give the sink another path, or accept the change for one run: "
                 "run(accept_output_change=True) or --accept-output-change",
             )
+
+
+def _is_at(sink: Sink, path: str | None) -> bool:
+    """Whether a sink publishes where one with this recorded path did, however the path is spelled."""
+    if sink.path == path or not path or not isinstance(sink, Parquet):
+        return sink.path == path
+    return bool(sink.path) and folder_uri(sink.path) == folder_uri(path)
 
 
 def _change(before: Mapping[str, Any], output: Output) -> str | None:
@@ -118,7 +127,7 @@ def _refuse_lost_versions(output: Output, head: Commit | None, present: Sequence
 def owner(context: Context, head: Commit | None, output: Output) -> str | None:
     """Return our uuid if this repository has files in the place of a sink, as the head records."""
     before = None if head is None else head.sinks.get(output.name)
-    if before is None or output.sink is None or before["path"] != output.sink.path:
+    if before is None or output.sink is None or not _is_at(output.sink, before["path"]):
         return None
     uuid = context.initialised().uuid
     return uuid if before.get("owner") == uuid else None

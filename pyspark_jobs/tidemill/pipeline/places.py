@@ -32,20 +32,20 @@ StorageOptions = Mapping[str, Mapping[str, Any]]
 
 
 def check_places(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:
-    """Raise `InvalidInput` if a source would read the repository's or a sink's files.
+    """Raise `InvalidInput` if a source would read the repository's or a sink's files, or a sink is in the repository.
 
     Partition folders by instants outside of UTC are `InvalidInput`, too.
     """
     _check_root(pipeline, root, storage_options)
     for write in pipeline.sinks.values():
+        _check_outside(pipeline, write, root, storage_options)
         _check_not_read(pipeline, write, storage_options)
         _check_partitions(pipeline, write)
 
 
 def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> None:
     """Raise `InvalidInput` for a source that would read the files of the repository, or that is inside of it."""
-    above, endpoint = _place(root, storage_options.get("root"))
-    repository = f"{above.rstrip('/')}/{pipeline.name}", endpoint
+    repository = _repository(pipeline, root, storage_options)
     for name, source in pipeline.sources.items():
         if not isinstance(source, Files):
             continue
@@ -60,6 +60,23 @@ def _check_root(pipeline: Graph, root: str, storage_options: StorageOptions) -> 
                 f"repository {repository[0]}",
                 hint="give the root a folder of its own",
             )
+
+
+def _check_outside(pipeline: Graph, write: Write, root: str, storage_options: StorageOptions) -> None:
+    """Raise `InvalidInput` for a sink inside of the repository, where readers would also find other files."""
+    if not isinstance(write.sink, Parquet) or not write.sink.path:
+        return
+    repository = _repository(pipeline, root, storage_options)
+    if _below(_place(write.sink.path, storage_options.get("sink")), repository) is not None:
+        raise InvalidInput(
+            f"sink `{write.name}` writes to `{write.sink.path}`, which is inside of the repository {repository[0]}",
+            hint="give the sink a folder of its own",
+        )
+
+
+def _repository(pipeline: Graph, root: str, storage_options: StorageOptions) -> tuple[str, str]:
+    above, endpoint = _place(root, storage_options.get("root"))
+    return f"{above.rstrip('/')}/{pipeline.name}", endpoint
 
 
 def _check_not_read(pipeline: Graph, write: Write, storage_options: StorageOptions) -> None:

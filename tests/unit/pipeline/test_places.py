@@ -282,3 +282,25 @@ def test_a_source_that_would_read_the_repository_is_refused(tmp_path, source, ro
     with pytest.raises(tm.InvalidInput, match=refusal):
         r.init()
     assert not list((tmp_path / "data").rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("sink", "is_refused"),
+    [
+        ("root/own", True),
+        ("root/own/state/counts", True),
+        ("link/own/output", True),
+        ("root/other", False),
+        ("root", False),
+        ("root/own-files", False),
+    ],
+)
+def test_a_sink_inside_of_the_repository_is_refused(tmp_path: Path, sink: str, is_refused: bool) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    p = tm.Pipeline("own")
+    p.read(tm.Files(str(tmp_path / "in"), format="json", schema=SCHEMA)).write(tm.Json(str(tmp_path / sink)))
+    if not is_refused:
+        check_places(p, str(tmp_path / "root"), {})
+        return
+    with pytest.raises(InvalidInput, match="which is inside of the repository .*/root/own"):
+        check_places(p, str(tmp_path / "root"), {})

@@ -85,6 +85,8 @@ def test_a_quoted_path_is_the_same_folder(tmp_path: Path) -> None:
         ("file://", "three slashes"),
         ("s3://", "expected `s3://bucket/prefix`"),
         ("s3:///a", "expected `s3://bucket/prefix`"),
+        ("s3://bucket/a//b", "open the S3 store `s3://bucket/a//b`: found `//`, `.` or `..` in the prefix"),
+        ("s3://bucket/a/../b", "found `//`, `.` or `..` in the prefix"),
         ("fault://none", "the fault store is not in this process"),
     ],
 )

@@ -53,7 +53,7 @@ def encode(record: AnyRecord) -> bytes:
     """Return the record as UTF-8 JSON. Equal records give equal bytes; the last field is the checksum of the rest.
 
     `InternalError` for a record that `decode` would reject because of its descriptions. Once written, it could never be
-    read.
+    read. `InvalidInput` for text that is not UTF-8, such as a reason from a terminal with another encoding.
     """
     try:
         _check_described(record)
@@ -61,7 +61,13 @@ def encode(record: AnyRecord) -> bytes:
         raise InternalError(f"write {_word(type(record))}: {error}; nothing was written") from error
     plain = _fields(record)
     plain.pop("checksum", None)
-    body = _JSON.encode(plain).encode()[:-1]
+    try:
+        body = _JSON.encode(plain).encode()[:-1]
+    except UnicodeEncodeError as error:  # arguments and names of files need not be UTF-8
+        text = error.object[max(error.start - 40, 0) : error.end]
+        raise InvalidInput(
+            f"write {_word(type(record))}: found text that is not UTF-8, at the end of {text!r}; nothing was written"
+        ) from error
     return body + f',"checksum":"{digest(body)}"}}'.encode()
 
 

@@ -10,7 +10,10 @@ def parse(rest: str) -> tuple[str, str]:
     bucket, _, prefix = rest.partition("/")
     if not bucket or "@" in rest or "?" in rest:
         raise InvalidInput("open an S3 store: expected `s3://bucket/prefix`, credentials in options or environment")
-    return bucket, prefix.strip("/")
+    folder = prefix.strip("/")
+    if folder and not {"", ".", ".."}.isdisjoint(folder.split("/")):
+        raise InvalidInput(f"open the S3 store `s3://{rest}`: found `//`, `.` or `..` in the prefix, expected names only")
+    return bucket, folder
 
 
 def uri_of(bucket: str, prefix: str) -> str:

@@ -163,7 +163,7 @@ def test_a_published_file_with_another_content_is_corrupt_state(stores: tuple[St
     folder.put(NAMES[0], b"another")
     with pytest.raises(CorruptState, match=f"compare {folder.uri}/{NAMES[0]}: found checksum") as caught:
         publish(store, folder, files)
-    assert caught.value.hint == "remove the altered file; the next run publishes it again"
+    assert caught.value.hint == "remove the altered file and repeat the command, which publishes it again"
     assert folder.get(NAMES[0]) == b"another"
 
 

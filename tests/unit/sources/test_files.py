@@ -37,6 +37,11 @@ def test_files_that_are_still_being_copied_are_not_data() -> None:
     assert is_data("part-00000.csv", recursive=False, pattern=None)
 
 
+def test_objects_with_which_hadoop_marks_folders_are_not_data() -> None:
+    assert not is_data("dt=1_$folder$", recursive=False, pattern=None)
+    assert not is_data("dt=1/h=2_$folder$", recursive=True, pattern=None)
+
+
 def test_hidden_names_and_other_folders_are_not_data(tmp_path: Path) -> None:
     for name in (
         "b.csv",

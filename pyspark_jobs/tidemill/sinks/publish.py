@@ -105,7 +105,9 @@ def _compare(folder: Store, file: OutputFile, name: str) -> None:
     try:
         _checked(data, file, f"compare {folder.uri}/{name}")
     except CorruptState as error:
-        raise CorruptState(error.message, hint="remove the altered file and repeat the command, which publishes it again") from error
+        raise CorruptState(
+            error.message, hint="remove the altered file and repeat the command, which publishes it again"
+        ) from error
 
 
 def _checked(data: bytes, file: OutputFile, what: str) -> bytes:

@@ -13,8 +13,9 @@ from urllib.parse import unquote
 from ..store import Entry
 
 UNFINISHED = ("._COPYING_", ".crdownload", ".filepart", ".part", ".partial", ".tmp", "~", "_$folder$")
-"""Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete, and that Hadoop
-gives to the empty objects that mark folders on S3."""
+"""Ends of names that Hadoop, browsers, editors and copying programs give to files that are not complete.
+
+The last one is that of the empty objects with which Hadoop marks folders on S3."""
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -12,7 +12,9 @@ def parse(rest: str) -> tuple[str, str]:
         raise InvalidInput("open an S3 store: expected `s3://bucket/prefix`, credentials in options or environment")
     folder = prefix.strip("/")
     if folder and not {"", ".", ".."}.isdisjoint(folder.split("/")):
-        raise InvalidInput(f"open the S3 store `s3://{rest}`: found `//`, `.` or `..` in the prefix, expected names only")
+        raise InvalidInput(
+            f"open the S3 store `s3://{rest}`: found `//`, `.` or `..` in the prefix, expected names only"
+        )
     return bucket, folder
 
 

@@ -277,7 +277,9 @@ def test_a_record_that_could_not_be_read_is_not_written() -> None:
 
 
 def test_text_that_is_not_utf_8_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"write commit: found text that is not UTF-8, at the end of .*a reason \\udcff"):
+    with pytest.raises(
+        InvalidInput, match=r"write commit: found text that is not UTF-8, at the end of .*a reason \\udcff"
+    ):
         encode(make.commit(reason="a reason \udcff"))
 
 

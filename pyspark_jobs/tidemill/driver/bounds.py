@@ -9,7 +9,7 @@ from typing import Any
 
 from ..clock import now_ms
 from ..errors import InvalidInput, StoreUnavailable
-from ..protocol.bounds import LAST_MS
+from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
 from ..protocol.progress import iso
 from ..protocol.records import Plan
 from ..store import Store
@@ -26,9 +26,7 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
     if isinstance(value_ms, bool) or not isinstance(value_ms, int):
         raise InvalidInput(f"{what} is {value_ms!r}, expected ms since the epoch as an int")
     now = now_ms()
-    unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)
-    if unit is not None and abs(value_ms - now) >= _NEAR_MS:
-        raise InvalidInput(f"{what} is {value_ms}, which looks like {unit}", hint="give ms since the epoch")
+    _check_unit(value_ms, what, now)
     if value_ms < 0:
         raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
     if value_ms > now + tolerance_ms:
@@ -39,6 +37,21 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
             hint="give an earlier time; or, if it is meant, raise the setting `tidemill.batch_time_tolerance`",
         )
     return value_ms
+
+
+def check_watermark(value_ms: int, what: str) -> int:
+    """Return a watermark. `InvalidInput` if it is in another unit, or not in the years 1 to 9999; `what` gave it."""
+    _check_unit(value_ms, what, now_ms())
+    if not FIRST_EVENT_MS <= value_ms <= LAST_MS:
+        raise InvalidInput(f"{what} is {value_ms} ms, expected a time in the years 1 to 9999")
+    return value_ms
+
+
+def _check_unit(value_ms: int, what: str, now: int) -> None:
+    """Raise `InvalidInput` for a number that would be near now in another unit."""
+    unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)
+    if unit is not None and abs(value_ms - now) >= _NEAR_MS:
+        raise InvalidInput(f"{what} is {value_ms}, which looks like {unit}", hint="give ms since the epoch")
 
 
 def check_planned(plan: Plan, tolerance_ms: int) -> None:

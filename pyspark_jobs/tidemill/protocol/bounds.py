@@ -1,7 +1,7 @@
 """The ranges of integers in records, as types: `Count`, `Number`, `Ms` and others.
 
-INVARIANT: `typed` checks each annotated integer when a record is read and `codec` when it is written, so code behind
-them never sees a number that is out of range.
+INVARIANT: `typed` checks each annotated integer when a record is read, and `codec` those of the record itself when it
+is written, so code behind them never sees a number that is out of range.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from ..names import LAST_NUMBER
 INT64_MAX = 2**63 - 1
 LAST_MS = 253_402_300_799_999
 """The last ms of the year 9999. A greater time is probably in microseconds."""
+
+
+FIRST_EVENT_MS = -62_135_596_800_000
+"""The first ms of the year 1, the earliest time that Python's `datetime` has."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ import functools
 import json
 import re
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import CorruptState, InternalError, InvalidInput
-from .bounds import Hexadecimal
+from .bounds import Hexadecimal, Range
 from .described import DescribedOperator, DescribedSink, DescribedSource
 from .entries import ENTRIES, Entry
 from .records import (
@@ -52,11 +53,13 @@ _RESTORE = "restore the object from a backup; nothing is repaired silently"
 def encode(record: AnyRecord) -> bytes:
     """Return the record as UTF-8 JSON. Equal records give equal bytes; the last field is the checksum of the rest.
 
-    `InternalError` for a record that `decode` would reject because of its descriptions. Once written, it could never be
-    read. `InvalidInput` for text that is not UTF-8, such as a reason from a terminal with another encoding.
+    `InternalError` for a record that `decode` would reject because of its descriptions, or because an integer is out of
+    its range. Once written, it could never be read. `InvalidInput` for text that is not UTF-8, such as a reason from a
+    terminal with another encoding.
     """
     try:
         _check_described(record)
+        _check_ranges(record)
     except ValueError as error:
         raise InternalError(f"write {_word(type(record))}: {error}; nothing was written") from error
     plain = _fields(record)
@@ -177,6 +180,28 @@ def _check_described(record: Any) -> None:
     if isinstance(record, Commit):
         reader(dict[str, DescribedSource])(record.sources)
         _check_state(record)
+
+
+def _check_ranges(record: AnyRecord) -> None:
+    """Raise ValueError if an integer of the record itself is out of range. Those of segments are not looked at."""
+    for name, read in _bounded(record.__class__).items():
+        try:
+            read(getattr(record, name))
+        except Unfit as error:
+            error.way.append(f".{name}")
+            raise
+
+
+@functools.cache
+def _bounded(kind: type[Any]) -> dict[str, Callable[[Any], Any]]:
+    """Return the fields of a record class that are an integer with a range, or an object of such integers."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: reader(hint) for name, hint in hints.items() if _has_range(hint)}
+
+
+def _has_range(hint: Any) -> bool:
+    inner = typing.get_args(hint)[-1] if typing.get_origin(hint) is dict else hint
+    return any(isinstance(mark, Range) for mark in getattr(inner, "__metadata__", ()))
 
 
 def _check_state(record: Commit) -> None:

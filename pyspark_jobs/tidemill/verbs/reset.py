@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..driver.bounds import check_batch_time
+from ..driver.bounds import check_batch_time, check_watermark
 from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.identity import check_root
@@ -63,7 +63,8 @@ def _changes(context: Context, origin: Origin, watermark: Watermarks | None, bat
         if name not in context.job.watermarks:
             raise unknown("watermark", str(name), list(context.job.watermarks))
         if time is not None:
-            marks[name] = (before.get(name, 0), time_ms(time, zone))
+            after = check_watermark(time_ms(time, zone), f"watermark `{name}`")
+            marks[name] = (before.get(name, 0), after)
     times = None
     if batch_time is not None:
         tolerance = context.settings.batch_time_tolerance

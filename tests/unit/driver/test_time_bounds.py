@@ -241,6 +241,9 @@ def test_an_invalid_reset_changes_nothing(tmp_path: Path, root: str) -> None:
         (lambda: r.reset(watermark=5, reason=""), "the reason is empty"),
         (lambda: r.reset(watermark={"rows.tz": 5}, reason="x"), "unknown watermark `rows.tz`"),
         (lambda: r.reset(batch_time=now_ms() * 1000, reason="x"), "looks like microseconds"),
+        (lambda: r.reset(watermark=now_ms() * 1000, reason="x"), "watermark `rows.ts` is .*looks like microseconds"),
+        (lambda: r.reset(watermark=2**63, reason="x"), "expected a time in the years 1 to 9999"),
+        (lambda: r.reset(watermark=-(2**60), reason="x"), "expected a time in the years 1 to 9999"),
         (lambda: r.reset(watermark="soon", reason="x"), "invalid time 'soon'"),
     ):
         with pytest.raises(tm.InvalidInput, match=message):

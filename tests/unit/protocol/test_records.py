@@ -276,6 +276,15 @@ def test_a_record_that_could_not_be_read_is_not_written() -> None:
             encode(record)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("watermarks", {"a": 2**63}), ("next_deadline", {"a": -(2**63) - 1}), ("committed_ms", -1), ("version", 10**10)],
+)
+def test_an_integer_that_could_not_be_read_is_not_written(field: str, value: Any) -> None:
+    with pytest.raises(InternalError, match=rf"write commit: field `{field}.*: expected an integer from"):
+        encode(make.commit(**{field: value}))
+
+
 def test_text_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(
         InvalidInput, match=r"write commit: found text that is not UTF-8, at the end of .*a reason \\udcff"

@@ -159,6 +159,22 @@ def test_a_copy_publishes_on_request_what_it_then_knows_as_its_own(tmp_path: Pat
     assert [row["version"] for row in published(tmp_path)] == [0, 1, 2]
 
 
+def test_a_copy_that_replaces_a_sink_keeps_the_rows_that_it_shares_with_the_original(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
+    run(opened(tmp_path))
+    shared = published(tmp_path)
+    copy = copied(tmp_path, sink=None)
+    arrive(tmp_path, "c")
+    assert run(opened(tmp_path)) == [2]
+    files(tmp_path)[0].unlink()  # a consumer took it
+    arrive(tmp_path, "d")
+    assert run(copy, replace_sink=True) == [2, 3]
+    uuid = copy.context.initialised().uuid[:8]
+    assert all(uuid in path.name for path in files(tmp_path))
+    assert [(row["k"], row["version"]) for row in published(tmp_path)] == [("b", 1), ("c", 2), ("d", 3)]
+    assert shared[1] in published(tmp_path)
+
+
 def copied(folder: Path, sink: Any) -> tm.Repository:
     """An adopted copy of the repository, with another sink."""
     made = opened(folder, sink=sink)

@@ -66,7 +66,7 @@ def check_folders(
 
 def check_latest(context: Context, head: Commit | None, fresh: Mapping[str, Sequence[SourceFile]]) -> None:
     """Raise `InvalidInput` for a source with `start="latest"` that was added after `init`, which lists such sources."""
-    known = folders(context, head)
+    known = {**context.initialised().sources, **folders(context, head)}
     for name, source in context.job.sources.items():
         if source.intake.start == "latest" and source.place is not None and name not in known and fresh[name]:
             raise InvalidInput(

@@ -24,7 +24,7 @@ from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
-from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
 from ..store import relative_folder
 from .context import Context
@@ -80,6 +80,17 @@ def republish(context: Context, since: int, only: str | None) -> list[int]:
         if [work for work in works if _publish(context, work)]:
             done.append(commit.version)
     return done
+
+
+def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
+    """Publish, under our own uuid, the versions among `others` that we have from the repository we are a copy of."""
+    newest = context.log.head()
+    for version in sorted({one.version for one in others if newest is not None and one.version <= newest.version}):
+        commit = context.log.commit(version)
+        if any(one.version == version and commit.pipeline_uuid.startswith(one.uuid) for one in others):
+            for work in _works(commit):
+                if work.name == sink:
+                    _publish(context, work)
 
 
 def _is_asked(context: Context, work: Work, only: str | None) -> bool:

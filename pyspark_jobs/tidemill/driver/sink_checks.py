@@ -19,6 +19,7 @@ from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.files import Parquet
 from ..store import folder_uri
 from .context import Context
+from .publish import take_over
 
 LOG = logging.getLogger("tidemill")
 
@@ -146,13 +147,17 @@ def described(
 
 
 def replace(context: Context, shared: Shared) -> None:
-    """Delete the files of other repositories in the places that the caller replaces. Ours are published."""
+    """Delete the files of other repositories in the places that the caller replaces. Ours are published.
+
+    A copy first publishes the versions that it shares with the original, whose files it deletes.
+    """
     for name in sorted(shared.replaced):
         output = context.job.outputs[name]
         assert output.sink is not None
         place = _at(context, output)
-        others = [one.name for one in output.sink.present(place) if not one.is_ours]
-        output.sink.withdraw(place, others)
+        others = [one for one in output.sink.present(place) if not one.is_ours]
+        take_over(context, name, others)
+        output.sink.withdraw(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))
 
 

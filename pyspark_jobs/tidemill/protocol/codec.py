@@ -182,7 +182,7 @@ def _check_described(record: Any) -> None:
         _check_state(record)
 
 
-def _check_ranges(record: AnyRecord) -> None:
+def _check_ranges(record: Any) -> None:
     """Raise ValueError if an integer of the record itself is out of range. Those of segments are not looked at."""
     for name, read in _bounded(record.__class__).items():
         try:

@@ -56,11 +56,15 @@ class Publication:
 
 @dataclass(frozen=True)
 class Present:
-    """A file at the place of a sink: its name, its version, and whether our repository published it."""
+    """A file at the place of a sink: its name, its version, and whether our repository published it.
+
+    `uuid` is that of the repository that published it, or the beginning of that uuid.
+    """
 
     name: str
     version: int
     is_ours: bool
+    uuid: str
 
 
 class Sink(Protocol):

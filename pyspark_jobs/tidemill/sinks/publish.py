@@ -41,7 +41,7 @@ def present_files(folder: Store, identity: Identity) -> Iterator[Present]:
     for entry in folder.list():
         found = parsed(entry.name)
         if found is not None and found.is_of(identity):
-            yield Present(entry.name, found.version, found.is_ours(identity))
+            yield Present(entry.name, found.version, found.is_ours(identity), found.uuid)
 
 
 def _listed(folder: Store, publication: Publication, targets: dict[str, OutputFile]) -> dict[str, Entry]:

@@ -21,16 +21,18 @@ import pytest
 from tests.packaging.conftest import ROOT, Environment, run_checked
 
 SMOKE = Path(__file__).with_name("smoke.py")
+ANN, BOB, CAT = 1269695411912704, 352101418926080, 1166891074715648
+"""`_seq` of the first row of each key in a batch."""
 EXPECTED = {
     "batches": 3,
     "state": [["ann", 3, 104], ["bob", 2, 12], ["cat", 2, 220]],
     "each": [
-        ["ann", 1, 1, 0], ["ann", 2, 4, 0], ["ann", 3, 104, 2], ["bob", 1, 2, 0], ["bob", 2, 12, 1],
-        ["cat", 1, 20, 1], ["cat", 2, 220, 2],
+        ["ann", 1, 1, 0, ANN], ["ann", 2, 4, 0, ANN + 1], ["ann", 3, 104, 2, ANN], ["bob", 1, 2, 0, BOB],
+        ["bob", 2, 12, 1, BOB], ["cat", 1, 20, 1, CAT], ["cat", 2, 220, 2, CAT],
     ],
     "sums": [
-        ["ann", 2, 4, 0], ["ann", 3, 104, 2], ["bob", 1, 2, 0], ["bob", 2, 12, 1], ["cat", 1, 20, 1],
-        ["cat", 2, 220, 2],
+        ["ann", 2, 4, 0, ANN], ["ann", 3, 104, 2, ANN], ["bob", 1, 2, 0, BOB], ["bob", 2, 12, 1, BOB],
+        ["cat", 1, 20, 1, CAT], ["cat", 2, 220, 2, CAT],
     ],
 }  # fmt: skip
 

@@ -72,6 +72,8 @@ def fenced_hint(theirs: Commit) -> str:
     """Return the advice for `fenced`. A void commit means that the plan was abandoned while this run executed it."""
     if theirs.kind == "void":
         return "the plan of this run was abandoned with `replan`; run again to plan the files that wait now"
+    if theirs.kind in ("skip", "reset"):
+        return f"a `{theirs.kind}` took the number of this version meanwhile; run again"
     return "find the other run, and let only one of them continue"
 
 
@@ -126,14 +128,14 @@ def batch_time(rule: TimeRule | int, observed: Observed) -> BatchTime:
     """Return the batch time by the pipeline's rule. An integer is a time that the user gave.
 
     `arrival`: the time of planning, unless files wait for a later batch. Then it is the arrival of the newest file of
-    this batch, but never after the time of planning, because the clock of a file may be ahead. `plan`: the time of
-    planning. The batch time is never before that of the last commit.
+    this batch, but never after the time of planning, because the clock of a file may be ahead, and never before 1970,
+    where times of files may be. `plan`: the time of planning. The batch time is never before that of the last commit.
     """
     found = observed.planned_ms
     if isinstance(rule, int):
         found = rule
     elif rule == "arrival" and observed.oldest_waiting_ms is not None and observed.newest_ms is not None:
-        found = min(observed.newest_ms, observed.planned_ms)
+        found = max(0, min(observed.newest_ms, observed.planned_ms))
     return _at_least_previous(found, observed)
 
 

@@ -60,6 +60,12 @@ def test_the_hint_for_fenced_says_whether_the_plan_was_abandoned() -> None:
     assert fenced_hint(make.commit(3, "try-2", kind="void")) == abandoned
 
 
+@pytest.mark.parametrize("kind", ["skip", "reset"])
+def test_the_hint_for_fenced_names_a_correction(kind: Any) -> None:
+    theirs = make.commit(3, "try-2", kind=kind)
+    assert fenced_hint(theirs) == f"a `{kind}` took the number of this version meanwhile; run again"
+
+
 # choose
 
 
@@ -115,6 +121,7 @@ def test_the_longest_prefix_within_the_caps_is_chosen(
         ("arrival", Observed(100, newest_ms=70), 100),  # nothing waits behind it: now
         ("arrival", Observed(100, newest_ms=170, oldest_waiting_ms=80), 100),  # a file's clock is ahead
         ("arrival", Observed(100, newest_ms=70, oldest_waiting_ms=80, previous_ms=70), 70),
+        ("arrival", Observed(100, newest_ms=-70, oldest_waiting_ms=-80), 0),  # files from before 1970
         ("plan", Observed(100, newest_ms=70, oldest_waiting_ms=80), 100),
         (7, Observed(100, newest_ms=70), 7),
         (7_000, Observed(100, newest_ms=70), 7_000),

@@ -72,6 +72,8 @@ def _changes(context: Context, origin: Origin, watermark: Watermarks | None, bat
             0 if head is None else head.batch_time_ms,
             check_batch_time(time_ms(batch_time, zone), "batch_time", tolerance),
         )
+    if watermark is not None and not given and not isinstance(watermark, Mapping):
+        raise InvalidInput("reset: found a watermark, but this pipeline has none (`withWatermark`)")
     if not marks and times is None:
         raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
     return Reset(marks, times)

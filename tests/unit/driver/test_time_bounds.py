@@ -251,6 +251,16 @@ def test_an_invalid_reset_changes_nothing(tmp_path: Path, root: str) -> None:
     assert r.head is None
 
 
+def test_a_watermark_is_refused_where_there_is_none(tmp_path: Path, root: str) -> None:
+    p = tm.Pipeline("bounds")
+    p.read(tm.Files(str(tmp_path), format="json", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
+    r = tm.open(p, root=root)
+    r.init()
+    for batch_time in (None, 5):
+        with pytest.raises(tm.InvalidInput, match="found a watermark, but this pipeline has none"):
+            r.reset(watermark="2024-01-01", batch_time=batch_time, reason="x")
+
+
 def test_a_run_at_work_on_the_plan_is_fenced_by_a_reset(tmp_path: Path, root: str, monkeypatch) -> None:
     from tidemill.driver import drain
 

@@ -77,6 +77,25 @@ def test_publish_fills_the_new_folder_of_a_sink(tmp_path: Path) -> None:
     assert run(moved) == [2]
 
 
+def test_publish_leaves_out_a_sink_that_left_the_code(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def named(sink: str) -> tm.Repository:
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
+        rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json(str(tmp_path / "out")), name=sink)
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    arrive(tmp_path, "a")
+    named("before").init()
+    run(named("before"))
+    arrive(tmp_path, "b")
+    run(named("after"))
+    for path in files(tmp_path):
+        path.unlink()
+    assert named("after").publish(since=0) == [1]
+    assert [row["version"] for row in published(tmp_path)] == [1]
+    assert "sink `before` is left out, because this code does not have it" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -69,9 +69,11 @@ def _left(context: Context, head: Commit) -> Iterator[Commit]:
 def republish(context: Context, since: int, only: str | None) -> list[int]:
     """Make the files of every version from `since` visible again. Return the versions for which that was done.
 
-    Versions that a later commit withdrew are left out. A function is called again only if `only` names it.
+    Versions that a later commit withdrew are left out, as are sinks that the code does not have any more. A function is
+    called again only if `only` names it.
     """
     commits = list(context.log.commits(since))
+    _warn_of_lost(context, [work for commit in commits for work in _works(commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
@@ -80,6 +82,11 @@ def republish(context: Context, since: int, only: str | None) -> list[int]:
         if [work for work in works if _publish(context, work)]:
             done.append(commit.version)
     return done
+
+
+def _warn_of_lost(context: Context, works: Sequence[Work]) -> None:
+    for name in sorted({work.name for work in works if work.files and context.declared_sink(work.name) is None}):
+        LOG.warning("sink `%s` is left out, because this code does not have it; its files stay where they are", name)
 
 
 def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
@@ -95,8 +102,9 @@ def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
 
 def _is_asked(context: Context, work: Work, only: str | None) -> bool:
     sink = context.declared_sink(work.name)
-    is_function = sink is not None and sink.every_batch
-    return work.name == only if is_function or only is not None else bool(work.files)
+    if sink is None:
+        return False
+    return work.name == only if sink.every_batch or only is not None else bool(work.files)
 
 
 def published_through(context: Context, head: Commit | None) -> int:

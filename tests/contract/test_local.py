@@ -240,6 +240,7 @@ def test_links_are_followed_and_other_items_skipped(root: Path, store: Store, tm
     (root / "folder-link").symlink_to(tmp_path / "elsewhere")
     (root / "link").symlink_to(root / "a" / "b")
     (root / "dangling").symlink_to(root / "nothing")
+    (root / "of itself").symlink_to(root / "of itself")
     (root / "empty folder").mkdir()
     os.mkfifo(root / "pipe")
     assert [entry.name for entry in store.list()] == ["a/b", "folder-link/c", "link"]

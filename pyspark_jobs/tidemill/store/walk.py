@@ -6,6 +6,7 @@ holds at most one folder for each level.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -62,16 +63,27 @@ def _children(path: str, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
     """Return the items of a folder, sorted by full name. Names of folders end with `/`, as their files sort there."""
     try:
         with os.scandir(path) as items:
-            found = [(_bytes(name + i.name + ("/" if i.is_dir() else "")), i) for i in items if i.name != TEMPORARY]
+            found = [(_bytes(name + i.name + ("/" if _is_folder(i) else "")), i) for i in items if i.name != TEMPORARY]
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(found, key=lambda pair: pair[0])
 
 
+def _is_folder(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()  # needs no request to the system, except for a link
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
+
+
 def _stat(item: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return item.stat()
-    except FileNotFoundError:  # deleted meanwhile, or a dangling link
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):  # deleted meanwhile, or a link to nothing or to itself
+            raise
         return None
 
 

@@ -120,7 +120,8 @@ def state(
     if commit is None or not commit.state:  # before the first batch: what `init` made
         newest, recorded = True, recorded | context.declared()
     elif newest and operator not in recorded:
-        recorded |= {name: schema for name, schema in context.declared().items() if name in context.job.operators}
+        declared = {name: schema for name, schema in context.declared().items() if name in context.job.operators}
+        recorded = declared | recorded
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
     shape = MapColumns.described(chosen, described)

@@ -63,3 +63,24 @@ def test_a_condition_over_the_state_uses_utc_in_any_time_zone():
     t = Tester(p)
     t.batch([("before", datetime(2020, 1, 1, 3, tzinfo=UTC)), ("after", datetime(2020, 1, 1, 4, tzinfo=UTC))])
     assert t.repository.state(where="last < '2020-01-01 03:30:00'").column("k").to_pylist() == ["before"]
+
+
+def test_state_has_the_type_of_its_batch_if_the_code_changed_after_init_and_replan(tmp_path: Path) -> None:
+    def opened(schema: str) -> tm.Repository:
+        p = tm.Pipeline("types")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="shop string, n int"))
+        keep = tm.StateSpec.function(lambda row, state: state.update(row.n) if row else None)
+        rows.groupBy("shop").mapWithState(keep, schema, "int", name="last")
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("Bonn,seven\n")
+    opened("string").init()
+    with pytest.raises(tm.InvalidInput, match="found `seven`"):
+        opened("string").run(engine="local")
+    opened("string").replan("not a number")
+    (tmp_path / "in" / "0.csv").write_text("Bonn,7\n")
+    opened("bigint").run(engine="local")
+    for operator in ("last", None):
+        table = opened("bigint").state(operator, columns=["shop", "state"])
+        assert table.to_pylist() == [{"shop": "Bonn", "state": 7}]

@@ -142,7 +142,7 @@ class Repository:
 
         `since`: publish all versions from this one on again. Files that are missing from the folder of a sink appear
         again; files that are there are compared with the commit. Use it after files were lost, or to fill a sink's new
-        folder. Versions that were rewound are left out. `sink`: only this sink. A function of `foreachBatch` is called
+        folder. `sink`: only this sink. A function of `foreachBatch` is called
         again only if it is named. The call commits nothing, and may be repeated after an error.
         """
         from .verbs.publish import publish

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 import tidemill as tm
+from tidemill.cli.main import main
 from tests.journeys.bad_input import counting, refused
 
 
@@ -319,7 +320,28 @@ def test_a_first_plan_with_a_wrong_schema_does_not_lock_it(folder, tmp_path):
     wrong.init()
     refused(lambda: wrong.run(engine="local"), "`a.json`")
     right = repository("double")
+    refused(lambda: right.run(engine="local"), "operator `total`", "no batch has run yet, run init again")
     right.replan("the schema was wrong")
     right.run(engine="local")
     assert right.state("total").column("total").to_pylist() == [1.5]
     refused(lambda: repository("int").run(engine="local"), "operator `total`")
+
+
+def test_init_before_the_first_batch_records_another_schema_and_says_so(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"k": "x", "v": 1.5}\n')
+    for name, kind in (("wrong", "int"), ("right", "double")):
+        text = f"""
+import tidemill as tm
+p = tm.Pipeline("bad")
+rows = p.read(tm.Files("in", format="json", schema="k string, v {kind}"))
+rows.groupBy("k").agg(total=tm.sum("v"), name="total")
+"""
+        (tmp_path / f"{name}.py").write_text(text)
+    assert main(["init", "wrong.py:p", "--root", "root"]) == 0
+    assert main(["init", "right.py:p", "--root", "root"]) == 0
+    assert "changed: total\n" in capfd.readouterr().out
+    assert main(["run", "right.py:p", "--root", "root", "--engine", "local"]) == 0
+    assert main(["init", "right.py:p", "--root", "root"]) == 0
+    assert "operators: unchanged\n" in capfd.readouterr().out

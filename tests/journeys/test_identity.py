@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import os
 import shutil
@@ -251,6 +253,34 @@ def test_skip_says_what_it_will_do(shop, capsys):
     assert main(call) == 0
     assert "skipped `dt=2024/a.json` in version 0: test data" in capsys.readouterr().out
     assert opened(shop).head.kind == "skip"
+
+
+def test_skip_of_an_overwritten_file_says_that_its_earlier_rows_stay(shop, capsys):
+    r = opened(shop)
+    r.init()
+    r.run(engine="local")
+    file = next(shop.rglob("dt=2024/a.json"))
+    file.write_text(file.read_text() + "\n" + file.read_text())
+    refused(lambda: r.run(engine="local"), "was modified after it was read", "`tidemill skip`")
+    assert main(["skip", "shop.py:p", "dt=2024/a.json", "--root", "root", "--reason", "changed"]) == 0
+    assert "will not be read; rows that version 0 read from its earlier content stay" in capsys.readouterr().err
+    assert r.run(engine="local") == []
+
+
+def test_the_end_of_input_at_the_question_declines_a_correction(shop, capsys, monkeypatch):
+    opened(shop).init()
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert main(["skip", "shop.py:p", "dt=2024/a.json", "--root", "root", "--reason", "test data"]) == 3
+    assert "nothing was changed" in capsys.readouterr().out
+    assert opened(shop).head is None
+
+
+def test_a_dry_run_is_marked_in_the_result(shop, capfd):
+    opened(shop).init()
+    call = ["skip", "shop.py:p", "dt=2024/a.json", "--root", "root", "--reason", "test data", "--dry-run", "--json"]
+    assert main(call) == 0
+    assert json.loads(capfd.readouterr().out)["dry_run"] is True
 
 
 # the past

@@ -99,10 +99,10 @@ def test_publish_leaves_out_a_sink_that_left_the_code(tmp_path: Path, caplog: py
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"since": 5}, r"since=5, expected a version; versions go from 0 to 0"),
-        ({"since": -1}, r"since=-1, expected a version"),
+        ({"since": 5}, r"publish from version 5: versions go from 0 to 0"),
+        ({"since": -1}, r"publish from version -1: versions go"),
         ({"since": 0, "sink": "count"}, "unknown sink `count`.*did you mean `counts`"),
-        ({"sink": "counts"}, "found sink without since"),
+        ({"sink": "counts"}, "found a sink without a version"),
     ],
 )
 def test_publish_refuses_wrong_arguments(tmp_path: Path, given: dict[str, Any], message: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -57,7 +58,8 @@ def ahead_rejects(
     """Return rows whose event time is too far after the batch time, for quarantine."""
     rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
     reason = (
-        f"ahead: more than maxAhead={rule.max_ahead_ms} ms after the batch time {iso(batch.plan.batch_time_ms)}, "
+        f"ahead: more than {timedelta(milliseconds=rule.max_ahead_ms or 0)} (maxAhead) after the batch time "
+        f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )
     return _rejects(ahead, columns, column, [reason] * ahead.num_rows, split)

@@ -37,7 +37,11 @@ class Consent:
             return False
         if self.yes or not sys.stdin.isatty():
             return True
-        return click.confirm("continue?", err=True)
+        try:
+            return click.confirm("continue?", err=True)
+        except click.Abort:  # Ctrl-C, or the end of input
+            click.echo(err=True)
+            return False
 
 
 def consent_options(command: Command) -> Command:
@@ -52,7 +56,7 @@ def consent_options(command: Command) -> Command:
     return wrapped  # type: ignore[return-value]
 
 
-@click.command()
+@click.command(short_help="Abandon a plan that cannot run.")
 @target_options
 @click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
 @result_file_option
@@ -90,14 +94,11 @@ def skip(target: Target, file: str, source: str | None, reason: str, consent: Co
     repository = target.open()
     which = file if source is None else (source, file)
     found = planned(repository.context, which)
-    ends = (
-        ""
-        if found.ends_plan is None
-        else f"; the plan of version {found.ends_plan} ends, and its files are planned again"
-    )
-    what = (
-        f"file `{found.file.path}` of source `{found.file.source}` ({found.file.size:,} bytes) will not be read{ends}"
-    )
+    what = f"file `{found.file.path}` of source `{found.file.source}` ({found.file.size:,} bytes) will not be read"
+    if found.read_by is not None:
+        what += f"; rows that version {found.read_by} read from its earlier content stay"
+    if found.ends_plan is not None:
+        what += f"; the plan of version {found.ends_plan} ends, and its other files are planned again"
     if not consent.given([what], out):
         return _unchanged("skip", repository, consent, out)
     made = repository.skip(which, reason)
@@ -108,7 +109,7 @@ def skip(target: Target, file: str, source: str | None, reason: str, consent: Co
     return Exit.DONE
 
 
-@click.command()
+@click.command(short_help="Confirm that the repository or a source has moved.")
 @target_options
 @click.option("--moved", is_flag=True, help="This is the repository now; the place where it was made is dead.")
 @click.option("--copy", is_flag=True, help="Both repositories remain. This one gets a uuid of its own.")
@@ -144,7 +145,7 @@ def adopt(
     return Exit.DONE
 
 
-@click.command()
+@click.command(short_help="Set watermarks or the batch time to another value.")
 @target_options
 @click.option(
     "--watermark",
@@ -196,8 +197,9 @@ def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | No
 def _unchanged(verb: str, repository: Any, consent: Consent, out: Output) -> int:
     """Report that nothing was done: as planned in a dry run, or because the user declined."""
     status = Exit.DONE if consent.dry_run else Exit.NOTHING
+    fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run}
     out.result(
-        result_fields(verb, status, repository),
+        fields,
         ["dry run: nothing was changed" if consent.dry_run else "nothing was changed"],
     )
     return status

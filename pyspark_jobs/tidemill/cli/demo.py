@@ -39,7 +39,7 @@ class Ran:
     session_s: float | None
 
 
-@click.command()
+@click.command(short_help="Run the demo: a year of flights from New York.")
 @click.option("--folder", default=FOLDER, envvar="TIDEMILL_DEMO", show_default=True, show_envvar=True, metavar="DIR",
               type=click.Path(file_okay=False, path_type=Path), help="Folder of the demo's files.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 365), default=365, show_default=True, help="Days of 2013 to process.")

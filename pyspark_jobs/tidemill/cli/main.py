@@ -45,9 +45,9 @@ def tidemill() -> None:
     """
 
 
-RUNS = (run.init, run.run, run.sweep, publish.publish, demo.demo)
+RUNS = (run.init, run.run, run.sweep, publish.publish)
 CORRECTIONS = (correct.replan, correct.skip, correct.reset, correct.adopt)
-READS = (read.status, read.state, read.outputs, read.quarantine)
+READS = (read.status, read.state, read.outputs, read.quarantine, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS):
     tidemill.add_command(command)
 

@@ -11,7 +11,7 @@ from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 
-@click.command()
+@click.command(short_help="Publish what an earlier run committed but did not publish.")
 @target_options
 @click.option("--from", "since", type=click.IntRange(min=0), metavar="N", help="Publish all versions from N on again.")
 @click.option("--sink", metavar="NAME", help="With --from: only this sink. A function is called again only if named.")
@@ -21,7 +21,7 @@ def publish(target: Target, since: int | None, sink: str | None, out: Output) ->
     """Publish versions that an earlier run committed but did not publish.
 
     With --from, files that are missing from the sinks appear again, for example because they were deleted, or because
-    a sink has a new path. Versions that were rewound are left out. Exit status: 0 done, 3 nothing to do.
+    a sink has a new path. Exit status: 0 done, 3 nothing to do.
     """
     repository = target.open()
     done = repository.publish(since, sink)

@@ -20,7 +20,7 @@ SHOWN_ROWS = 20
 _LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 
 
-@click.command()
+@click.command(short_help="Show head, watermarks, waiting files and the next deadline.")
 @target_options
 @output_options
 def status(target: Target, out: Output) -> int:
@@ -95,7 +95,7 @@ def outputs(target: Target, sink: str | None, version: int | None, limit: int | 
     return Exit.DONE
 
 
-@click.command()
+@click.command(short_help="Show unreadable rows, late rows, and rows of failed keys.")
 @target_options
 @click.option("--version", type=int, help="Show only the rows of this version. Default: all versions.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)

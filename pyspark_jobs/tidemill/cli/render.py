@@ -113,9 +113,11 @@ def status_table(status: Status) -> Table:
 
 def _status_rows(status: Status) -> list[tuple[str, str]]:
     rows = [("pipeline", status.pipeline), ("repository", status.uri), ("branch", status.branch)]
-    rows.append(("head", "version -1, no batch yet" if status.head < 0 else f"version {status.head}, a {status.kind}"))
+    kind = "void commit" if status.kind == "void" else status.kind
+    rows.append(("head", "version -1, no batch yet" if status.head < 0 else f"version {status.head}, a {kind}"))
     if status.batch_time and status.committed:
         rows += [("batch time", _readable(status.batch_time)), ("committed", _readable(status.committed))]
+    if status.kind in ("batch", "sweep"):
         last = status.last_batch
         words = [
             count_of(last["rows"], "row"),

@@ -42,12 +42,14 @@ def init(target: Target, drop: tuple[str, ...], initial_state: tuple[str, ...], 
     """
     repository = target.open()
     before = repository.context.refs_log.read()
-    known = set() if before is None else set(before.schemas)
+    known = {} if before is None else before.schemas
     made = repository.init(drop, dict(map(_operator_and_path, initial_state)))
-    added, dropped = sorted(made.schemas.keys() - known), sorted(known - made.schemas.keys())
-    changes = [f"{word}: {', '.join(names)}" for word, names in (("added", added), ("dropped", dropped)) if names]
+    added, dropped = sorted(made.schemas.keys() - known), sorted(known.keys() - made.schemas.keys())
+    changed = sorted(name for name in known if name in made.schemas and known[name] != made.schemas[name])
+    found = {"added": added, "changed": changed, "dropped": dropped}
+    changes = [f"{word}: {', '.join(names)}" for word, names in found.items() if names]
     out.result(
-        {**result_fields("init", Exit.DONE, repository), "added": added, "dropped": dropped},
+        {**result_fields("init", Exit.DONE, repository), **found},
         [
             f"repository of `{made.pipeline}`: {repository.context.store.uri}",
             *(changes or ["operators: unchanged"]),
@@ -64,7 +66,7 @@ def _operator_and_path(text: str) -> tuple[str, str]:
     return operator, path
 
 
-@click.command()
+@click.command(short_help="Process waiting files, publish outputs, fire due timeouts.")
 @target_options
 @drain_options
 @accept_options

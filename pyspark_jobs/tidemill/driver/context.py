@@ -200,7 +200,7 @@ class Context:
                     + "if the operator is new, run init again, which adds it",
                 )
             if self._must_fit(name, head):
-                check_operator(name, recorded[name], describe(placed.operator))
+                check_operator(name, recorded[name], describe(placed.operator), has_state=head is not None)
         for name in declared:
             if name not in ours:
                 raise InvalidInput(
@@ -221,11 +221,16 @@ def _shown_rules(rules: dict[str, Any]) -> str:
     return ", ".join(f"`{rule}` = {value}" for rule, value in rules.items()) or "no rules"
 
 
-def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any]) -> None:
-    """Raise `InvalidInput` with the first difference between an operator's state and its code."""
+def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any], *, has_state: bool = True) -> None:
+    """Raise `InvalidInput` with the first difference between an operator's state and its code.
+
+    Before the first batch there is no state, so running `init` again is enough.
+    """
     hint = (
         "restore the earlier declaration; or, to start with empty state, rename the operator and discard this state: "
         f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}"
+        if has_state
+        else "restore the earlier declaration; or, because no batch has run yet, run init again, which records this one"
     )
     if recorded["kind"] != found["kind"]:
         raise InvalidInput(

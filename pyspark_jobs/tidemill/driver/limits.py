@@ -48,7 +48,8 @@ def _refusal(commit: Commit, found: str, setting: str, limit: str, examples: lis
     return InvalidInput(
         f"{commit.kind} {commit.version} is not committed: {found} of {commit.counts.input_rows:,}, expected at most "
         f"{limit} (`tidemill.{setting}`)" + "".join(f"\n{example}" for example in examples),
-        hint=f"the next run executes the same plan: correct the files and {ABANDON_PLAN}; or raise the limit for a run",
+        hint=f"the next run executes the same plan: correct the files and {ABANDON_PLAN}; or leave a file out with "
+        f"`tidemill skip`; or raise the limit for one run, for example with --conf tidemill.{setting}=100%",
     )
 
 

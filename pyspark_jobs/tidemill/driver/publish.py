@@ -136,7 +136,8 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
         if last is not None and last.outputs.get(name):
             LOG.warning(
                 "sink `%s`: version %d was published in `%s`, but this folder does not exist in %s, the working folder "
-                "of this process; new versions are published there: use an absolute path",
+                "of this process; new versions are published there. If the path is right, `tidemill publish --from 0` "
+                "restores the files; otherwise use an absolute path",
                 name, last.version, path, os.getcwd(),
             )  # fmt: skip
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]

@@ -118,8 +118,9 @@ def _overwritten(changed: Sequence[tuple[SourceFile, Known]]) -> InvalidInput:
         f"file `{file.path}` of source `{file.source}` was modified after it was {_HOW[known.how]}: "
         + _difference(file, known)
         + (f"; so were {' and '.join([', '.join(more[:-1]), more[-1]] if len(more) > 1 else more)}" if more else ""),
-        hint="move the file away, or restore its content; write new data under new names. With "
-        'tm.Files(…, overwritten="new") Tidemill reads all rows of such a file again, with "ignore" none of them',
+        hint="move the file away, or restore its content, or accept the change without reading it: `tidemill skip`. "
+        'Write new data under new names. With tm.Files(…, overwritten="new") Tidemill reads all rows of such a file '
+        'again, with "ignore" none of them',
     )
 
 

@@ -50,5 +50,6 @@ def reject_error(reject: Reject, source: str, file: str) -> InvalidInput:
     return InvalidInput(
         f"read {where}: {reject.reason}" + (f"\ntext: {text}" if text is not None else ""),
         hint=reject.hint
-        or f'correct the file and {ABANDON_PLAN}; or use mode="{PERMISSIVE}", which quarantines unreadable rows',
+        or f"correct the file and {ABANDON_PLAN}; or leave the file out with `tidemill skip`; or use "
+        f'mode="{PERMISSIVE}", which quarantines unreadable rows',
     )

@@ -22,6 +22,6 @@ def replan(context: Context, reason: str) -> Commit:
     origin = context.origin(context.head())
     if context.log.plan(origin.number, origin.parent) is None:
         raise InvalidInput(
-            f"replan: branch `{context.branch}` has no plan {origin.number}, so there is nothing to abandon"
+            f"replan: branch `{context.branch}` has no plan for version {origin.number}, so there is nothing to abandon"
         )
     return correct(context, origin, "void", {"reason": reason})

@@ -20,7 +20,7 @@ from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Plan, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
-from ..sources.ledger import SKIPPED, is_same, look_up
+from ..sources.ledger import READ, SKIPPED, is_same, look_up
 from ..spelling import unknown
 
 File = str | tuple[str, str]
@@ -29,10 +29,11 @@ File = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Skip:
-    """What `skip` would do: the file, and the version whose open plan ends, or None."""
+    """What `skip` would do: the file, the version whose open plan ends, and the version that read earlier content."""
 
     file: SourceFile
     ends_plan: int | None
+    read_by: int | None
 
 
 def skip(context: Context, file: File, reason: str) -> Commit:
@@ -77,9 +78,9 @@ def _found(context: Context, origin: Origin, file: File) -> Skip:
             f"skip `{path}`: several sources have this file: " + ", ".join(f"`{one.source}`" for one in matching),
             hint="name the source too",
         )
-    _refuse_known(context, origin, matching[0])
+    read_by = _refuse_known(context, origin, matching[0])
     is_planned = plan is not None and (matching[0].source, path) in _in_plan(plan)
-    return Skip(matching[0], origin.number if is_planned else None)
+    return Skip(matching[0], origin.number if is_planned else None, read_by)
 
 
 def _pair(file: object) -> tuple[str, str]:
@@ -100,13 +101,13 @@ def _listed(context: Context) -> dict[tuple[str, str], SourceFile]:
     return {(file.source, file.path): file for file in files}
 
 
-def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> None:
-    """Raise `InvalidInput` for a file that a commit has read or skipped already, as it is now."""
+def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> int | None:
+    """Return the version that read earlier content of a file. `InvalidInput` if it read or skipped the present one."""
     known = look_up(context.ledger(origin.head).map, [file])[0]
     options = dict(context.storage_options.get("source") or {})
     fingerprint = partial(context.job.sources[file.source].fingerprint, storage_options=options)
     if known is None or not is_same(file, known, fingerprint):
-        return
+        return known.version if known is not None and known.how == READ else None
     if known.how == SKIPPED:
         raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
     raise InvalidInput(

@@ -137,7 +137,7 @@ def test_init_run_and_run_again_end_with_0_0_and_3(call):
 def test_with_json_stdout_has_one_event_a_batch_and_a_result_that_also_goes_to_the_file(call, home):
     assert objects(call("init", "--json")[1]) == [
         {"event": "result", "verb": "init", "status": "done", "versions": [], "already_committed": [], "published": [],
-         "head": -1, "added": ["times", "track"], "dropped": []}
+         "head": -1, "added": ["times", "track"], "changed": [], "dropped": []}
     ]  # fmt: skip
     status, out, err = call("run", "--json", "--result-file", str(home / "result.json"))
     *batches, result = objects(out)

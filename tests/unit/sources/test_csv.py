@@ -93,7 +93,8 @@ def test_failfast_names_file_line_column_reason_and_text(tmp_path: Path) -> None
         "read file `messy.csv` of source `source`, line 5, column `a`: found `bad`, expected int\n"
         "text: bad,y,2013-01-01 00:00:00\n"
         'hint: correct the file and abandon the plan: r.replan("…"), or `tidemill replan PIPELINE --root ROOT '
-        '--reason "…"`; or use mode="PERMISSIVE", which quarantines unreadable rows'
+        '--reason "…"`; or leave the file out with `tidemill skip`; or use mode="PERMISSIVE", which quarantines '
+        "unreadable rows"
     )
 
 

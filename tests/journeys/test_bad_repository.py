@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 import tidemill as tm
-from tidemill.cli.main import main
 from tests.journeys.bad_input import counting, refused
+from tidemill.cli.main import main
 
 
 def counting_as(folder, tmp_path, *names):

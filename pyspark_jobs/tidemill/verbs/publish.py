@@ -33,7 +33,9 @@ def _check(context: Context, since: int | None, sink: str | None, newest: int) -
     if sink is not None and context.declared_sink(sink) is None:
         raise unknown("sink", sink, [name for name, output in context.job.outputs.items() if output.sink is not None])
     if sink is not None and since is None:
-        raise InvalidInput("publish: found a sink without a version", hint="give the first version too: since=N or --from N")
+        raise InvalidInput(
+            "publish: found a sink without a version", hint="give the first version too: since=N or --from N"
+        )
     if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= newest):
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
         raise InvalidInput(f"publish from version {since!r}: {there}")

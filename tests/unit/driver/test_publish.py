@@ -47,8 +47,8 @@ def test_a_missing_relative_folder_is_a_warning(
     assert [one.version for one in r.run(engine="local")] == []
     assert caplog.messages == [
         f"sink `n`: version 0 was published in `out`, but this folder does not exist in {there}, the working folder of "
-        "this process; new versions are published there. If the path is right, `tidemill publish --from 0` restores the "
-        "files; otherwise use an absolute path"
+        "this process; new versions are published there. If the path is right, `tidemill publish --from 0` restores "
+        "the files; otherwise use an absolute path"
     ]
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match="list source `source` at `in`: no such folder") as raised:

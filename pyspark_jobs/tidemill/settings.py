@@ -55,7 +55,7 @@ class Settings:
     """Late rows with which a batch fails before its commit: a share of its rows such as `"5%"`, or a number of rows. A
     batch with more of them fails. Empty: it never does."""
     fail_if_quarantined: str = ""
-    """Unreadable rows and rows of failed keys with which a batch fails before its commit, given like `fail_if_late`."""
+    """The same for quarantined rows: unreadable, further ahead than `maxAhead`, or of a failed key."""
 
     def __post_init__(self) -> None:
         for name in _NAMES:

@@ -104,7 +104,8 @@ def quarantine(target: Target, version: int | None, limit: int | None, out: Outp
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
     A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The
-    columns are source, file, line, column, reason, the row as text, and the version. --json prints a JSON line per row.
+    columns are source, file, line, row, column, reason, the row as text, and the version. --json prints a JSON line per
+    row.
     """
     _show(target.open().quarantine(version, _wanted(limit, out)), limit, out, is_cut=True)
     return Exit.DONE

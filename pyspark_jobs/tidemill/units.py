@@ -36,6 +36,9 @@ _INTERVAL_US = {unit: ms * 1000 for unit, ms in _DURATION_MS.items()} | {
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _SIGNED_PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEAR_MS = 10 * 365 * 24 * 3600 * 1000
+"""A number in another unit is recognised if it would be within ten years of now."""
+_UNITS = {1000: "seconds", 1 / 1000: "microseconds", 1 / 1_000_000: "nanoseconds"}
 
 MOST_DURATION_MS = 2**61 // 1000
 """The longest duration. The sum of a time and a duration in microseconds must fit 64 bits."""
@@ -118,6 +121,13 @@ def time_ms(value: int | str | date, time_zone: str = "UTC") -> int:
             f"invalid time {value!r}: expected ms since the epoch, ISO text such as `2013-01-01T00:00:00Z`, or a "
             "datetime"
         ) from error
+
+
+def check_unit(value_ms: int, what: str, now: int) -> None:
+    """Raise `InvalidInput` for a time that would be near `now` in another unit than ms."""
+    unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)
+    if unit is not None and abs(value_ms - now) >= _NEAR_MS:
+        raise InvalidInput(f"{what} is {value_ms}, which looks like {unit}", hint="give ms since the epoch")
 
 
 def check_time_zone(name: str) -> str:

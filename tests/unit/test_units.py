@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+import tidemill as tm
+from tidemill.clock import now_ms
 from tidemill.errors import InvalidInput
+from tidemill.testing import Tester
 from tidemill.units import (
     MOST_DURATION_MS,
     check_time_zone,
@@ -157,3 +160,18 @@ def test_an_unknown_time_zone_is_an_error() -> None:
 )  # fmt: skip
 def test_whole_number_reads_digits_and_returns_none_for_other_texts(text: Any, number: int | None) -> None:
     assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1 / 1000, "seconds"), (1000, "microseconds"), (1_000_000, "nanoseconds")])
+def test_a_start_in_another_unit_than_ms_is_refused(factor: float, unit: str) -> None:
+    with pytest.raises(InvalidInput, match=f"option `start` is .*, which looks like {unit}"):
+        tm.Files("in", format="csv", schema="k string", start=int(now_ms() * factor))
+
+
+def test_reading_as_of_a_time_in_another_unit_than_ms_is_refused() -> None:
+    p = tm.Pipeline("units")
+    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count())
+    t = Tester(p)
+    t.batch([("a",)])
+    with pytest.raises(InvalidInput, match="as_of is .*, which looks like microseconds"):
+        t.repository.state(as_of=now_ms() * 1000)

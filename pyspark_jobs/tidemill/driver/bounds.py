@@ -13,12 +13,10 @@ from ..protocol.bounds import FIRST_EVENT_MS, LAST_MS
 from ..protocol.progress import iso
 from ..protocol.records import Plan
 from ..store import Store
+from ..units import check_unit
 
 MOST_SKEW_MS = 60_000
 """How far the driver's clock may be from that of the store. S3 reports its time in whole seconds."""
-_NEAR_MS = 10 * 365 * 24 * 3600 * 1000
-"""A number in another unit is recognised if it would be within ten years of now."""
-_UNITS = {1000: "seconds", 1 / 1000: "microseconds", 1 / 1_000_000: "nanoseconds"}
 
 
 def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
@@ -26,7 +24,7 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
     if isinstance(value_ms, bool) or not isinstance(value_ms, int):
         raise InvalidInput(f"{what} is {value_ms!r}, expected ms since the epoch as an int")
     now = now_ms()
-    _check_unit(value_ms, what, now)
+    check_unit(value_ms, what, now)
     if value_ms < 0:
         raise InvalidInput(f"{what} is {value_ms} ms, which is before 1970")
     if value_ms > now + tolerance_ms:
@@ -41,17 +39,10 @@ def check_batch_time(value_ms: Any, what: str, tolerance_ms: int) -> int:
 
 def check_watermark(value_ms: int, what: str) -> int:
     """Return a watermark. `InvalidInput` if it is in another unit, or not in the years 1 to 9999; `what` gave it."""
-    _check_unit(value_ms, what, now_ms())
+    check_unit(value_ms, what, now_ms())
     if not FIRST_EVENT_MS <= value_ms <= LAST_MS:
         raise InvalidInput(f"{what} is {value_ms} ms, expected a time in the years 1 to 9999")
     return value_ms
-
-
-def _check_unit(value_ms: int, what: str, now: int) -> None:
-    """Raise `InvalidInput` for a number that would be near now in another unit."""
-    unit = next((name for factor, name in _UNITS.items() if abs(value_ms * factor - now) < _NEAR_MS), None)
-    if unit is not None and abs(value_ms - now) >= _NEAR_MS:
-        raise InvalidInput(f"{what} is {value_ms}, which looks like {unit}", hint="give ms since the epoch")
 
 
 def check_planned(plan: Plan, tolerance_ms: int) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..clock import now_ms
 from ..errors import InvalidInput
 from ..spelling import unknown
-from ..units import size_bytes, time_ms, whole_number
+from ..units import check_unit, size_bytes, time_ms, whole_number
 from .convert import strptime
 from .rejects import FAILFAST, PERMISSIVE
 
@@ -44,6 +45,8 @@ def _size(name: str, value: Any) -> int:
 
 
 def _time(name: str, value: Any) -> int:
+    if isinstance(value, int):
+        check_unit(value, f"option `{name}`", now_ms())
     try:
         return time_ms(value)
     except InvalidInput as error:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from .. import _native, names
+from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
@@ -30,7 +31,7 @@ from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
-from ..units import time_ms
+from ..units import check_unit, time_ms
 
 
 def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
@@ -43,6 +44,8 @@ def resolve_version(context: Context, version: int | None, as_of: Any = None) ->
     if version is not None and version < -1:
         raise InvalidInput(f"version={version}, expected at least -1, which is before the first batch")
     if as_of is not None:
+        if isinstance(as_of, int):
+            check_unit(as_of, "as_of", now_ms())
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         if found < 0:
             raise _before_the_first(context, as_of)

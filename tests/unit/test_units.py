@@ -162,7 +162,9 @@ def test_whole_number_reads_digits_and_returns_none_for_other_texts(text: Any, n
     assert whole_number(text) == number
 
 
-@pytest.mark.parametrize(("factor", "unit"), [(1 / 1000, "seconds"), (1000, "microseconds"), (1_000_000, "nanoseconds")])
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1 / 1000, "seconds"), (1000, "microseconds"), (1_000_000, "nanoseconds")]
+)
 def test_a_start_in_another_unit_than_ms_is_refused(factor: float, unit: str) -> None:
     with pytest.raises(InvalidInput, match=f"option `start` is .*, which looks like {unit}"):
         tm.Files("in", format="csv", schema="k string", start=int(now_ms() * factor))

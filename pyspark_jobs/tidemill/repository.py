@@ -200,7 +200,7 @@ class Repository:
         sources whose files may be read again from the folder that this code declares. Returns what the repository
         records about itself then.
 
-        `InvalidInput` if nothing is to be confirmed, or if it is not said whether the repository moved. A crash leaves
+        `InvalidInput` if nothing is to be confirmed, or without `moved` or `copy` at another place. A crash leaves
         the repository adopted or not.
         """
         from .verbs.adopt import adopt

@@ -131,7 +131,8 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
         and (folder := relative_folder(output.sink.path)) is not None
         and not os.path.exists(folder)
     }
-    last = context.log.commit(head.published_through) if relative and head.published_through >= 0 else None
+    through = published_through(context, head) if relative else -1
+    last = context.log.commit(through) if through >= 0 else None
     for name, path in relative.items():
         if last is not None and last.outputs.get(name):
             LOG.warning(

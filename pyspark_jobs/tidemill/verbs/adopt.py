@@ -61,7 +61,7 @@ def _planned(context: Context, refs: Refs, moved: bool, copy: bool, sources: Seq
         raise InvalidInput("adopt: found both moved and copy, expected one of them")
     if elsewhere and not (moved or copy):
         raise InvalidInput(
-            f"adopt `{context.place}`: it was made at `{refs.root}`, and it must be said whether it moved or is a copy",
+            f"adopt `{context.place}`: it was made at `{refs.root}`; say whether it moved or is a copy",
             hint="give --moved if the other place is dead, or --copy if both remain",
         )
     if not elsewhere and (moved or not (copy or sources)):

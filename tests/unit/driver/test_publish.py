@@ -46,7 +46,7 @@ def test_a_missing_relative_folder_is_a_warning(
     monkeypatch.chdir(there)
     assert [one.version for one in r.run(engine="local")] == []
     assert caplog.messages == [
-        f"sink `n`: version 0 was published in `out`, but this folder does not exist in {there}, the working folder of "
+        f"sink `n`: version 1 was published in `out`, but this folder does not exist in {there}, the working folder of "
         "this process; new versions are published there. If the path is right, `tidemill publish --from 0` restores "
         "the files; otherwise use an absolute path"
     ]
@@ -56,6 +56,22 @@ def test_a_missing_relative_folder_is_a_warning(
     assert raised.value.hint == (
         f"relative paths resolve against the working directory of the process, which is {tmp_path}"
     )
+
+
+def test_a_missing_folder_is_a_warning_after_the_first_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("x\n")
+    r = orders(tmp_path / "root")
+    r.init()
+    r.run(engine="local")
+    shutil.rmtree(tmp_path / "out")
+    assert r.run(engine="local") == []
+    assert [message.partition(", but")[0] for message in caplog.messages] == [
+        "sink `n`: version 0 was published in `out`"
+    ]
 
 
 @pytest.mark.parametrize("form", ["~", "file:"])

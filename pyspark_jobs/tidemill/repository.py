@@ -26,6 +26,8 @@ from .verbs.replan import replan
 
 if TYPE_CHECKING:
     from .driver.drain import Drained, Limits, OnProgress
+    from .upkeep.objects import OnChecked
+    from .upkeep.report import VerifyReport
     from .verbs.status import Status
 
 
@@ -206,6 +208,21 @@ class Repository:
         from .verbs.adopt import adopt
 
         return adopt(self.context, reason, moved, copy, sources)
+
+    def verify(self, deep: bool = False, on_checked: OnChecked | None = None) -> VerifyReport:
+        """Check everything that the repository holds, and report what is damaged, missing or out of place.
+
+        All records are read and compared with one another; the objects that they name must be there, with their sizes
+        and, on S3, their ETags; so must records of publishing. `deep`: also read every byte, and count the rows of the
+        newest state. A published file that is missing is no problem, because consumers may move files.
+
+        `problems` of the report is empty if all is well. Each names an object, what is wrong, what it affects, and what
+        to do. `on_checked`: called with the number of checked objects and of all. The call writes nothing, and may run
+        beside anything else. `InvalidInput` if there is no repository.
+        """
+        from .verbs.verify import verify
+
+        return verify(self.context, deep, on_checked)
 
     def status(self) -> Status:
         """Return where the pipeline stands: head, watermarks, waiting files, ages, the open plan, the next deadline.

@@ -151,6 +151,21 @@ def test_a_source_that_would_read_files_twice_from_another_folder_is_refused(sho
     assert opened(shop, source=after).run(engine="local") == []
 
 
+def test_a_source_that_comes_back_to_a_part_of_an_earlier_folder_is_refused(shop):
+    first = opened(shop, source="in")
+    first.init()
+    first.run(engine="local")
+    (shop / "elsewhere").mkdir()
+    (shop / "elsewhere" / "z.json").write_text('{"k": "z"}\n')
+    opened(shop, source="elsewhere").run(engine="local")
+    back, before = opened(shop, source="in/dt=2024"), counts(first)
+    refused(lambda: back.run(engine="local"), "would read file", "again: its folder was", "adopt --source source")
+    assert counts(back) == before
+    assert back.head.sources["source"] == {
+        "uri": f"file://{shop}/elsewhere", "former": [f"file://{shop}/in"]
+    }  # fmt: skip
+
+
 def test_a_folder_that_moved_with_its_files_is_not_read_again(shop):
     first = opened(shop)
     first.init()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tidemill.driver import drain
 from tidemill.driver.publish import publish
 from tidemill.driver.sink_checks import Accepted
 from tidemill.protocol.codec import encode
@@ -48,6 +51,42 @@ def test_published_versions_whose_commits_are_lost_are_refused_before_a_plan(tmp
         run(opened(tmp_path))
     assert published(tmp_path) == before
     assert not list((tmp_path / "root").rglob("plans/*.json"))
+
+
+def test_two_repositories_that_begin_at_once_find_each_other_with_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrive(tmp_path, "a")
+    one, two = opened(tmp_path, "one"), opened(tmp_path, "two")
+    execute, together = drain.execute, threading.Barrier(2, timeout=60)
+
+    def meanwhile(*given: object) -> object:
+        together.wait()  # both have listed the sink, which is empty
+        return execute(*given)
+
+    monkeypatch.setattr(drain, "execute", meanwhile)
+    with ThreadPoolExecutor(2) as both:
+        assert list(both.map(run, (one, two))) == [[0], [0]]
+    monkeypatch.setattr(drain, "execute", execute)
+    arrive(tmp_path, "b")
+    for root in ("one", "two"):
+        with pytest.raises(tm.InvalidInput, match="has 1 file that another repository of pipeline `shop` published"):
+            run(opened(tmp_path, root))
+
+
+def test_a_relative_sink_is_looked_at_again_from_another_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    arrive(tmp_path, "a")
+    monkeypatch.chdir(tmp_path / "here")
+    run(opened(tmp_path, "one", tm.Json("out")))
+    monkeypatch.chdir(tmp_path / "there")
+    run(opened(tmp_path, "two", tm.Json("out")))
+    arrive(tmp_path, "b")
+    with pytest.raises(tm.InvalidInput, match="sink `counts` at `out` has 1 file that another repository"):
+        run(opened(tmp_path, "one", tm.Json("out")))
 
 
 def test_adopting_keeps_the_files_of_the_other_repository(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, Output
 from ..protocol.successor import successor
 from .context import Context, airflow
 from .fingerprint import fingerprint
+from .identity import folders_read
 from .sink_checks import NOT_SHARED, Shared, described
 
 
@@ -63,10 +64,9 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
         "schemas": {name: describe(placed.operator) for name, placed in job.operators.items()},
         "sinks": {
-            name: described(context, head, output, outputs.get(name, []), executed.publishing.shared)
-            for name, output in job.outputs.items()
+            name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },
-        "sources": {name: {"uri": source.place} for name, source in job.sources.items()},
+        "sources": folders_read(context, head),
         "code": fingerprint(context),
         "next_deadline": _deadlines(receipts),
         "published_through": executed.publishing.through,

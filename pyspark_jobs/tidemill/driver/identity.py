@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .. import _native
 from ..counts import count_of
@@ -54,7 +55,8 @@ def check_folders(
         now = None if source is None else source.place
         if now is None or before is None or now == before or not fresh[name]:
             continue
-        read = {uri for path in paths_of(ledger, name) for uri in _uris(before, path)}
+        places = [before, *_former(head, name)]
+        read = {uri for path in paths_of(ledger, name) for place in places for uri in _uris(place, path)}
         twice = [file for file in fresh[name] if not read.isdisjoint(_uris(now, file.path))]
         if twice:
             raise InvalidInput(
@@ -81,6 +83,27 @@ def _uris(place: str, path: str) -> list[str]:
     """Return what the URI of a file may be. If the place may be a single file, the file is the place itself."""
     inside = f"{place.rstrip('/')}/{path}"
     return [inside, place] if place.endswith(f"/{path}") else [inside]
+
+
+def folders_read(context: Context, head: Commit | None) -> dict[str, dict[str, Any]]:
+    """Return the description of every source for the next commit: its folder, and those that it had before."""
+    found: dict[str, dict[str, Any]] = {}
+    before = folders(context, head)
+    for name, source in context.job.sources.items():
+        known = [*_former(head, name), before.get(name), *_recorded(head, name)]
+        former = [place for place in dict.fromkeys(known) if place is not None and place != source.place]
+        found[name] = {"uri": source.place} | ({"former": former} if former else {})
+    return found
+
+
+def _recorded(head: Commit | None, name: str) -> list[str]:
+    source = {} if head is None else head.sources.get(name, {})
+    return [source["uri"]] if source.get("uri") else []
+
+
+def _former(head: Commit | None, name: str) -> list[str]:
+    source = {} if head is None else head.sources.get(name, {})
+    return list(source.get("former", ()))
 
 
 def folders(context: Context, head: Commit | None) -> dict[str, str | None]:

@@ -49,7 +49,7 @@ class Work:
 
 def publish(context: Context, commit: Commit) -> int:
     """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
-    return sum(_publish(context, work) for work in _works(commit) if _record(context, work) is None)
+    return sum(_publish(context, work) for work in works(commit) if _record(context, work) is None)
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:
@@ -73,13 +73,13 @@ def republish(context: Context, since: int, only: str | None) -> list[int]:
     called again only if `only` names it.
     """
     commits = list(context.log.commits(since))
-    _warn_of_lost(context, [work for commit in commits for work in _works(commit)])
+    _warn_of_lost(context, [work for commit in commits for work in works(commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
-        works = [work for work in _works(commit) if (work.name, ours) not in gone and _is_asked(context, work, only)]
-        if [work for work in works if _publish(context, work)]:
+        asked = [work for work in works(commit) if (work.name, ours) not in gone and _is_asked(context, work, only)]
+        if [work for work in asked if _publish(context, work)]:
             done.append(commit.version)
     return done
 
@@ -95,7 +95,7 @@ def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
     for version in sorted({one.version for one in others if newest is not None and one.version <= newest.version}):
         commit = context.log.commit(version)
         if any(one.version == version and commit.pipeline_uuid.startswith(one.uuid) for one in others):
-            for work in _works(commit):
+            for work in works(commit):
                 if work.name == sink:
                     _publish(context, work)
 
@@ -112,7 +112,7 @@ def published_through(context: Context, head: Commit | None) -> int:
     if head is None or context.branch != MAIN:
         return -1
     for commit in _left(context, head):
-        if any(_record(context, work) is None and not _is_lost_function(context, work) for work in _works(commit)):
+        if any(_record(context, work) is None and not _is_lost_function(context, work) for work in works(commit)):
             return commit.version - 1
     return head.version
 
@@ -144,7 +144,7 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
-def _works(commit: Commit) -> Iterator[Work]:
+def works(commit: Commit) -> Iterator[Work]:
     """Yield what there is to do for a version, sink by sink."""
     if commit.branch != MAIN:
         return
@@ -183,6 +183,7 @@ def _publish(context: Context, work: Work) -> bool:
                 commit_checksum=commit.checksum,
                 kind=sink.kind,
                 path=sink.path,
+                uri=sink.uri,
                 files=files,
                 published_ms=now_ms(),
                 withdrawn=withdrawn,
@@ -234,7 +235,7 @@ def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> li
     record = _read(context, version, work.name)
     if record is None:
         return []  # it had no files for this sink
-    if record.path != sink.path:
+    if record.uri != sink.uri:
         LOG.warning(
             "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; its "
             "files stay there", work.name, version.version, record.path,

@@ -13,11 +13,9 @@ from typing import Any
 from ..counts import count_of
 from ..errors import CorruptState, InvalidInput
 from ..pipeline.job import Output
-from ..protocol.records import Commit, OutputFile
+from ..protocol.records import Commit
 from ..schema import difference, to_arrow, to_ddl
-from ..sinks.contract import Identity, Present, Publication, Sink
-from ..sinks.files import Parquet
-from ..store import folder_uri
+from ..sinks.contract import Identity, Present, Publication
 from .context import Context
 from .publish import take_over
 
@@ -39,8 +37,12 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Shared:
-    """The sinks in whose places a run found files of other repositories, by what the caller said of them."""
+    """The sinks whose places a run looked at, by what it found.
 
+    `ours`: only files of this repository. `adopted` and `replaced`: files of others, by what the caller said of them.
+    """
+
+    ours: frozenset[str] = frozenset()
     adopted: frozenset[str] = frozenset()
     replaced: frozenset[str] = frozenset()
 
@@ -54,19 +56,12 @@ def check_outputs(context: Context, head: Commit | None, accepted: Accepted) -> 
         before = None if head is None else head.sinks.get(name)
         if output.sink is None or not output.sink.path or before is None or accepted.output_change:
             continue
-        if _is_at(output.sink, before["path"]) and (change := _change(before, output)) is not None:
+        if output.sink.uri == before.get("uri") and (change := _change(before, output)) is not None:
             raise InvalidInput(
                 f"sink `{name}` at `{output.sink.path}`: {change}; readers of the sink would find both",
                 hint="restore the output, give the sink another path, or accept the change for one run: "
                 "run(accept_output_change=True) or --accept-output-change",
             )
-
-
-def _is_at(sink: Sink, path: str | None) -> bool:
-    """Whether a sink publishes where one with this recorded path did, however the path is spelled."""
-    if sink.path == path or not path or not isinstance(sink, Parquet):
-        return sink.path == path
-    return bool(sink.path) and folder_uri(sink.path) == folder_uri(path)
 
 
 def _change(before: Mapping[str, Any], output: Output) -> str | None:
@@ -90,15 +85,18 @@ def _shown(value: Any) -> str:
 def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> Shared:
     """Raise `InvalidInput` if another repository has files in the place of a sink, unless the caller accepts that.
 
-    Only places in which this repository has published nothing yet are listed.
+    A place is listed until this repository is seen to have files there alone. So of two repositories that publish there
+    for the first time at once, the next batch of each finds the other.
     """
+    ours: set[str] = set()
     adopted: set[str] = set()
     replaced: set[str] = set()
     for output in context.job.outputs.values():
         if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
             continue
         present = list(output.sink.present(_at(context, output)))
-        _refuse_lost_versions(output, head, present)
+        if head is None or not _is_there(head, output):
+            _refuse_lost_versions(output, head, present)
         others = [one.name for one in present if not one.is_ours]
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(
@@ -110,7 +108,9 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
             )
         if others:
             (adopted if accepted.adopt_sink else replaced).add(output.name)
-    return Shared(frozenset(adopted), frozenset(replaced))
+        elif present:
+            ours.add(output.name)
+    return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
 
 
 def _refuse_lost_versions(output: Output, head: Commit | None, present: Sequence[Present]) -> None:
@@ -126,24 +126,27 @@ def _refuse_lost_versions(output: Output, head: Commit | None, present: Sequence
 
 
 def owner(context: Context, head: Commit | None, output: Output) -> str | None:
-    """Return our uuid if this repository has files in the place of a sink, as the head records."""
-    before = None if head is None else head.sinks.get(output.name)
-    if before is None or output.sink is None or not _is_at(output.sink, before["path"]):
+    """Return our uuid if the head records that this repository owns the place of a sink."""
+    if head is None or not _is_there(head, output):
         return None
     uuid = context.initialised().uuid
-    return uuid if before.get("owner") == uuid else None
+    return uuid if head.sinks[output.name].get("owner") == uuid else None
 
 
-def described(
-    context: Context, head: Commit | None, output: Output, files: Sequence[OutputFile], shared: Shared
-) -> dict[str, Any]:
-    """Return the description of a sink for the next commit, which has these files for it."""
+def _is_there(head: Commit, output: Output) -> bool:
+    """Whether the head has this sink at the same place."""
+    before = head.sinks.get(output.name)
+    return before is not None and output.sink is not None and before.get("uri") == output.sink.uri
+
+
+def described(context: Context, head: Commit | None, output: Output, shared: Shared) -> dict[str, Any]:
+    """Return the description of a sink for the next commit."""
     what = {"kind": None, "path": None} if output.sink is None else output.sink.describe()
     ours = owner(context, head, output)
-    begins = (bool(files) and output.name not in shared.replaced) or output.name in shared.adopted
-    if ours is None and begins and output.sink is not None and output.sink.path:
+    if ours is None and output.name in shared.ours | shared.adopted:
         ours = context.initialised().uuid
-    return {**what, "schema": to_ddl(output.schema), "owner": ours}
+    uri = None if output.sink is None else output.sink.uri or None
+    return {**what, "uri": uri, "schema": to_ddl(output.schema), "owner": ours}
 
 
 def replace(context: Context, shared: Shared) -> None:

@@ -40,21 +40,24 @@ class DescribedOperator:
 class DescribedSink:
     """A sink. `kind` and `path` are None if the stream has no sink and its rows stay in the repository.
 
-    `owner` is the uuid of the repository, once it has files for this path.
+    `uri` is that of the path, however it is spelled; None if there is none. `owner` is the uuid of the repository, once
+    it was seen to have files there alone, or the caller agreed to share the place.
     """
 
     kind: str | None
     path: str | None
     schema: Ddl
     partitionBy: list[str] = field(default_factory=list)
+    uri: str | None = None
     owner: str | None = None
 
 
 @dataclass(frozen=True)
 class DescribedSource:
-    """A source. `uri` is its folder, or None if it has none."""
+    """A source. `uri` is its folder, or None if it has none. `former` are folders that it had before."""
 
     uri: str | None
+    former: list[str] = field(default_factory=list)
 
 
 @functools.cache

@@ -312,8 +312,8 @@ class PublishedFile:
 class Published:
     """The files of one version that a sink shows. The record is written after publishing, and only if there were files.
 
-    `kind` and `path` describe the sink's place, `commit_checksum` is that of the commit's record. `withdrawn` names
-    files of earlier versions that the commit withdrew.
+    `kind`, `path` and `uri` describe the sink's place, `commit_checksum` is that of the commit's record. `withdrawn`
+    names files of earlier versions that the commit withdrew.
     """
 
     branch: str
@@ -323,6 +323,7 @@ class Published:
     commit_checksum: str
     kind: str
     path: str
+    uri: str
     files: list[PublishedFile]
     published_ms: Ms
     withdrawn: list[str] = field(default_factory=list)

@@ -82,6 +82,10 @@ class Sink(Protocol):
     def path(self) -> str:
         """The place that readers use, such as a folder; empty if there is none. Holds no secret."""
 
+    @property
+    def uri(self) -> str:
+        """The URI of `path`, the same however it is spelled; empty if there is none. Touches nothing."""
+
     def describe(self) -> dict[str, Any]:
         """Return what commits record: `kind`, `path` and options. `sinks.rebuilt` makes the sink again from it."""
 
@@ -109,3 +113,11 @@ class Sink(Protocol):
 
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield the files at `path` that any repository published for the same pipeline and sink."""
+
+    def compare(
+        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield which of the published `files` are still at `path`, each with what is wrong with it, or None.
+
+        With `deep` their content is read and compared, too.
+        """

@@ -17,12 +17,12 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.records import PublishedFile
 from ..schema import conform, empty_table, type_ddl
 from ..spelling import unknown
-from ..store import Store, folder_store
+from ..store import Store, folder_store, folder_uri
 from . import json_text
 from .contract import Encoded, Options, Present, Publication
 from .dictionaries import columns_with_dictionary
 from .partitions import folder_values, parts, with_folders
-from .publish import present_files, publish_files, withdraw_files
+from .publish import compared_files, present_files, publish_files, withdraw_files
 
 
 class Parquet:
@@ -54,6 +54,11 @@ class Parquet:
         self.partitionBy = (partitionBy,) if isinstance(partitionBy, str) else tuple(partitionBy)
         if len(set(self.partitionBy)) < len(self.partitionBy):
             raise InvalidInput(f"sink {self.path}: partitionBy names a column twice: {', '.join(self.partitionBy)}")
+
+    @property
+    def uri(self) -> str:
+        """The URI of the folder, with symbolic links resolved. A relative path is below the working folder."""
+        return folder_uri(self.path)
 
     def describe(self) -> dict[str, Any]:
         """Return kind, path and partition columns, for commits."""
@@ -111,6 +116,12 @@ class Parquet:
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield the files in the folder that any repository published for this pipeline and sink."""
         return present_files(self._folder(publication), publication.identity)
+
+    def compare(
+        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield which published files are still in the folder, each with what is wrong with it, or None."""
+        return compared_files(self._folder(publication), files, deep)
 
     def _folder(self, publication: Publication) -> Store:
         return folder_store(self.path, publication.options)

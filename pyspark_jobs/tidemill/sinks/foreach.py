@@ -9,7 +9,7 @@ may call late, so a function that must not do a batch twice compares `batch_id`.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +44,11 @@ class ForeachBatch(Parquet):
     def check_place(self, options: Options) -> None:
         """Accept anything, because the sink has no folder."""
 
+    @property
+    def uri(self) -> str:
+        """Empty: the sink has no folder."""
+        return ""
+
     def describe(self) -> dict[str, Any]:
         """Return the kind. The function itself is not recorded."""
         return {"kind": self.kind, "path": ""}
@@ -71,6 +76,13 @@ class ForeachBatch(Parquet):
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield nothing: a function has no place with files."""
         del publication
+        return iter(())
+
+    def compare(
+        self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield nothing: a function has no place with files."""
+        del publication, files, deep
         return iter(())
 
     def _table(self, publication: Publication) -> pa.Table:

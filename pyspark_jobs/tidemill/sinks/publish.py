@@ -6,7 +6,7 @@ content is that of the commit. CRASH: every step can be repeated; no file is eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, PublishedFile, digest
@@ -42,6 +42,29 @@ def present_files(folder: Store, identity: Identity) -> Iterator[Present]:
         found = parsed(entry.name)
         if found is not None and found.is_of(identity):
             yield Present(entry.name, found.version, found.is_ours(identity), found.uuid)
+
+
+def compared_files(folder: Store, files: Mapping[str, PublishedFile], deep: bool) -> Iterator[tuple[str, str | None]]:
+    """Yield which published files are still in the folder, each with what is wrong with it, or None."""
+    for entry in folder.list():
+        file = files.get(entry.name)
+        if file is not None:
+            yield entry.name, _altered(folder, entry, file, deep)
+
+
+def _altered(folder: Store, there: Entry, file: PublishedFile, deep: bool) -> str | None:
+    """Return how a published file differs from its record, or None. A file that has just been moved does not."""
+    if there.size != file.size:
+        return f"found {there.size} bytes, but {file.size} were published"
+    if file.etag and _keeps_etags(folder) and there.etag != file.etag:
+        return f"found the ETag {there.etag}, but {file.etag} was published"
+    if not deep:
+        return None
+    try:
+        found = digest(folder.get(file.name))
+    except ObjectMissing:
+        return None
+    return None if found == file.checksum else f"found checksum {found}, but {file.checksum} was published"
 
 
 def _listed(folder: Store, publication: Publication, targets: dict[str, OutputFile]) -> dict[str, Entry]:

@@ -31,6 +31,7 @@ COMMANDS = (
     "state",
     "status",
     "sweep",
+    "verify",
 )
 SECRET = "wJalrXUtnFEMI"
 TASKS = "--tasks expects `auto` or a whole number of at least 1, found"

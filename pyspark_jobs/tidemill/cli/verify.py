@@ -1,0 +1,61 @@
+"""`tidemill verify`: a thin wrapper of the verb with the same name. Its exit status is for a cron job."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from ..counts import count_of
+from .exits import Exit
+from .options import Target, target_options
+from .output import Output, output_options, result_file_option
+
+if TYPE_CHECKING:
+    from ..upkeep.objects import OnChecked
+    from ..upkeep.report import VerifyReport
+
+
+@click.command()
+@target_options
+@click.option("--deep", is_flag=True, help="Also read every byte, and count the rows of the newest state.")
+@result_file_option
+@output_options
+def verify(target: Target, deep: bool, out: Output) -> int:
+    """Check that everything that the repository of PIPELINE holds is there, whole, and fits together.
+
+    Each problem names an object, what is wrong, what it affects, and what to do. Nothing is changed. Published files
+    that consumers moved are no problem; altered ones are. Exit status: 0 all is well, 1 there are problems.
+    """
+    with _bar(out) as on_checked:
+        found = target.open().verify(deep, on_checked)
+    out.result(dataclasses.asdict(found), list(_lines(found)))
+    return Exit.FAILED if found.problems else Exit.DONE
+
+
+def _lines(found: VerifyReport) -> Iterator[str]:
+    for problem in found.problems:
+        yield f"{problem.object}: {problem.what}"
+        yield f"  affects: {problem.affects}"
+        yield f"  hint: {problem.hint}"
+    checked = f"{count_of(found.commits, 'commit')}, {count_of(found.objects, 'object')} ({found.bytes:,} bytes)"
+    verb = "read" if found.deep else "checked"
+    yield f"{verb} {checked}, {count_of(found.published, 'published file')}: {count_of(len(found.problems), 'problem')}"
+
+
+@contextlib.contextmanager
+def _bar(out: Output) -> Iterator[OnChecked | None]:
+    """Show a bar on a terminal: how many objects were checked."""
+    if out.json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("checking objects", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

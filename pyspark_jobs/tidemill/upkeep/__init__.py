@@ -1,0 +1,1 @@
+"""Upkeep of a repository: checks of everything that it holds."""

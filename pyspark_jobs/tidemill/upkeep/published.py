@@ -1,0 +1,108 @@
+"""Checks the records of published versions, and the published files that are still in the places of sinks.
+
+INVARIANT: a published file that is missing is no problem, because consumers may move or delete it. One that was altered
+is, and so is a record that is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .. import names
+from ..driver.context import Context
+from ..driver.publish import works
+from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..protocol.codec import decode
+from ..protocol.records import Commit, Published, PublishedFile
+from ..protocol.refs import MAIN
+from ..sinks.contract import Identity, Publication
+from ..store import Entry
+from .report import Findings
+
+_ONE_BACKUP = "restore `published/` and `branches/` from one backup"
+
+
+@dataclass
+class PublishedVersions:
+    """The records of all published versions. `add` is called for each commit of `main`, `check` at the end."""
+
+    context: Context
+    uuid: str
+    listing: Mapping[str, Entry]
+    found: Findings
+    through: int = -1
+    """All versions up to this one were published, as some commit says."""
+    expected: list[tuple[str, int]] = field(default_factory=list)
+    """Names of records that must exist if their version is not above `through`."""
+    files: dict[tuple[str, str], dict[str, PublishedFile]] = field(default_factory=dict)
+    """Files that should be in the place of a sink, by sink and URI, then by name."""
+
+    def add(self, commit: Commit) -> None:
+        """Read the records of a version that belong to this repository."""
+        self.through = max(self.through, commit.published_through)
+        for work in works(commit):
+            name = names.numbered(names.published(commit.branch, work.name), commit.version)
+            if name in self.listing:
+                self._read(name, commit, work.name)
+            elif commit.pipeline_uuid == self.uuid and work.described["path"]:
+                self.expected.append((name, commit.version))
+
+    def check(self, deep: bool) -> int:
+        """Note records that are lost and files that were altered. Return how many files were found."""
+        prefix = f"published/{MAIN}/"
+        newest = max(
+            map(self._number, (one for one in self.listing if one.startswith(names.commits(MAIN)))), default=-1
+        )
+        for name in self.listing:
+            if name.startswith(prefix) and self._number(name) > newest:
+                lost, hint = names.commit(MAIN, self._number(name)), "restore `branches/` from a backup"
+                what = f"the commit is missing, but `{name}` shows that it was published"
+                self.found.add(lost, what, f"all versions after {newest}", hint)
+        for name, version in self.expected:
+            if version <= self.through:
+                what = "the record is missing, but a later commit says that the version was published"
+                self.found.add(name, what, f"withdrawing version {version}", _ONE_BACKUP)
+        return sum(self._compare(sink, uri, files, deep) for (sink, uri), files in self.files.items())
+
+    def _number(self, name: str) -> int:
+        found = names.number_in(name[: name.rindex("/") + 1], name)
+        return -1 if found is None else found
+
+    def _read(self, name: str, commit: Commit, sink: str) -> None:
+        with self.found.of(name, f"withdrawing version {commit.version} from sink `{sink}`"):
+            record = decode(Published, self.context.store.get(name), name)
+            if (record.branch, record.sink, record.version) != (commit.branch, sink, commit.version):
+                raise CorruptState(
+                    f"read `{name}`: found the record of version {record.version} of sink `{record.sink}`",
+                    hint=_ONE_BACKUP,
+                )
+            if record.commit_checksum != commit.checksum:
+                raise CorruptState(
+                    f"read `{name}`: it was published from the commit with checksum {record.commit_checksum}, but the "
+                    f"commit of version {commit.version} has {commit.checksum}",
+                    hint=_ONE_BACKUP,
+                )
+            there = self.files.setdefault((sink, record.uri), {})
+            there.update((file.name, file) for file in record.files)
+            for gone in record.withdrawn:
+                there.pop(gone, None)
+
+    def _compare(self, sink: str, uri: str, files: Mapping[str, PublishedFile], deep: bool) -> int:
+        """Compare the files in the place of a sink with their records. Return how many are there."""
+        output = self.context.job.outputs.get(sink)
+        if output is None or output.sink is None or output.sink.uri != uri:
+            return 0  # only the code says where a sink is
+        identity = Identity(self.context.job.pipeline, self.uuid, sink, 0)
+        options = self.context.storage_options.get("sink")
+        publication = Publication(identity, (), output.schema, self.context.store, options)
+        count = 0
+        try:
+            for name, fault in output.sink.compare(publication, files, deep):
+                count += 1
+                if fault is not None:
+                    hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
+                    self.found.add(f"{uri}/{name}", fault, f"readers of sink `{sink}`", hint)
+        except (InvalidInput, StoreUnavailable) as error:
+            self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")
+        return count

@@ -1,0 +1,101 @@
+"""`tidemill verify` as a cron job calls it: exit status, lines, JSON, and beside other verbs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import arrive, files, opened, run
+from tidemill.cli.main import main
+
+CODE = """
+import tidemill as tm
+p = tm.Pipeline("shop")
+rows = p.read(tm.Files("in", format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+rows.groupBy("k").agg(n=tm.count(), name="counts").write(tm.Json("out"))
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(CODE)
+    arrive(tmp_path, "a", "b", "c")
+    run(opened(tmp_path))
+    return tmp_path
+
+
+def verify(*options: str) -> int:
+    return main(["verify", "shop.py:p", "--root", "root", *options])
+
+
+def test_a_whole_repository_has_no_problem(shop: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert verify() == 0
+    assert capfd.readouterr().out.startswith("checked 3 commits, ")
+    assert verify("--deep", "--json") == 0
+    [*_, last] = capfd.readouterr().out.splitlines()
+    found = json.loads(last)
+    assert (found["problems"], found["commits"], found["published"], found["deep"]) == ([], 3, 3, True)
+
+
+def test_a_missing_segment_is_named_with_what_it_affects(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [segment] = sorted((shop / "root/shop/state/counts").rglob("0000000001-*.parquet"))
+    segment.unlink()
+    assert verify() == 1
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        f"{segment.relative_to(shop / 'root/shop')}: the object is missing",
+        "  affects: state of `counts` in versions 1 to 2",
+        "  hint: restore the object from a backup; nothing is repaired silently",
+    ]
+
+
+def test_bytes_that_changed_are_found_by_deep_only(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [segment] = sorted((shop / "root/shop/state/counts").rglob("0000000001-*.parquet"))
+    data = segment.read_bytes()
+    segment.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+    assert verify() == 0
+    assert verify("--deep") == 1
+    assert "found checksum" in capsys.readouterr().out
+
+
+def test_published_files_may_go_but_not_change(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, _ = files(shop)
+    first.unlink()
+    assert verify("--deep") == 0
+    second.write_bytes(second.read_bytes().replace(b'"n":1', b'"n":2'))
+    assert verify() == 0
+    capsys.readouterr()
+    assert verify("--deep") == 1
+    name, _, hint, _ = capsys.readouterr().out.splitlines()
+    assert name.startswith(f"file://{second}: found checksum ")
+    assert hint == "  hint: delete it, and run `tidemill publish --from 0 --sink counts`"
+
+
+def test_it_writes_nothing_and_works_in_a_copy(shop: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in shop.rglob("*")}
+    verify("--deep")
+    assert {path: path.stat().st_mtime_ns for path in shop.rglob("*") if path in before} == before
+    (shop / "root").rename(shop / "copy")
+    assert main(["verify", "shop.py:p", "--root", "copy", "--deep"]) == 0
+
+
+def test_an_open_plan_and_leftovers_of_a_dead_run_are_no_problem(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive(shop, "d")
+    r = opened(shop)
+    monkeypatch.setattr(type(r.context.log), "create_commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        run(r)
+    found = opened(shop).verify(deep=True)
+    assert found.problems == []
+    assert found.unnamed > 0
+
+
+def test_no_repository_is_an_error_not_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    p = tm.Pipeline("shop")
+    p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string")).groupBy("k").agg(n=tm.count(), name="n")
+    with pytest.raises(tm.InvalidInput, match="has no repository"):
+        tm.open(p, root=str(tmp_path / "root")).verify()

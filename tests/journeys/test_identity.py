@@ -149,6 +149,7 @@ def test_a_source_that_would_read_files_twice_from_another_folder_is_refused(sho
     other.run(engine="local")
     assert counts(other)["x"] > once
     assert opened(shop, source=after).run(engine="local") == []
+    refused(lambda: opened(shop, source=after).adopt("again", sources=["source"]), "nothing to adopt")
 
 
 def test_a_source_that_comes_back_to_a_part_of_an_earlier_folder_is_refused(shop):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ..counts import count_of
 from .exits import Exit
 from .options import Target, pairs, point_in_time, target_options
 from .output import Output, output_options, result_file_option
@@ -59,14 +60,22 @@ def consent_options(command: Command) -> Command:
 @click.command(short_help="Abandon a plan that cannot run.")
 @target_options
 @click.option("--reason", required=True, help="Why you abandon the plan. The commit records it.")
+@consent_options
 @result_file_option
 @output_options
-def replan(target: Target, reason: str, out: Output) -> int:
+def replan(target: Target, reason: str, consent: Consent, out: Output) -> int:
     """Abandon a plan that cannot run, with a void commit that reads no files.
 
     Use it when a planned file is missing, changed or unreadable. The next run plans the files that exist then.
     """
+    from ..verbs.replan import planned
+
     repository = target.open()
+    plan = planned(repository.context)
+    files = count_of(len({(split.source, split.path) for split in plan.splits}), "file")
+    what = f"the plan of version {plan.number} ({files}) ends; the next run plans the files that are there then"
+    if not consent.given([what], out):
+        return _unchanged("replan", repository, consent, out)
     void = repository.replan(reason)
     out.result(
         {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},

@@ -64,11 +64,14 @@ def _planned(context: Context, refs: Refs, moved: bool, copy: bool, sources: Seq
             f"adopt `{context.place}`: it was made at `{refs.root}`; say whether it moved or is a copy",
             hint="give --moved if the other place is dead, or --copy if both remain",
         )
-    if not elsewhere and (moved or not (copy or sources)):
+    confirmed = _confirmed(context, sources)
+    unchanged = all(before == after for before, after in confirmed.values())
+    if not elsewhere and (moved or (not copy and unchanged)):
         raise InvalidInput(
-            f"adopt `{context.place}`: the repository is where it was made, so there is nothing to adopt"
+            f"adopt `{context.place}`: the repository is where it was made, and sources read the folders that it "
+            "knows, so there is nothing to adopt"
         )
-    return Adoption(refs.root, context.place, refs.uuid, new_uuid if copy else refs.uuid, _confirmed(context, sources))
+    return Adoption(refs.root, context.place, refs.uuid, new_uuid if copy else refs.uuid, confirmed)
 
 
 def _confirmed(context: Context, sources: Sequence[str]) -> dict[str, tuple[str | None, str]]:

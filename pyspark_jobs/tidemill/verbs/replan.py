@@ -11,7 +11,8 @@ from ..driver.correct import correct, required
 from ..driver.identity import check_root
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
-from ..protocol.records import Commit
+from ..protocol.records import Commit, Plan
+from ..protocol.successor import Origin
 
 
 def replan(context: Context, reason: str) -> Commit:
@@ -20,8 +21,19 @@ def replan(context: Context, reason: str) -> Commit:
     check_places(context.pipeline, context.root, context.storage_options)
     check_root(context)
     origin = context.origin(context.head())
-    if context.log.plan(origin.number, origin.parent) is None:
+    _open_plan(context, origin)
+    return correct(context, origin, "void", {"reason": reason})
+
+
+def planned(context: Context) -> Plan:
+    """Return the plan that `replan` would abandon. Writes nothing."""
+    return _open_plan(context, context.origin(context.head()))
+
+
+def _open_plan(context: Context, origin: Origin) -> Plan:
+    plan = context.log.plan(origin.number, origin.parent)
+    if plan is None:
         raise InvalidInput(
             f"replan: branch `{context.branch}` has no plan for version {origin.number}, so there is nothing to abandon"
         )
-    return correct(context, origin, "void", {"reason": reason})
+    return plan

@@ -74,6 +74,8 @@ def _changes(context: Context, origin: Origin, watermark: Watermarks | None, bat
         )
     if watermark is not None and not given and not isinstance(watermark, Mapping):
         raise InvalidInput("reset: found a watermark, but this pipeline has none (`withWatermark`)")
+    if (marks or times) and all(old == new for old, new in (*marks.values(), *([times] if times else []))):
+        raise InvalidInput("reset: every watermark and batch time already has the given value, so nothing would change")
     if not marks and times is None:
         raise InvalidInput("reset: found neither a watermark nor a batch time, expected at least one of them")
     return Reset(marks, times)

@@ -94,6 +94,11 @@ def test_status_shows_a_plan_that_fails_each_time(tmp_path, capfd):
     assert (
         "plan version 0, 1 file: in progress or failed; the next run retries it, `tidemill replan` abandons it" in shown
     )
+    assert main(["replan", *target, "--reason", "a bad cell", "--dry-run"]) == Exit.DONE
+    assert capfd.readouterr().out.splitlines() == [
+        "the plan of version 0 (1 file) ends; the next run plans the files that are there then",
+        "dry run: nothing was changed",
+    ]
     assert main(["replan", *target, "--reason", "a bad cell"]) == Exit.DONE
     capfd.readouterr()
     assert main(["status", *target, "--json"]) == Exit.DONE

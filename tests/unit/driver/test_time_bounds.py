@@ -239,6 +239,7 @@ def test_an_invalid_reset_changes_nothing(tmp_path: Path, root: str) -> None:
     for call, message in (
         (lambda: r.reset(reason="x"), "neither a watermark nor a batch time"),
         (lambda: r.reset(watermark=5, reason=""), "the reason is empty"),
+        (lambda: r.reset(watermark=0, batch_time=0, reason="x"), "nothing would change"),
         (lambda: r.reset(watermark={"rows.tz": 5}, reason="x"), "unknown watermark `rows.tz`"),
         (lambda: r.reset(batch_time=now_ms() * 1000, reason="x"), "looks like microseconds"),
         (lambda: r.reset(watermark=now_ms() * 1000, reason="x"), "watermark `rows.ts` is .*looks like microseconds"),

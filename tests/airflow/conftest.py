@@ -6,6 +6,7 @@ it is first imported, and the fixture `airflow_home` must come before.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -68,6 +69,8 @@ def parse(airflow_home: Path) -> Callable[..., Any]:
     def parse_text(text: str, file_name: str = "retail_dag.py") -> Any:
         for old in (airflow_home / "dags").glob("*.py"):
             old.unlink()
+        # bytecode is valid for a file of the same size and second, which the next text may be
+        shutil.rmtree(airflow_home / "dags/__pycache__", ignore_errors=True)
         (airflow_home / "dags" / file_name).write_text(text)
         return DagBag(dag_folder=str(airflow_home / "dags"), load_op_links=False)
 

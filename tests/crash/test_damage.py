@@ -21,7 +21,7 @@ from tests.crash import damage, worlds
 from tests.crash.damage import Damage, Verdict
 from tests.crash.worlds import BEFORE, MORE, Snapshot, World
 
-FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "6"))
+FLIPS = int(os.environ.get("TIDEMILL_DAMAGE_FLIPS", "1"))
 SAMPLE = 40
 
 

@@ -11,6 +11,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.bad_input import counting, refused
 from tidemill.cli.main import main
+from tidemill.verbs import init
 
 
 def counting_as(folder, tmp_path, *names):
@@ -83,6 +84,24 @@ def test_init_again_adds_a_new_operator_which_then_starts_empty_on_purpose(folde
     r.run(engine="local")
     assert {row["k"]: row for row in r.state("new").to_pylist()}.keys() == {"x"}
     assert {row["k"]: row for row in r.state("old").to_pylist()}.keys() == {"x", "y"}
+
+
+def test_two_inits_at_once_record_a_new_operator_once(folder, tmp_path, monkeypatch):
+    p, grouped = counting(folder)
+    grouped.agg(n=tm.count(), name="old")
+    tm.open(p, root=str(tmp_path / "root")).init()
+    grouped.agg(n=tm.count(), name="new")
+    one, two = (tm.open(p, root=str(tmp_path / "root")) for _ in range(2))
+    write_test = init.probe
+
+    def meanwhile(store):
+        monkeypatch.setattr(init, "probe", write_test)
+        two.init()
+        write_test(store)
+
+    monkeypatch.setattr(init, "probe", meanwhile)  # `one` has seen that the operator is missing
+    one.init()
+    assert one.init().through == two.init().through == 1
 
 
 def test_the_state_of_a_removed_operator_is_discarded_only_by_name(folder, tmp_path):

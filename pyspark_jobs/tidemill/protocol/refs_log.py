@@ -22,8 +22,11 @@ from .entries import Entry, Init
 from .numbered import Numbered
 from .refs import Refs, begin, follow
 
-Make = Callable[[Refs, int], Entry]
-"""Makes an entry from what is known and the entry's number. `position` gives its common fields."""
+Make = Callable[[Refs, int], Entry | None]
+"""Makes an entry from what is known and the entry's number, or None if nothing is left to append.
+
+`position` gives its common fields.
+"""
 
 
 def position(refs: Refs, created_ms: int) -> dict[str, Any]:
@@ -84,18 +87,18 @@ class RefsLog:
         """Append the entry that `make` returns for the refs at hand and its number; return the refs with it.
 
         If another writer takes the number first, its entry is read and `make` is called again. So `make` checks what it
-        needs each time, and raises if the entry no longer makes sense.
+        needs each time. It raises if the entry no longer makes sense, and returns None if the other writer did the same.
         """
         refs = self._checked_read()
-        while True:
-            entry = make(refs, refs.through + 1)
+        while (entry := make(refs, refs.through + 1)) is not None:
             data = encode(entry)
             found = self._entries.claim(entry.number, data)
             refs = follow(refs, decode_entry(found, names.ref(entry.number)))
             self._known = refs
             if found == data:
                 self._write_snapshot(refs)
-                return refs
+                break
+        return refs
 
     def _checked_read(self) -> Refs:
         found = self.read()

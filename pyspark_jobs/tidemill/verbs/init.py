@@ -104,8 +104,10 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
     if not _any(_difference(context.refresh(), head, ours, drop, runs)):
         return
 
-    def make(refs: Refs, number: int) -> Operators:
+    def make(refs: Refs, number: int) -> Operators | None:
         found = _difference(refs, head, ours, drop, runs)
+        if not _any(found):
+            return None
         placed: dict[str, Any] = position(refs, now_ms())
         seeds: dict[str, Maps] = {}
         if found.seeded:

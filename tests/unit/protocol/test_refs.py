@@ -235,6 +235,16 @@ def test_an_entry_that_no_longer_makes_sense_is_not_appended(store: Store) -> No
     assert log_of(store).read_entries() == late.read()
 
 
+def test_an_entry_that_another_writer_made_is_not_appended_again(store: Store) -> None:
+    filled(store, 0)
+    late = log_of(store)
+    late.read()
+    log_of(store).append(lambda refs, number: make.added(refs, "one"))
+    refs = late.append(lambda refs, number: None if "one" in refs.schemas else make.added(refs, "one"))
+    assert (refs.through, list(refs.schemas)) == (1, ["one"])
+    assert log_of(store).read_entries() == refs
+
+
 @pytest.mark.parametrize("effect", ["before", "after", "torn"])
 @pytest.mark.parametrize("number", [1, 2])
 def test_after_a_crash_the_entry_is_there_or_not(store: Store, number: int, effect: str) -> None:

@@ -87,7 +87,8 @@ class RefsLog:
         """Append the entry that `make` returns for the refs at hand and its number; return the refs with it.
 
         If another writer takes the number first, its entry is read and `make` is called again. So `make` checks what it
-        needs each time. It raises if the entry no longer makes sense, and returns None if the other writer did the same.
+        needs each time. It raises if the entry no longer makes sense, and returns None if the other writer
+        did the same.
         """
         refs = self._checked_read()
         while (entry := make(refs, refs.through + 1)) is not None:

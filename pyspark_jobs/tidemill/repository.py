@@ -181,7 +181,7 @@ class Repository:
         """Go back to a version, by a commit that restores it. Return that commit.
 
         State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
-        is what `init` made. Files that were read since wait again. `without`: files that are taken out of the input
+        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
         instead, as paths relative to their source's folder, or (source, path). An open plan ends.
 
         Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
@@ -200,7 +200,7 @@ class Repository:
     def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
         """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
 
-        A tagged version stays readable when retention lets go of its neighbours. `move`: let the name, which has
+        A tagged version stays readable when retention discards its neighbours. `move`: let the name, which has
         another version now, name this one. `InvalidInput` for a version that does not exist or is not kept, for a name
         that is in use, or is a number.
 

@@ -25,7 +25,7 @@ def tag(target: Target, name: str | None, version: int | str | None, move: bool,
     """Call VERSION (default: the newest) NAME. Without NAME, list all tags.
 
     A tag can be given wherever a version is expected, for example `state --version month-end`. A tagged version stays
-    readable when `maintain` lets go of older versions.
+    readable when `maintain` discards older versions.
     """
     repository = target.open()
     if name is None:

@@ -128,8 +128,8 @@ class DropBases(Entry):
 class Hold(Entry):
     """Keeps versions `first..version` of `branch` until `by_branch` has version `by_version`, which names them.
 
-    A correction that restores a version holds it first. So nobody deletes the objects before they are named again, and
-    a hold ends by itself, whoever commits that version.
+    A correction that restores a version holds it first. So no collector deletes the objects before they are named
+    again, and a hold ends by itself, whoever commits that version.
     """
 
     branch: str

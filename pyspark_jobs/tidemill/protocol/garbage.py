@@ -59,7 +59,7 @@ def _reason(refs: Refs, heads: Mapping[str, int], name: str) -> Iterable[tuple[i
         return
     if owner.is_ref:
         if owner.number <= refs.through:
-            yield owner.number, f"no entry of `refs/` and no kept version names it; entry {owner.number} is taken"
+            yield owner.number, f"no entry of `refs/` and no kept version names it, and entry {owner.number} exists"
     elif owner.branch in heads and owner.number <= heads[owner.branch]:
         below = floor(refs, owner.branch).highest
         if owner.number < below:

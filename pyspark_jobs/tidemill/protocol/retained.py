@@ -69,13 +69,13 @@ def refuse_if_gone(refs: Refs, at: At, verb: str, operator: str | None = None, w
     )
 
 
-def pinned(refs: Refs, heads: Mapping[str, int]) -> set[At]:
-    """Return the versions that tags, forks of branches and holds keep. `heads`: the head of each branch."""
+def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[At]:
+    """Return the versions that tags and forks keep, and with the `heads` of branches also those that holds keep."""
     found = {At(one.branch, one.version) for one in refs.tags.values()}
     found |= {At(one.fork.branch, one.fork.version) for one in refs.branches.values() if one.fork is not None}
-    for one in refs.holds:
-        if one.by_version > heads.get(one.by_branch, -1):
-            found |= {At(one.branch, version) for version in range(one.first, one.version + 1)}
+    if heads is not None:
+        held = [one for one in refs.holds if one.by_version > heads.get(one.by_branch, -1)]
+        found |= {At(one.branch, version) for one in held for version in range(one.first, one.version + 1)}
     return {at for at in found if at.version >= 0}
 
 

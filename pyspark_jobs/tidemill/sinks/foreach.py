@@ -56,7 +56,7 @@ class ForeachBatch(Parquet):
         return {"kind": self.kind, "path": ""}
 
     def refuse_withdrawal(self) -> None:
-        """Raise `InvalidInput` if the function cannot be told which batches no longer count."""
+        """Raise `InvalidInput` if the function does not accept the batches that no longer count."""
         if self.function is None or not _takes_withdrawn(self.function):
             raise InvalidInput(
                 "the function given to foreachBatch has no parameter `withdrawn`, so it cannot undo its batches",
@@ -85,7 +85,7 @@ class ForeachBatch(Parquet):
         return []
 
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
-        """Do nothing: `publish` has told the function."""
+        """Do nothing: `publish` has called the function with the withdrawn versions."""
 
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield nothing: a function has no place with files."""

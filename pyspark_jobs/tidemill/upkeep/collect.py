@@ -1,6 +1,6 @@
 """Garbage collection: deletes objects that no kept version names. `protocol.garbage` decides which.
 
-INVARIANT: an entry of `refs/` lets go of objects before they are deleted, never after. CRASH: any part of the garbage
+INVARIANT: an entry of `refs/` gives up objects before they are deleted, never after. CRASH: any part of the garbage
 may be deleted; the next call deletes the rest. Two collectors at once delete the same objects.
 """
 
@@ -59,7 +59,7 @@ def collect(context: Context, deadline: float | None = None, on_deleted: OnDelet
 
 
 def drop_bases(context: Context, dead: Sequence[int]) -> None:
-    """Append the entry that lets go of merged segments that no kept version can use."""
+    """Append the entry that gives up merged segments that no kept version can use."""
 
     def make(refs: Refs, number: int) -> DropBases | None:
         del number

@@ -74,7 +74,7 @@ class Records:
 
     def pinned(self, refs: Refs) -> Iterator[Commit]:
         """Yield the commits of versions below a floor that tags or forks keep, if they can be read."""
-        for at in sorted(pinned(refs, {})):
+        for at in sorted(pinned(refs)):
             if at.version < first_kept(floor(refs, at.branch)):
                 commit = self._commit(refs, Branch("", at.branch), at.version, None)
                 if commit is not None:

@@ -1,6 +1,7 @@
 """Retention: appends the floor below which versions are no longer kept. `protocol.retention` decides which.
 
-CRASH: the floor is one entry of `refs/`. Nothing is deleted here; garbage collection deletes what the floor lets go of.
+CRASH: the floor is one entry of `refs/`. Nothing is deleted here; garbage collection deletes the objects of the
+versions below it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class MaintainReport:
     `floor_before` and `floor`: the lowest version of which everything is kept, apart from tagged ones.
     `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
     below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
-    `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after their withdrawal.
+    `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
+    their withdrawal.
     """
 
     floor_before: int

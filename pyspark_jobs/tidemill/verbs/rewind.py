@@ -1,7 +1,7 @@
 """`rewind`: go back to an earlier version, by a commit that restores it. Files that were read since then wait again.
 
-What was published since is withdrawn; a rewind to a version that was itself rewound publishes it again. CRASH: one
-conditional create is the whole rewind. Withdrawing follows it, and the next run completes it.
+Files that were published since are withdrawn. A rewind to a version that was itself rewound publishes its files again.
+CRASH: one conditional create is the whole rewind. Withdrawing follows it, and the next run completes it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
+from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import Fenced, InvalidInput
@@ -27,6 +28,7 @@ from ..protocol.successor import Origin, restored
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from ..spelling import unknown
+from ..store.probe import probe
 from .skip import File, listed_files, pair_of, planned_files
 
 Files = Mapping[tuple[str, str], SourceFile]
@@ -65,6 +67,8 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     """Restore a version by a commit, and return it. `InvalidInput` for a version that is not kept, or no reason."""
     required("rewind", reason)
     check_root(context)
+    probe(context.store)
+    repair(context, context.head())  # completes an earlier rewind, also if this one is refused
     found = _found(context, to_version, without)
     origin, target = found.origin, found.target
     if target is not None:
@@ -115,12 +119,20 @@ def _found(context: Context, to_version: VersionSpec, without: Sequence[File]) -
     plan = context.log.plan(origin.number, origin.parent)
     waiting = _read_by(context, undone, target)
     out = _taken_out(context, target, without, waiting | planned_files(plan))
-    if head is not None and number == head.version and not out:
-        raise InvalidInput(f"rewind to version {number}: this is the newest version, so nothing would change")
+    if head is not None and _is_there(head, number, out):
+        raise InvalidInput(f"rewind to version {number}: this is what the newest version has, so nothing would change")
     rest = [file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}]
     adds = {sink: [one.version for one in versions] for sink, versions in added.items()}
     ends = None if plan is None else plan.number
     return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, withdraws, adds, ends))
+
+
+def _is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
+    """Whether the head is the version to restore, or restores it and took the same files out of the input."""
+    if number == head.version:
+        return not out
+    same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
+    return head.restores is not None and head.restores.version == number and same
 
 
 def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> Commit | None:

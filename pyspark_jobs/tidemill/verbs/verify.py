@@ -45,7 +45,7 @@ def verify(context: Context, deep: bool = False, on_checked: OnChecked | None = 
         _check_identity(context, refs)
         objects.add(refs)
         versions = PublishedVersions(context, refs.uuid, listing, found)
-        apart = pinned(refs, {})
+        apart = pinned(refs)
         for commit in records.pinned(refs):
             commits += 1
             objects.add(commit)

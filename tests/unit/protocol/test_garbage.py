@@ -1,4 +1,4 @@
-"""What is kept and what is garbage: floors, tags, forks, holds, numbers above the head, objects of `refs/`."""
+"""Kept versions and garbage: floors, tags, forks, holds, numbers above the head, objects of `refs/`."""
 
 from __future__ import annotations
 

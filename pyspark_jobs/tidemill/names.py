@@ -117,6 +117,11 @@ def stem(number: int, attempt: str, range_index: int, task_attempt: str) -> str:
     return f"{number:010d}-{attempt}-{range_index:05d}-{task_attempt}"
 
 
+def forget_stem(number: int, attempt: str, index: int) -> str:
+    """Return the part of a name that identifies the `index`-th object that a `forget` commit wrote again."""
+    return f"{number:010d}-{attempt}-{index:05d}-forget"
+
+
 def seed_stem(number: int, attempt: str) -> str:
     """Return the part of a segment's name that identifies the entry of `refs/` for which a call wrote it."""
     return f"{SEEDS}{number:010d}-{attempt}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .upkeep.collect import OnDeleted
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
+    from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.status import Status
     from .verbs.tag import Tagged
@@ -293,12 +294,47 @@ class Repository:
         asked = Maintenance(keep, keep_versions, time_budget, reason, on_deleted)
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
 
-    def verify(self, deep: bool = False, on_checked: OnChecked | None = None) -> VerifyReport:
+    def forget(
+        self,
+        operator: str,
+        keys: Sequence[Any],
+        reason: str,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
+        drop_refs: bool = False,
+        missing_ok: bool = False,
+        dry_run: bool = False,
+    ) -> ForgetReport:
+        """Remove keys of an operator from everything that the repository keeps and publishes. Return a report.
+
+        A commit has the state without the keys. All earlier versions are given up, and their objects are deleted,
+        because they hold the keys. `columns`: by sink, the column (or columns, in the order of the key) that holds the
+        key in published files; files with the keys are written again without their rows. Quarantined rows whose text
+        contains a key go, too. The commit keeps a salted hash of each key, with which `verify(forgotten=True)` looks
+        for keys that are still there.
+
+        `drop_refs`: also remove tags and branches that keep earlier versions; otherwise they are an error.
+        `missing_ok`: accept keys that have no state now. `dry_run`: change nothing, and report what would happen.
+        `left` of the report lists what Tidemill cannot clean: the source's files, rows that functions wrote, files that
+        were moved.
+
+        `InvalidInput` for an unknown operator, sink or column, a key that does not fit or has no state, or an empty
+        `reason`. `Fenced` if another run commits first. Then nothing has changed. After a crash, call it again, or run
+        `maintain`: both complete it.
+        """
+        from .verbs.forget import Forgetting, forget, planned
+
+        asked = Forgetting(operator, keys, reason, columns or {}, drop_refs, missing_ok)
+        return planned(self.context, asked) if dry_run else forget(self.context, asked)
+
+    def verify(self, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.
 
         All records are read and compared with one another; the objects that they name must be there, with their sizes
         and, on S3, their ETags; so must records of publishing. `deep`: also read every byte, and count the rows of the
         newest state. A published file that is missing is no problem, because consumers may move files.
+
+        `forgotten`: also read everything that is kept and published, and report objects with a key that `forget`
+        removed.
 
         `problems` of the report is empty if all is well. Each names an object, what is wrong, what it affects, and what
         to do. `on_checked`: called with the number of checked objects and of all. The call writes nothing, and may run
@@ -306,7 +342,7 @@ class Repository:
         """
         from .verbs.verify import verify
 
-        return verify(self.context, deep, on_checked)
+        return verify(self.context, deep, on_checked, forgotten)
 
     def status(self) -> Status:
         """Return where the pipeline stands: head, watermarks, waiting files, ages, the open plan, the next deadline.

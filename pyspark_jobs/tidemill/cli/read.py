@@ -74,7 +74,7 @@ def state(
         operator,
         version,
         None if as_of is None else point_in_time(as_of),
-        _keys(repository, operator, keys) if keys else None,
+        keys_of(repository, operator, keys) if keys else None,
         where,
         [name.strip() for name in columns.split(",")] if columns else None,
         variable,
@@ -141,7 +141,7 @@ def _show(rows: pa.Table, limit: int | None, out: Output, is_cut: bool = False) 
         terminal.print("no rows", style="dim")
 
 
-def _keys(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
+def keys_of(repository: Repository, operator: str | None, texts: tuple[str, ...]) -> list[Any]:
     """Convert the texts of `--key` to the types of the key columns. `InvalidInput` if one does not fit."""
     key = _key_schema(repository, operator)
     return list(texts) if key is None else [value for text in texts for value in _named_by(text, key)]

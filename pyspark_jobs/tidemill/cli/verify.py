@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 @click.command()
 @target_options
 @click.option("--deep", is_flag=True, help="Also read every byte, and count the rows of the newest state.")
+@click.option("--forgotten", is_flag=True, help="Also look for keys that `forget` removed.")
 @result_file_option
 @output_options
-def verify(target: Target, deep: bool, out: Output) -> int:
+def verify(target: Target, deep: bool, forgotten: bool, out: Output) -> int:
     """Check that everything that the repository of PIPELINE holds is there, whole, and fits together.
 
     Each problem names an object, what is wrong, what it affects, and what to do. Nothing is changed. Published files
     that consumers moved are no problem; altered ones are. Exit status: 0 all is well, 1 there are problems.
     """
     with _bar(out) as on_checked:
-        found = target.open().verify(deep, on_checked)
+        found = target.open().verify(deep, on_checked, forgotten)
     out.result(dataclasses.asdict(found), list(_lines(found)))
     return Exit.FAILED if found.problems else Exit.DONE
 

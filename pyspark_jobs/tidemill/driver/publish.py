@@ -244,7 +244,7 @@ def _publication(context: Context, work: Work) -> Publication:
 
 def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> list[str]:
     """Return the names of the files of a version that the commit withdraws, as its record has them."""
-    record = _read(context, version, work.name)
+    record = read_record(context, version, work.name)
     if record is None:
         return []  # it had no files for this sink
     if record.uri != sink.uri:
@@ -259,7 +259,8 @@ def _records(context: Context, branch: str, sink: str) -> Numbered:
     return Numbered(context.store, names.published(branch, sink), "published record")
 
 
-def _read(context: Context, version: VersionOf, sink: str) -> Published | None:
+def read_record(context: Context, version: VersionOf, sink: str) -> Published | None:
+    """Return the record of what a sink shows of a version, or None if nothing was published."""
     records = _records(context, version.branch, sink)
     data = records.read(version.version)
     return None if data is None else decode(Published, data, records.name(version.version))
@@ -268,7 +269,7 @@ def _read(context: Context, version: VersionOf, sink: str) -> Published | None:
 def _record(context: Context, work: Work) -> Published | None:
     """Return the record of a version in a sink. `CorruptState` if it is that of another commit."""
     commit = work.commit
-    found = _read(context, VersionOf(commit.branch, commit.version), work.name)
+    found = read_record(context, VersionOf(commit.branch, commit.version), work.name)
     if found is not None:
         _check_same(context, found, commit.checksum)
     return found

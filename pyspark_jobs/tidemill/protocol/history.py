@@ -71,6 +71,14 @@ def correction(head: Commit | None, target: Commit | None) -> Correction:
     return Correction(undone, sorted(withdrawn), adds, ranges)
 
 
+def shown_again(head: Commit, records: Iterable[int], number: int) -> list[Shown]:
+    """Return who shows the versions of the history of `head` if version `number` publishes these records again."""
+    again = set(records)
+    by = {version: shown_by(head, version) for version in effective(head)}
+    moved = {version: number if record in again else record for version, record in by.items()}
+    return _ranges((version, record) for version, record in sorted(moved.items()) if record != version)
+
+
 def _ranges(pairs: Iterable[tuple[int, int]]) -> list[Shown]:
     """Return pairs of a version and its record as ranges of versions with the same record."""
     found: list[Shown] = []

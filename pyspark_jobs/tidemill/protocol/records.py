@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "rewind"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "rewind", "forget"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -236,6 +236,22 @@ class SkippedFile:
 
 
 @dataclass(frozen=True)
+class Forgotten:
+    """Keys of an operator that version `version` forgot, as salted hashes, so that their absence can be verified.
+
+    A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). `columns` says which
+    columns of sinks hold the key. `drop_refs`: tags and branches that hold earlier versions are removed.
+    """
+
+    version: Number
+    operator: str
+    salt: str
+    hashes: list[str]
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    drop_refs: bool = False
+
+
+@dataclass(frozen=True)
 class Commit:
     """The record that makes a batch real.
 
@@ -293,6 +309,8 @@ class Commit:
     """Versions that are not in the effective history of this one, as ranges (first, last), inclusive and sorted."""
     shown_by: list[Shown] = field(default_factory=list)
     """Versions of the effective history that were published again, by a later version."""
+    forgotten: list[Forgotten] = field(default_factory=list)
+    """All keys that were forgotten up to this version."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     durations_ms: dict[str, Count] = field(default_factory=dict)

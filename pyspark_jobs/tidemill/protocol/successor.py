@@ -39,6 +39,7 @@ CHANGES: dict[Kind, set[str]] = {
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
     "rewind": RESTORED | CORRECTED,
+    "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
 BACKWARDS: set[Kind] = {"reset", "rewind"}
@@ -100,7 +101,7 @@ def _inherited(origin: Origin) -> Commit:
         outputs={},
         quarantine=[],
         counts=Counts(),
-        operators={} if head is None else _totals(head.operators),
+        operators={} if head is None else totals(head.operators),
         schemas={} if head is None else head.schemas,
         sinks={} if head is None else head.sinks,
         sources={} if head is None else head.sources,
@@ -110,6 +111,7 @@ def _inherited(origin: Origin) -> Commit:
         committed_ms=0,
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
+        forgotten=[] if head is None else head.forgotten,
     )
 
 
@@ -136,7 +138,8 @@ def _lasting(event_time: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
     return {name: {"active": times["active"]} for name, times in event_time.items() if "active" in times}
 
 
-def _totals(operators: Mapping[str, OperatorMetrics]) -> dict[str, OperatorMetrics]:
+def totals(operators: Mapping[str, OperatorMetrics]) -> dict[str, OperatorMetrics]:
+    """Return what lasts of the metrics of operators: how many rows they have, and how many bytes."""
     return {
         name: OperatorMetrics(rows_total=metrics.rows_total, state_bytes=metrics.state_bytes)
         for name, metrics in operators.items()

@@ -116,6 +116,9 @@ class Sink(Protocol):
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Remove files that were published at `path`, by the names that `publish` returned. May be repeated."""
 
+    def fetch(self, publication: Publication, name: str) -> bytes | None:
+        """Return the content of a published file at `path`, or None if it is not there any more."""
+
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield the files at `path` that any repository published for the same pipeline and sink."""
 

@@ -17,7 +17,7 @@ from ..errors import CorruptState, InvalidInput
 from ..protocol.records import PublishedFile
 from ..schema import conform, empty_table, type_ddl
 from ..spelling import unknown
-from ..store import Store, folder_store, folder_uri
+from ..store import ObjectMissing, Store, folder_store, folder_uri
 from . import json_text
 from .contract import Encoded, Options, Present, Publication
 from .dictionaries import columns_with_dictionary
@@ -115,6 +115,13 @@ class Parquet:
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Delete the files from the folder."""
         withdraw_files(self._folder(publication), publication.identity, names)
+
+    def fetch(self, publication: Publication, name: str) -> bytes | None:
+        """Return the content of a published file, or None if it is not in the folder any more."""
+        try:
+            return self._folder(publication).get(name)
+        except ObjectMissing:
+            return None
 
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield the files in the folder that any repository published for this pipeline and sink."""

@@ -87,6 +87,10 @@ class ForeachBatch(Parquet):
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Do nothing: `publish` has called the function with the withdrawn versions."""
 
+    def fetch(self, publication: Publication, name: str) -> None:
+        """Return None: a function has no place with files."""
+        del publication, name
+
     def present(self, publication: Publication) -> Iterator[Present]:
         """Yield nothing: a function has no place with files."""
         del publication

@@ -26,6 +26,7 @@ from ..spelling import unknown
 from ..store.probe import probe
 from ..units import duration_ms
 from ..upkeep.collect import Collected, OnDeleted, collect, look
+from ..upkeep.forgetting import give_up_forgotten
 from ..upkeep.retain import raise_floor, wanted
 
 Age = str | timedelta
@@ -78,6 +79,7 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     probe(context.store)
     before = floor(context.refresh(), context.branch)
     context.head()
+    give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
     collected = collect(context, deadline, asked.on_deleted)
     strays = withdraw_strays(context, context.head())

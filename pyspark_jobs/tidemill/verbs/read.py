@@ -208,22 +208,27 @@ def _among(table: pa.Table, key: pa.Schema, keys: list[Any]) -> Any:
 
     A key is a scalar for one key column and a tuple for several. A struct within it is a tuple or a dict.
     """
+    return has_key_of(table.select(key.names), key_batch(keys, key))
+
+
+def key_batch(keys: Sequence[Any], key: pa.Schema, verb: str = "state") -> pa.RecordBatch:
+    """Return keys as columns. A key is a scalar for one key column and a tuple for several."""
     rows = [cells(value, key) for value in keys]
     for row in rows:
         if len(row) != len(key):
-            raise InvalidInput(f"state: expected keys of {len(key)} columns ({', '.join(key.names)}), found {row!r}")
-    asked = [_column_of([row[place] for row in rows], field) for place, field in enumerate(key)]
-    return has_key_of(table.select(key.names), pa.record_batch(asked, schema=key))
+            raise InvalidInput(f"{verb}: expected keys of {len(key)} columns ({', '.join(key.names)}), found {row!r}")
+    asked = [_column_of([row[place] for row in rows], field, verb) for place, field in enumerate(key)]
+    return pa.record_batch(asked, schema=key)
 
 
-def _column_of(values: list[Any], field: pa.Field) -> pa.Array:
+def _column_of(values: list[Any], field: pa.Field, verb: str) -> pa.Array:
     cells = [pa.nulls(0, field.type)]
     for value in values:  # each by itself, because some structs may be tuples and others dicts
         try:
             cells.append(cell_array(value, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
-                f"state: expected {field.type} for the key column `{field.name}`, found {value!r}"
+                f"{verb}: expected {field.type} for the key column `{field.name}`, found {value!r}"
             ) from error
     return pa.concat_arrays(cells)
 

@@ -18,6 +18,7 @@ from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
 from ..state.versions import open_map
 from ..upkeep.contents import faults
+from ..upkeep.forgotten import Search
 from ..upkeep.objects import Objects, OnChecked
 from ..upkeep.published import PublishedVersions
 from ..upkeep.records import Records, branches
@@ -28,7 +29,9 @@ _PARTS = 16
 _DATA = ("output/", "quarantine/", "state/")
 
 
-def verify(context: Context, deep: bool = False, on_checked: OnChecked | None = None) -> VerifyReport:
+def verify(
+    context: Context, deep: bool = False, on_checked: OnChecked | None = None, forgotten: bool = False
+) -> VerifyReport:
     """Check all records and the objects that they name. With `deep`, read every byte and count the rows of the heads.
 
     `InvalidInput` if there is no repository. Damage is reported, not raised.
@@ -64,6 +67,10 @@ def verify(context: Context, deep: bool = False, on_checked: OnChecked | None = 
     if deep and not found.problems:
         for head in heads:
             _count_rows(context, head, found)
+    if forgotten and refs is not None and not found.problems:
+        head = context.head()
+        if head is not None:
+            Search(context, refs, head, found).run()
     return VerifyReport(
         problems=list(found.problems.values()),
         commits=commits,

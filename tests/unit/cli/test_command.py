@@ -20,6 +20,7 @@ from tidemill.errors import KINDS, Fenced, InvalidInput
 COMMANDS = (
     "adopt",
     "demo",
+    "forget",
     "init",
     "log",
     "maintain",
@@ -72,7 +73,7 @@ def test_help_imports_no_slow_package():
     ("arguments", "said"),
     [
         (["rum"], "unknown command `rum`; did you mean `run`?"),
-        (["xyzzy"], "known: adopt, demo, init, log"),
+        (["xyzzy"], "known: adopt, demo, forget"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),

@@ -1,0 +1,61 @@
+"""Quarantine files without rows that may hold some keys. Quarantined rows are text, so the search is cautious.
+
+INVARIANT: a row goes if its text contains every part of a key, so rows of others may go with it, but none of the key
+stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import names
+from ..driver.context import Context
+from ..protocol.records import Commit, QuarantineFile, digest
+from ..state.versions import fetch
+from .keys import Keys
+from .rewrite_state import Writing
+
+
+def without_keys(
+    context: Context, commits: Iterator[Commit], keys: Keys, to: Writing
+) -> tuple[list[QuarantineFile], dict[str, int]]:
+    """Store the quarantine files of commits again, without rows that may hold a key. A dry run only looks.
+
+    Returns the files that a commit must name, and by file how many rows went.
+    """
+    stored: list[QuarantineFile] = []
+    removed: dict[str, int] = {}
+    for commit in commits:
+        for file in commit.quarantine:
+            table = rows_of(context, file)
+            left = table.filter(
+                pa.array([not holds(text, keys) for text in table.column("text").to_pylist()], pa.bool_())
+            )
+            if left.num_rows < table.num_rows:
+                removed[file.name] = table.num_rows - left.num_rows
+            if left.num_rows and not to.dry_run:
+                stored.append(_store(context, left, to, len(stored)))
+    return stored, removed
+
+
+def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
+    """Return the rows of a quarantine file with all its columns."""
+    data = fetch(context.store, file.name, file.checksum)
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+
+
+def holds(text: str | None, keys: Keys) -> bool:
+    """Whether a text contains every part of one of the keys."""
+    return text is not None and any(parts and all(part in text for part in parts) for parts in keys.texts())
+
+
+def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows.combine_chunks(), sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    name = names.quarantine(context.branch, to.stem(index))
+    context.store.put(name, data)
+    return QuarantineFile(name, digest(data), len(data), rows.num_rows)

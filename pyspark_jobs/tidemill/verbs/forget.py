@@ -1,0 +1,286 @@
+"""`forget`: removes keys of an operator from everything that the repository keeps and publishes.
+
+A commit has the state without the keys, and publishes files again that held them. Versions before it are given up, so
+that garbage collection deletes every object with the keys. CRASH: one conditional create is the whole commit. What
+follows it (publishing, the floor, deleting) is completed by `maintain`, or by the same call again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..driver.context import Context
+from ..driver.correct import correct, required
+from ..driver.discard import discard_names
+from ..driver.identity import check_root
+from ..driver.publish import repair
+from ..errors import Fenced, InvalidInput
+from ..protocol.history import shown_again
+from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
+from ..protocol.refs import MAIN
+from ..protocol.retained import floor
+from ..protocol.successor import Origin, totals
+from ..spelling import unknown
+from ..state.columns import MapColumns
+from ..store.probe import probe
+from ..upkeep import rewrite_published, rewrite_quarantine, rewrite_state
+from ..upkeep.collect import collect
+from ..upkeep.forgetting import give_up_forgotten, pins_below
+from ..upkeep.keys import Keys, new_salt
+from ..upkeep.rewrite_published import Republished
+from ..upkeep.rewrite_state import Rewritten, Writing
+from .read import key_batch, state
+
+Columns = Mapping[str, str | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class ForgetReport:
+    """What `forget` did, or in a dry run would do.
+
+    `version` is that of the commit; None in a dry run. `rows`: by map of the operator, live rows that went.
+    `rewritten`: objects and published files that held a key and were written again. `removed`: objects that were
+    deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
+    longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
+    cannot clean, in words.
+    """
+
+    version: int | None
+    operator: str
+    keys: int
+    rows: dict[str, int]
+    rewritten: list[str]
+    removed: list[str]
+    quarantined_rows: dict[str, int]
+    versions: tuple[int, int] | None
+    dropped: list[str]
+    left: list[str]
+    commit: Commit | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """The arguments of `forget`."""
+
+    operator: str
+    keys: Sequence[Any]
+    reason: str
+    columns: Columns = field(default_factory=dict)
+    drop_refs: bool = False
+    missing_ok: bool = False
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Everything that was written again for the commit."""
+
+    keys: Keys
+    state: Rewritten
+    sinks: dict[str, Republished]
+    quarantine: list[QuarantineFile]
+    quarantined_rows: dict[str, int]
+
+
+def forget(context: Context, asked: Forgetting) -> ForgetReport:
+    """Commit the state without the keys, and remove them from what is kept and published."""
+    required("forget", asked.reason)
+    check_root(context)
+    probe(context.store)
+    repair(context, context.head())
+    origin, keys = _checked(context, asked)
+    assert origin.head is not None
+    if not _is_done(origin.head, asked, keys):
+        _refuse_missing(context, origin.head, asked, keys)
+        attempt = uuid.uuid4().hex[:12]
+        made = _make(context, origin.head, asked, keys, Writing(origin.number, attempt))
+        commit = _commit(context, origin, asked, made, attempt)
+        removed = _finish(context)
+        return _report(context, asked, made, commit, removed)
+    removed = _finish(context)  # an earlier call committed, and died before the rest
+    nothing = _Made(keys, Rewritten(), {}, [], {})
+    return _report(context, asked, nothing, origin.head, removed)
+
+
+def _finish(context: Context) -> list[str]:
+    """Give up earlier versions, and delete their objects. Return the names of these objects."""
+    give_up_forgotten(context)
+    collected = collect(context)
+    return [one.name for one in collected.found[: collected.deleted]]
+
+
+def planned(context: Context, asked: Forgetting) -> ForgetReport:
+    """Return what `forget` would do. Writes nothing."""
+    origin, keys = _checked(context, asked)
+    assert origin.head is not None
+    _refuse_missing(context, origin.head, asked, keys)
+    made = _make(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
+    return _report(context, asked, made, None, [])
+
+
+def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
+    head = context.head()
+    origin = context.origin(head)
+    if context.branch != MAIN:
+        raise InvalidInput(f"forget: this is branch `{context.branch}`, expected `{MAIN}`, which publishes")
+    if head is None:
+        raise InvalidInput(f"forget: pipeline `{context.job.pipeline}` has no version yet")
+    if asked.operator not in head.state:
+        raise unknown("operator with state", asked.operator, head.state)
+    if not asked.keys:
+        raise InvalidInput("forget: found no key, expected at least one")
+    described = next(iter(head.schemas[asked.operator]["maps"].values()))
+    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget"))
+    for name, columns in _columns(asked).items():
+        rewrite_published.place_of(context, name, origin.number)
+        if len(columns) != keys.columns.num_columns:
+            raise InvalidInput(
+                f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
+                f"({', '.join(keys.columns.schema.names)})"
+            )
+    pins = pins_below(context.refresh(), origin.number)
+    if pins and not asked.drop_refs:
+        raise InvalidInput(
+            f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
+            hint="remove them first, or with this call: drop_refs=True or --drop-refs",
+        )
+    return origin, keys
+
+
+def _is_done(head: Commit, asked: Forgetting, keys: Keys) -> bool:
+    """Whether an earlier call has committed this, so that only the rest is left to do."""
+    return any(
+        one.operator == asked.operator and set(keys.salted(one.salt)) <= set(one.hashes) and head.version == one.version
+        for one in head.forgotten
+    )
+
+
+def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Keys) -> None:
+    """Raise `InvalidInput` if a key has no state now, unless the caller accepts that."""
+    if asked.missing_ok:
+        return
+    table = state(context, asked.operator, None, None, asked.keys, None, None, partial=True)
+    if table.num_rows:
+        present = set(map(repr, table.select(keys.columns.schema.names).to_pylist()))
+        missing = [row for row in keys.columns.to_pylist() if repr(row) not in present]
+    else:
+        missing = keys.columns.to_pylist()
+    if missing:
+        shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
+        raise InvalidInput(
+            f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
+            hint="correct the key; if its state has ended but earlier versions or sinks hold it: missing_ok=True or "
+            "--missing-ok",
+        )
+
+
+def _columns(asked: Forgetting) -> dict[str, list[str]]:
+    return {name: [one] if isinstance(one, str) else list(one) for name, one in asked.columns.items()}
+
+
+def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+    """Write everything again that the commit names."""
+    described = head.schemas[asked.operator]["maps"]
+    maps = context.committed(head).get(asked.operator, {})
+    shapes = {name: MapColumns.described(name, described[name]) for name in maps}
+    state = rewrite_state.without_keys(context, asked.operator, shapes, maps, keys, to)
+    sinks = {
+        name: rewrite_published.without_keys(context, head, name, columns, keys, to)
+        for name, columns in _columns(asked).items()
+    }
+    since = max(floor(context.initialised(), context.branch).version, 0)
+    kept = context.log.commits(since, through=head)
+    quarantine, removed = rewrite_quarantine.without_keys(context, kept, keys, to)
+    return _Made(keys, state, sinks, quarantine, removed)
+
+
+def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, attempt: str) -> Commit:
+    head, salt = origin.head, new_salt()
+    assert head is not None
+    state = context.committed(head) | {asked.operator: made.state.maps}
+    gone = made.state.rows
+    rows = dict(head.rows)
+    if asked.operator in rows:
+        rows[asked.operator] = {name: count - gone.get(name, 0) for name, count in rows[asked.operator].items()}
+    withdrawn = {name: [VersionOf(MAIN, one) for one in found.records] for name, found in made.sinks.items()}
+    again = sorted({one for found in made.sinks.values() for one in found.records})
+    forgotten = Forgotten(
+        origin.number, asked.operator, salt, made.keys.salted(salt), _columns(asked), drop_refs=asked.drop_refs
+    )
+    changes = {
+        "attempt": attempt,
+        "reason": asked.reason,
+        "state": state,
+        "rows": rows,
+        "operators": _metrics(head, asked.operator, state, gone),
+        "quarantine": made.quarantine,
+        "withdraws": {name: those for name, those in withdrawn.items() if those},
+        "adds": {name: found.adds for name, found in made.sinks.items() if found.adds},
+        "shown_by": shown_again(head, again, origin.number),
+        "forgotten": [*head.forgotten, forgotten],
+    }
+    try:
+        return correct(context, origin, "forget", changes)
+    except Fenced:
+        stored = [one.name for one in made.state.objects.values() if one is not None]
+        stored += [file.name for found in made.sinks.values() for added in found.adds for file in added.files]
+        stored += [file.name for file in made.quarantine]
+        discard_names(context.store, stored, attempt)
+        raise
+
+
+def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mapping[str, int]) -> dict[str, Any]:
+    """Return the totals of all operators after the commit."""
+    found = totals(head.operators)
+    if operator in found:
+        first = next(iter(gone.values()), 0)
+        sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
+        found[operator] = dataclasses.replace(
+            found[operator], rows_total=found[operator].rows_total - first, state_bytes=sum(sizes.values())
+        )
+    return found
+
+
+def _report(
+    context: Context, asked: Forgetting, made: _Made, commit: Commit | None, removed: Iterable[str]
+) -> ForgetReport:
+    before = -1 if commit is None else commit.version - 1
+    last = context.head().version if commit is None else before  # type: ignore[union-attr]
+    rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
+    return ForgetReport(
+        version=None if commit is None else commit.version,
+        operator=asked.operator,
+        keys=made.keys.columns.num_rows,
+        rows={name: count for name, count in made.state.rows.items() if count},
+        rewritten=rewritten,
+        removed=sorted(removed),
+        quarantined_rows=made.quarantined_rows,
+        versions=(0, last) if last >= 0 else None,
+        dropped=pins_below(context.initialised(), last + 1) if commit is None else [],
+        left=_left(context, asked, made),
+        commit=commit,
+    )
+
+
+def _left(context: Context, asked: Forgetting, made: _Made) -> list[str]:
+    """Return what may still hold the keys, in words."""
+    left = []
+    for name, output in context.job.outputs.items():
+        if output.sink is None:
+            continue
+        if output.sink.every_batch:
+            left.append(f"sink `{name}`: the rows that your function wrote")
+        elif name not in asked.columns:
+            left.append(f"sink `{name}`: its files were not looked at, because no column was given for it")
+    missing = [one for found in made.sinks.values() for one in found.missing]
+    left += [f"{one}: published, and not there any more" for one in missing]
+    left += [
+        f"operator `{name}`: forget its keys by a call of its own"
+        for name in context.job.operators
+        if name != asked.operator
+    ]
+    left.append("the files of the sources, backups, and caches of state on other machines")
+    return left

@@ -82,7 +82,7 @@ def test_a_base_replaces_its_inputs() -> None:
     newer = make.segment("c", sequence=3)
     base = BaseOf(1, "op", "m", inputs, [make.segment("merged", sequence=2)])
     state = {"op": {"m": [*inputs, newer], "other": inputs}, "another": {"m": inputs}}
-    assert lay(state, [base]) == {
+    assert lay(state, [base], {}) == {
         "op": {"m": [base.outputs[0], newer], "other": inputs},
         "another": {"m": inputs},
     }

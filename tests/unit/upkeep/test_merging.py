@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -268,4 +269,4 @@ def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
     bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.context, RANGES))
     assert bounds[0][0] == 0 and bounds[-1][1] == HASH_END
-    assert all(one[1] + 1 == other[0] for one, other in zip(bounds, bounds[1:], strict=False))
+    assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))

@@ -1,10 +1,11 @@
 """Measure many small batches into a large state, with runs merged by `maintain` every night, by batches alone, and by
 the rule before decision 0012.
 
-    .venv/bin/python benchmarks/maintain.py [--keys 10000000] [--batches 200] [--every 50] [--json FILE]
+    .venv/bin/python benchmarks/maintain.py [--keys 10000000] [--batches 200] [--every 50] [--rounds 3]
 
 All variants get the same files and take turns batch by batch, so that they share the noise of the machine. At the end
-their states must be equal. Needs 6 GB of memory and 3 GB of disk with 10 million keys.
+their states must be equal. The same batches merge the same runs in each round, so the least time of a batch in all
+rounds is its time without noise. Needs 6 GB of memory and 3 GB of disk with 10 million keys.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from tidemill.state import layers
 from tidemill.upkeep.merging import merge
 
 ROWS = 10_000
+WARM = 2
+"""Batches that are not counted."""
 
 
 def rule_before(rows: Sequence[int], changed_rows: int) -> int:
@@ -73,21 +76,26 @@ class Variant:
         self.nights.append(time.perf_counter() - started)
         self.rows_at_night += sum(one.rows_after for one in report.merged)
 
-    def figures(self) -> dict[str, Any]:
-        """Return what was measured."""
-        middle = statistics.median(self.seconds)
-        changed = ROWS * len(self.seconds)
-        return {
-            "what": self.name,
-            "median_ms": 1000 * middle,
-            "slowest_ms": 1000 * max(self.seconds),
-            "ratio": max(self.seconds) / middle,
-            "five_slowest_ms": [1000 * one for one in sorted(self.seconds)[-5:]],
-            "rows_written_for_each_changed": self.rows / changed,
-            "most_layers": max(self.layers),
-            "nights_s": self.nights,
-            "rows_written_at_night_for_each_changed": self.rows_at_night / changed,
-        }
+
+def figures_of(rounds: Sequence[Variant]) -> dict[str, Any]:
+    """Return what was measured of one variant in all rounds."""
+    first = rounds[0]
+    quiet = [min(of_batch) for of_batch in zip(*(one.seconds[WARM:] for one in rounds), strict=True)]
+    return {
+        "what": first.name,
+        "quiet": _spread(quiet),
+        "rounds": [_spread(one.seconds[WARM:]) for one in rounds],
+        "rows_written_for_each_changed": first.rows / ROWS / len(first.seconds),
+        "most_layers": max(first.layers),
+        "nights_s": [min(of_night) for of_night in zip(*(one.nights for one in rounds), strict=True)],
+        "rows_written_at_night_for_each_changed": first.rows_at_night / ROWS / len(first.seconds),
+    }
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, Any]:
+    middle, slowest = statistics.median(seconds), sorted(seconds)[-5:]
+    slow_ms = [1000 * one for one in slowest]
+    return {"median_ms": 1000 * middle, "slowest_ms": slow_ms, "ratio": slowest[-1] / middle}
 
 
 def opened(base: Path, events: Path, name: str) -> tm.Repository:
@@ -113,10 +121,13 @@ def digest_of(repository: tm.Repository) -> tuple[Any, ...]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures of a variant."""
-    slowest = ", ".join(f"{one:.0f}" for one in figures["five_slowest_ms"])
+    for what, found in [("", figures["quiet"]), *(("  one round", one) for one in figures["rounds"])]:
+        slowest = ", ".join(f"{one:.0f}" for one in found["slowest_ms"])
+        print(
+            f"{what or figures['what']:<28} median {found['median_ms']:.0f} ms; the slowest takes {found['ratio']:.1f} "
+            f"times as long (the five slowest: {slowest} ms)"
+        )
     print(
-        f"{figures['what']:<44} median {figures['median_ms']:.0f} ms, slowest {figures['slowest_ms']:.0f} ms: "
-        f"{figures['ratio']:.1f}x (the five slowest: {slowest} ms)\n"
         f"    {figures['rows_written_for_each_changed']:.1f} rows written for each changed one, at night "
         f"{figures['rows_written_at_night_for_each_changed']:.1f}; at most {figures['most_layers']} layers; nights "
         + (", ".join(f"{one:.2f} s" for one in figures["nights_s"]) or "none"),
@@ -124,15 +135,8 @@ def show(figures: dict[str, Any]) -> None:
     )
 
 
-def main() -> None:
-    """Run all variants and print their figures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--batches", type=int, default=200, help="counted batches")
-    parser.add_argument("--every", type=int, default=50, help="batches from one night to the next")
-    parser.add_argument("--json", help="file for the figures")
-    given = parser.parse_args()
-    print(f"{machine()}; {given.batches} batches of {ROWS:,} rows into {given.keys:,} keys, local engine")
+def played(given: argparse.Namespace) -> list[Variant]:
+    """Return the variants after one round."""
     with tempfile.TemporaryDirectory(prefix="tidemill-bench-") as folder:
         base, events = Path(folder), Path(folder) / "events"
         events.mkdir()
@@ -144,7 +148,7 @@ def main() -> None:
         ]
         for one in variants:
             one.repository.run(engine="local")
-        for number in range(1, 3 + given.batches):
+        for number in range(1, 1 + WARM + given.batches):
             write_batch(events, number, ROWS, given.keys)
             turn = number % len(variants)
             for one in variants[turn:] + variants[:turn]:
@@ -153,9 +157,21 @@ def main() -> None:
                     one.night()
         digests = {digest_of(one.repository) for one in variants}
         assert len(digests) == 1, f"the states differ: {digests}"
-    for one in variants:
-        one.seconds = one.seconds[2:]
-    figures = [one.figures() for one in variants]
+    return variants
+
+
+def main() -> None:
+    """Run all variants and print their figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--keys", type=int, default=10_000_000)
+    parser.add_argument("--batches", type=int, default=200, help="counted batches")
+    parser.add_argument("--every", type=int, default=50, help="batches from one night to the next")
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured")
+    parser.add_argument("--json", help="file for the figures")
+    given = parser.parse_args()
+    print(f"{machine()}; {given.batches} batches of {ROWS:,} rows into {given.keys:,} keys, local engine", flush=True)
+    rounds = [played(given) for _ in range(given.rounds)]
+    figures = [figures_of(of_variant) for of_variant in zip(*rounds, strict=True)]
     for found in figures:
         show(found)
     if given.json:

@@ -78,7 +78,7 @@ def _hull(base: BaseOf) -> tuple[int, int]:
 
 
 def _is_below(segment: Segment, base: BaseOf) -> bool:
-    """Whether the merged segments may lie above a segment that is no input."""
+    """Whether the merged segments may be laid above a segment that is no input."""
     over = [one for one in base.inputs if segment.lo <= one.hi and segment.hi >= one.lo]
     return not over or (not base.is_oldest and segment.sequence < min(one.sequence for one in over))
 

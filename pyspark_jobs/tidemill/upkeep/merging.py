@@ -73,7 +73,7 @@ OnMerged = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class _Run:
+class MergedRun:
     """A merged run of the hashes `lo..hi`, as the bytes of its segment."""
 
     lo: int
@@ -122,9 +122,9 @@ def merge(
 
 def _in_threads(
     context: Context, chosen: Sequence[Merge], deadline: float | None
-) -> Iterator[tuple[Merge, list[_Run]]]:
+) -> Iterator[tuple[Merge, list[MergedRun]]]:
     """Yield ranges with their merged runs, in order, as long as there is time to begin another one."""
-    todo, begun = deque(chosen), deque[tuple[Merge, Future[list[_Run]]]]()
+    todo, begun = deque(chosen), deque[tuple[Merge, Future[list[MergedRun]]]]()
     with ThreadPoolExecutor(THREADS, "tidemill-merge") as pool:
         try:
             while todo or begun:
@@ -139,13 +139,13 @@ def _in_threads(
             pool.shutdown(cancel_futures=True)
 
 
-def _merge(context: Context, one: Merge) -> list[_Run]:
+def _merge(context: Context, one: Merge) -> list[MergedRun]:
     """Read the inputs of a range and merge them. Nothing is stored."""
     schema = MapColumns.described(one.map, one.columns).engine()
     opened = open_map(context.store, context.cache, schema, one.inputs, one.lo, one.hi)
     drop = "tombstones" if one.is_oldest else "nothing"
     parts = _native.Run.merge([shown.run for shown in opened.shown], one.lo, one.hi, drop, LARGEST_COLUMN)
-    return [_Run(lo, hi, run, run.write()) for lo, hi, run in parts if len(run)]
+    return [MergedRun(lo, hi, run, run.write()) for lo, hi, run in parts if len(run)]
 
 
 def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:
@@ -153,15 +153,27 @@ def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:
     return Merged(one.operator, one.map, one.lo, one.hi, len(one.inputs), len(outputs), one.rows, rows, one.bytes, size)
 
 
+def segment_of(run: MergedRun, name: str, inputs: Sequence[Segment], etag: str) -> Segment:
+    """Return the segment that shows a merged run, as new as the newest of its inputs.
+
+    INVARIANT: its deadlines begin at the first of all its rows. What batches have found out about the inputs' deadlines
+    depends on newer segments, which older versions do not have.
+    """
+    sequence, version = (max(getattr(one, age) for one in inputs) for age in ("sequence", "version"))
+    data = run.data
+    segment = Segment(name, digest(data), len(data), len(run.run), run.lo, run.hi, sequence, version, etag=etag)
+    return with_due_from(segment, run.run.first_due or NEVER)
+
+
 class _Recording:
     """Stores the segments of a merged range and appends the entry that names them.
 
     INVARIANT: a file of `refs/` carries the number of its entry. If another entry takes the number, the files are
-    stored again under the next one. So a file whose number is taken by an entry that does not name it is garbage
-    forever. If the outcome of an append is unknown, the files stay, because the entry may exist.
+    stored again under the next one. So a file that the entry of its number does not name is garbage forever. If the
+    outcome of an append is unknown, the files stay, because the entry may exist.
     """
 
-    def __init__(self, context: Context, merge_: Merge, runs: Sequence[_Run]) -> None:
+    def __init__(self, context: Context, merge_: Merge, runs: Sequence[MergedRun]) -> None:
         self.context, self.merge, self.runs = context, merge_, runs
         self.entries: list[Base] = []
 
@@ -216,14 +228,10 @@ class _Recording:
     def _store(self, stem: str) -> list[Segment]:
         one, store = self.merge, self.context.store
         name = names.segment(one.operator, one.map, self.context.branch, stem)
-        newest = max(one.inputs, key=lambda segment: segment.sequence)
         stored = []
         for number, run in enumerate(self.runs):
-            place, size = names.part_of(name, number), len(run.data)
-            etag = store.put(place, run.data) or ""
-            segment = Segment(place, digest(run.data), size, len(run.run), run.lo, run.hi, newest.sequence,
-                              max(known.version for known in one.inputs), etag=etag)  # fmt: skip
-            stored.append(with_due_from(segment, run.run.first_due or NEVER))
+            place = names.part_of(name, number)
+            stored.append(segment_of(run, place, one.inputs, store.put(place, run.data) or ""))
         return stored
 
     def _delete(self, entry: Base) -> None:

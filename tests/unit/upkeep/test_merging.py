@@ -12,6 +12,7 @@ import pytest
 import tidemill as tm
 from tidemill.protocol.records import HASH_END
 from tidemill.upkeep import merging
+from tidemill.upkeep.collect import collect
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge, plan_merges
 
@@ -270,3 +271,47 @@ def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
     bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.context, RANGES))
     assert bounds[0][0] == 0 and bounds[-1][1] == HASH_END
     assert all(one[1] + 1 == other[0] for one, other in pairwise(bounds))
+
+
+def test_files_of_an_ended_base_stay_until_every_run_knows_that_it_ended(shop: Shop, monkeypatch) -> None:
+    from tidemill.state import layers
+
+    context = shop.repository.context
+    [planned] = plan_merges(context, ALL)
+    runs = merging._merge(context, planned)
+    with monkeypatch.context() as patched:
+        patched.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
+        shop.run([("u2", -1)])
+    with monkeypatch.context() as patched:
+        patched.setattr(merging._Recording, "_is_valid", lambda *_: True)  # it saw the head before the batch
+        merging._Recording(context, planned, runs).record()
+    [lost] = shop.files_of_bases()
+    assert collect(context).deleted == 0 and context.refresh().bases_ended == 0  # older versions may use it
+    shop.run([("u0", 1)])
+    assert len(merge(context, rule=ALL).merged) == 1
+    assert context.refresh().bases_ended == 2
+    assert collect(context).deleted == 0 and lost in shop.files_of_bases()
+    shop.run([("u0", 1)])
+    collect(context)
+    assert lost not in shop.files_of_bases() and len(shop.files_of_bases()) == 1
+    assert [shop.seen(version)["all"] for version in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
+    shop.check()
+
+
+def test_files_of_a_merge_that_died_are_garbage_once_another_entry_has_their_number(shop: Shop, monkeypatch) -> None:
+    context = shop.repository.context
+
+    def die(**fields: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(merging, "Base", die)
+        with pytest.raises(KeyboardInterrupt):
+            merge(context, rule=ALL)
+    [left] = shop.files_of_bases()
+    assert collect(context).deleted == 0 and shop.files_of_bases() == {left}
+    merge(context, rule=ALL)
+    [found] = collect(context).found
+    assert found.name == left
+    assert len(shop.files_of_bases()) == 1
+    shop.check()

@@ -18,7 +18,7 @@ from .. import _native, names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import check_root
-from ..errors import TidemillError
+from ..errors import CorruptState, TidemillError
 from ..protocol.bases import applies, fits, idle, lay
 from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment, digest
@@ -107,8 +107,9 @@ def merge(
     if not chosen:
         return report
     probe(context.store)
-    for one, runs in _in_threads(context, chosen, deadline):
-        outputs = _Recording(context, one, runs).record()
+    for one, future in _in_threads(context, chosen, deadline):
+        runs = _unless_overtaken(context, one, future)
+        outputs = None if runs is None else _Recording(context, one, runs).record()
         if outputs is None:
             report.overtaken.append(one)
         else:
@@ -122,8 +123,8 @@ def merge(
 
 def _in_threads(
     context: Context, chosen: Sequence[Merge], deadline: float | None
-) -> Iterator[tuple[Merge, list[MergedRun]]]:
-    """Yield ranges with their merged runs, in order, as long as there is time to begin another one."""
+) -> Iterator[tuple[Merge, Future[list[MergedRun]]]]:
+    """Yield ranges and their merged runs, in order, as long as there is time to begin another one."""
     todo, begun = deque(chosen), deque[tuple[Merge, Future[list[MergedRun]]]]()
     with ThreadPoolExecutor(THREADS, "tidemill-merge") as pool:
         try:
@@ -133,8 +134,7 @@ def _in_threads(
                     begun.append((todo[0], pool.submit(_merge, context, todo.popleft())))
                 if not begun:
                     return
-                one, future = begun.popleft()
-                yield one, future.result()
+                yield begun.popleft()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -146,6 +146,24 @@ def _merge(context: Context, one: Merge) -> list[MergedRun]:
     drop = "tombstones" if one.is_oldest else "nothing"
     parts = _native.Run.merge([shown.run for shown in opened.shown], one.lo, one.hi, drop, LARGEST_COLUMN)
     return [MergedRun(lo, hi, run, run.write()) for lo, hi, run in parts if len(run)]
+
+
+def _unless_overtaken(context: Context, one: Merge, future: Future[list[MergedRun]]) -> list[MergedRun] | None:
+    """Return the merged runs. None: an input was replaced and deleted as garbage before it was read."""
+    try:
+        return future.result()
+    except CorruptState:
+        head = context.log.head()
+        if head is None or _is_live(one, context.refresh(), head):
+            raise
+        return None
+
+
+def _is_live(one: Merge, refs: Refs, head: Commit) -> bool:
+    """Whether all inputs of a merge are live in the head."""
+    live = lay(head.state, refs.bases, head.schemas).get(one.operator, {}).get(one.map, [])
+    base = BaseOf(0, one.operator, one.map, one.inputs, [], one.columns, one.is_oldest)
+    return one.operator in refs.schemas and fits(base, head.schemas) and applies(live, base)
 
 
 def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:
@@ -195,7 +213,7 @@ class _Recording:
         if self.entries:
             self._delete(self.entries[-1])  # another entry has its number
         head = self.context.log.head()
-        if head is None or len(self.entries) == MOST_TRIES or not self._is_valid(refs, head):
+        if head is None or len(self.entries) == MOST_TRIES or not _is_live(self.merge, refs, head):
             return None
         placed = position(refs, now_ms())
         entry = Base(
@@ -212,16 +230,9 @@ class _Recording:
         self.entries.append(entry)
         return entry
 
-    def _is_valid(self, refs: Refs, head: Commit) -> bool:
-        """Whether all inputs are still live in the head."""
-        one = self.merge
-        live = lay(head.state, refs.bases, head.schemas).get(one.operator, {}).get(one.map, [])
-        base = BaseOf(0, one.operator, one.map, one.inputs, [], one.columns, one.is_oldest)
-        return one.operator in refs.schemas and fits(base, head.schemas) and applies(live, base)
-
     def _ended(self, refs: Refs, head: Commit) -> list[int]:
         """Return the numbers of earlier entries that the head of their branch no longer uses."""
-        ours = [base for base in idle(head.state, refs.bases, head.schemas) if base.branch == head.branch]
+        ours = [base for base in idle(head.state, refs.bases, head.schemas) if base.branch == self.context.branch]
         dropped = [base for base in refs.bases if base.branch in refs.dropped]
         return sorted({base.number for base in (*ours, *dropped)})
 

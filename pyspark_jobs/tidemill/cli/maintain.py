@@ -107,7 +107,8 @@ def _lines(report: MaintainReport, is_dry: bool) -> list[str]:
     """Return what will happen, in words."""
     lines = []
     if report.floor > report.floor_before:
-        lines.append(f"{versions_of(range(report.floor_before, report.floor))} will no longer be readable")
+        gone = [at for at in range(report.floor_before, report.floor) if at not in report.kept_by.values()]
+        lines += [f"{versions_of(gone)} will no longer be readable"] if gone else []
     lines += [f"tag `{name}` keeps version {version}" for name, version in report.kept_by.items()]
     lines += [
         f"state of operator `{name}`: versions from {at} on are kept" for name, at in report.operator_floors.items()

@@ -163,6 +163,63 @@ def test_two_merges_interleaved_at_any_call_merge_each_range_once(world: World, 
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
+def newest(world: World) -> dict[str, list[str]]:
+    found = {operator: world.open().state(operator).to_pylist() for operator in worlds.SINKS}
+    return {operator: sorted(map(repr, rows)) for operator, rows in found.items()}
+
+
+@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize("merges", [False, True], ids=["batches keep runs", "batches merge runs"])
+def test_history_may_be_collected_at_any_moment_of_a_merge(
+    world: World, every: int, merges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch runs, the floor is raised to it, and what only older versions name is deleted."""
+    from tidemill.state import layers
+
+    def batch_and_collect() -> None:
+        world.run(1)
+        world.open().maintain(keep_versions=1)
+
+    before = begun(world)
+    if merges:
+        monkeypatch.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
+    world.run(1)
+    expected = newest(world)
+    world.load(before)
+    with interrupted(0, lambda: None) as calls:
+        merged(world)
+    for at in range(1, len(calls) + 1, every):
+        world.load(before)
+        what = f"at call {at}: {calls[at - 1]}"
+        with interrupted(at, batch_and_collect):
+            merged(world)
+        assert newest(world) == expected, what
+        assert world.open().verify(deep=True).problems == [], what
+        world.run(1)
+        world.open().maintain(keep_versions=1)
+        assert world.open().verify(deep=True).problems == [], what
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_merge_may_run_at_any_moment_of_a_collection(world: World, every: int) -> None:
+    two_operators(world)
+    merged(world)
+    world.run(1)
+    before, expected = world.save(), newest(world)
+    with interrupted(0, lambda: None) as calls:
+        assert world.open().maintain(keep_versions=1).deleted
+    for at in range(1, len(calls) + 1, every):
+        world.load(before)
+        what = f"at call {at}: {calls[at - 1]}"
+        with interrupted(at, lambda: merged(world)):
+            world.open().maintain(keep_versions=1)
+        assert newest(world) == expected, what
+        assert world.open().verify(deep=True).problems == [], what
+        world.run(1)
+        world.open().maintain(keep_versions=1)
+        assert world.open().verify(deep=True).problems == [], what
+
+
 @pytest.mark.slow("crash at every write in every way")
 def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finishes(world: World) -> None:
     before, key = prepared(world, Begun(two_operators, merged, is_once=False))

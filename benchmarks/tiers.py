@@ -4,7 +4,8 @@
 
 Keys are uniform, so u updates change k · (1 − exp(−u/k)) of k keys. Each size is printed twice: with the rule of
 `docs/decisions/0003-tiers.md`, which treats the base like any other run, and with the base kept out of merges. The
-second table shows the cost of merging in parts, which that record decided against.
+second table shows the cost of merging in parts, which that record decided against. The third table has the rule of
+`docs/decisions/0012-bases.md`: batches merge cheap layers, and the others are merged outside of batches.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import statistics
 from dataclasses import dataclass, field
 
 from tidemill._native import merge_count
+from tidemill.state import layers
+from tidemill.upkeep import merge_choice
 
 SIZES = ((10_000_000, 10_000), (10_000_000, 1_000), (1_000_000, 10_000), (100_000, 1_000))
 
@@ -53,6 +56,57 @@ class Played:
         self.most_written = max(self.most_written, written)
         self.most_runs = max(self.most_runs, 1 + len(self.updates))
         self.most_over_base = max(self.most_over_base, sum(self.rows(updates) for updates in self.updates))
+
+
+@dataclass
+class WithBases(Played):
+    """A state whose batches leave large layers to merges outside of them, every `every` batches; 0: never."""
+
+    every: int = 0
+    outside: float = 0
+    """Rows written outside of batches."""
+
+    def play_number(self, number: int) -> None:
+        """Add one batch, after a merge outside of batches if it is due."""
+        if self.every and number and number % self.every == 0:
+            self._merge()
+        rows = self._rows()
+        merged = layers._layers_to_merge(rows, self.batch)
+        self._join(merged - 1, self.batch)
+        written = self.rows(self.updates[-1]) if self.updates else float(self.keys)
+        self.written += written
+        self.most_written = max(self.most_written, written)
+        self.most_runs = max(self.most_runs, 1 + len(self.updates))
+
+    def _rows(self) -> list[int]:
+        return [self.keys, *(int(self.rows(updates)) for updates in self.updates)]
+
+    def _merge(self) -> None:
+        rows = self._rows()
+        merged = len(rows) - merge_choice._first_layer(rows, merge_choice.RULE)
+        if merged > 1:
+            self._join(merged, 0)
+            self.outside += self.rows(self.updates[-1]) if self.updates else self.keys
+
+    def _join(self, merged: int, more: int) -> None:
+        """Merge the newest layers, and `more` updates, into one."""
+        if merged > len(self.updates):
+            self.updates = []
+        else:
+            kept = len(self.updates) - merged
+            self.updates = [*self.updates[:kept], sum(self.updates[kept:]) + more]
+
+
+def show_with_bases(batches: int) -> None:
+    """Print the cost of batches of 10,000 rows into 10 M keys."""
+    for every in (0, 50, 288):
+        played = WithBases(10_000_000, 10_000, False, every=every)
+        for number in range(batches):
+            played.play_number(number)
+        changed = played.batch * batches
+        cells = [every or "never", f"{played.written / changed:.1f}", f"{played.outside / changed:.1f}"]
+        cells += [f"{played.most_written / 1e6:.2f}", played.most_runs]
+        print(" ".join(f"{cell:>14}" for cell in cells), flush=True)
 
 
 FAN_IN = 6
@@ -116,7 +170,7 @@ def show_in_parts(batch: int, batches: int) -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=10_000, help="batches of the first table")
     given = parser.parse_args()
@@ -137,6 +191,10 @@ def main() -> None:
     print(" ".join(f"{column:>14}" for column in columns))
     for batches in (200, 2000):
         show_in_parts(10_000, batches)
+    print("\nlarge layers merged outside of batches, 10,000 rows a batch into 10 M keys; rows in millions")
+    columns = ("merged every", "in batches", "outside", "most in a batch", "runs")
+    print(" ".join(f"{column:>14}" for column in columns))
+    show_with_bases(given.batches)
 
 
 if __name__ == "__main__":

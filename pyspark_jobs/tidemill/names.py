@@ -127,6 +127,15 @@ def seed_stem(number: int, attempt: str) -> str:
     return f"{SEEDS}{number:010d}-{attempt}"
 
 
+def base_stem(number: int, attempt: str) -> str:
+    """Return the part of a segment's name that identifies the entry of `refs/` that names it as merged.
+
+    >>> base_stem(12, "3f2a91bc00aa")
+    'ref-0000000012-3f2a91bc00aa-base'
+    """
+    return f"{seed_stem(number, attempt)}-base"
+
+
 def needs_plan(name: str) -> bool:
     """Whether an object below `state/`, `output/`, `quarantine/` or `published/` is stored only after a plan.
 

@@ -22,6 +22,8 @@ from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
+from tidemill.upkeep.merge_choice import MergeRule
+from tidemill.upkeep.merging import merge
 
 SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
@@ -138,6 +140,9 @@ ACTIONS = {
         is_once=False,
         adds_entries=True,
         accepts=("adopt_sink",),
+    ),
+    "merge": Action(
+        two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False
     ),
     "publish": Action(unpublished, lambda world: world.open().publish(), is_once=False),
     "publish again": Action(files_gone, lambda world: world.open().publish(0), is_once=False),

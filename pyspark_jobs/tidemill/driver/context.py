@@ -161,8 +161,9 @@ class Context:
     def committed(self, commit: Commit | None) -> dict[str, dict[str, list[Segment]]]:
         """Return the live segments that a commit lists, with merged segments in their place where there are any."""
         bases = self.initialised().bases
-        state = commit.state if commit is not None else {}
-        return lay(state, bases) if bases else state
+        if commit is None:
+            return {}
+        return lay(commit.state, bases, commit.schemas) if bases else commit.state
 
     def begins_with(self, head: Commit | None) -> dict[str, dict[str, list[Segment]]]:
         """Return the initial state of operators that had no batch up to `head`. The next batch is their first."""

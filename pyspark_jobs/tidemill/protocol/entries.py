@@ -107,12 +107,22 @@ class Tag(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Base(Entry):
-    """Merged segments: `outputs` may take the place of `inputs` in any version in which all `inputs` are live."""
+    """Merged segments: `outputs` may take the place of `inputs` in any version in which all `inputs` are live.
+
+    `columns` are those of the map in `outputs`; versions with other columns keep the inputs. Empty: any version.
+    `is_oldest`: whether `inputs` were the oldest segments of their range, so that `outputs` have no tombstones.
+    `branch` is the id of the branch for whose head they were merged. `ends` are the numbers of earlier entries of this
+    kind that are no longer laid under any version.
+    """
 
     operator: str
     map: str
     inputs: list[Segment]
     outputs: list[Segment]
+    columns: dict[str, str] = field(default_factory=dict)
+    is_oldest: bool = True
+    branch: str = ""
+    ends: list[Number] = field(default_factory=list)
     kind: Literal["base"] = "base"
 
 

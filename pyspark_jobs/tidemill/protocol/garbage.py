@@ -37,17 +37,22 @@ class Garbage:
     why: str
 
 
-def garbage(refs: Refs, heads: Mapping[str, int], kept: Collection[str], listing: Iterable[Stored]) -> list[Garbage]:
+def garbage(
+    refs: Refs, heads: Mapping[str, int], kept: Collection[str], listing: Iterable[Stored], refs_through: int = 0
+) -> list[Garbage]:
     """Return the objects that may be deleted, oldest first.
 
     `heads` has the newest version of each branch, also of dropped ones; -1 if it has none. `kept` are the names that
-    `refs` and all kept versions of all branches have.
+    `refs` and all kept versions of all branches have. `refs_through` is the least of the heads of all branches that
+    are not dropped: whoever commits next has read the entries up to it.
     """
+    ends_are_known = refs_through >= refs.bases_ended
     found = [
         Garbage(one.name, one.size, number, why)
         for one in listing
         if one.name.startswith(COLLECTED) and one.name not in kept
         for number, why in _reason(refs, heads, one.name)
+        if ends_are_known or not one.name.rpartition("/")[2].startswith(names.SEEDS)
     ]
     return sorted(found, key=lambda one: (one.number, one.name))
 

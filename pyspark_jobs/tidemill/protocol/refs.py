@@ -63,13 +63,16 @@ class Tagged:
 
 @dataclass(frozen=True)
 class BaseOf:
-    """Merged segments of a map that may take the place of `inputs`; `number` is that of the entry."""
+    """Merged segments of a map that may take the place of `inputs`; `number` is that of the entry `entries.Base`."""
 
     number: Number
     operator: str
     map: str
     inputs: list[Segment]
     outputs: list[Segment]
+    columns: dict[str, str] = field(default_factory=dict)
+    is_oldest: bool = True
+    branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,8 @@ class Refs:
     dropped: list[str] = field(default_factory=list)
     tags: dict[str, Tagged] = field(default_factory=dict)
     bases: list[BaseOf] = field(default_factory=list)
+    bases_ended: Number = 0
+    """The newest entry that ended merged segments. A run that has not read it may still use them."""
     floors: dict[str, Kept] = field(default_factory=dict)
     holds: list[Held] = field(default_factory=list)
     format: int = FORMAT_VERSION
@@ -238,8 +243,22 @@ def _tag(entry: Tag, refs: Refs) -> Refs:
 
 @_apply.register
 def _base(entry: Base, refs: Refs) -> Refs:
-    base = BaseOf(entry.number, entry.operator, entry.map, entry.inputs, entry.outputs)
-    return dataclasses.replace(refs, bases=[*refs.bases, base])
+    unknown = set(entry.ends) - {base.number for base in refs.bases}
+    if unknown:
+        raise _contradiction(entry, f"ends the merged segments of entry {min(unknown)}")
+    left = [base for base in refs.bases if base.number not in entry.ends]
+    base = BaseOf(
+        entry.number,
+        entry.operator,
+        entry.map,
+        entry.inputs,
+        entry.outputs,
+        entry.columns,
+        entry.is_oldest,
+        entry.branch,
+    )
+    ended = entry.number if entry.ends else refs.bases_ended
+    return dataclasses.replace(refs, bases=[*left, base], bases_ended=ended)
 
 
 @_apply.register

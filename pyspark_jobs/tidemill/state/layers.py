@@ -7,11 +7,18 @@ INVARIANT: of two segments that show the same hash, the older is merged only tog
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import _native
 
+MOST_LAYERS = 16
+"""Above this number of layers, a batch may merge runs of any size. Fewer are left to `maintain`."""
+CHEAP_ROWS = 1 << 16
+"""A batch may always merge this many rows. It takes 5 to 20 ms."""
+CHEAP_TIMES = 16
+"""A batch may also merge this many times the rows that it changed."""
 SMALL_ROWS = 1024
 """Below this number of rows, a segment costs more to open than to write again."""
 MAX_SMALL = 32
@@ -31,14 +38,28 @@ class Span:
 def to_merge(spans: Sequence[Span], changed_rows: int) -> list[int]:
     """Return the indexes of the `spans` (oldest first) to merge with a delta of `changed_rows` rows that covers all.
 
-    Afterwards, the kept spans and the merged run form at most as many layers as the tier rule allows runs.
+    Afterwards, the kept spans and the merged run form at most `MOST_LAYERS` layers.
     """
     layers = layered(spans)
     rows = [sum(spans[number].rows for number in layer) for layer in layers]
-    kept_layers = len(layers) + 1 - _native.merge_count([*rows, changed_rows])
+    kept_layers = len(layers) + 1 - _layers_to_merge(rows, changed_rows)
     merged = {number for layer in layers[kept_layers:] for number in layer}
     small = _small_on_top(spans, merged)
     return sorted(merged.union(small) if len(small) > MAX_SMALL else merged)
+
+
+def _layers_to_merge(rows: Sequence[int], changed_rows: int) -> int:
+    """Return how many of the newest layers to merge, the changes included, given the rows of each, oldest first.
+
+    The tier rule decides among the newest layers that are cheap to merge. From the first layer on that is too large,
+    older ones are left as they are, unless there are too many of them.
+    """
+    limit = max(CHEAP_ROWS, CHEAP_TIMES * changed_rows) // 2
+    cheap = list(itertools.takewhile(lambda one: one < limit, reversed(rows)))
+    count: int = _native.merge_count([*reversed(cheap), changed_rows])
+    if len(rows) + 2 - count <= MOST_LAYERS:
+        return count
+    return _native.merge_count([*rows, changed_rows])
 
 
 def layered(spans: Sequence[Span]) -> list[list[int]]:

@@ -40,7 +40,7 @@ def look(context: Context, refs: Refs) -> tuple[list[Garbage], list[int]]:
     kept = kept_names(known)
     dead = dead_bases(refs.bases, kept)
     kept |= {one.name for one in named(_without(refs, dead))}
-    return garbage(refs, known.heads, kept, _listing(context)), dead
+    return garbage(refs, known.heads, kept, _listing(context), known.refs_through), dead
 
 
 def collect(context: Context, deadline: float | None = None, on_deleted: OnDeleted | None = None) -> Collected:

@@ -18,11 +18,15 @@ READERS = 16
 
 @dataclass(frozen=True)
 class Lineage:
-    """All branches of a repository: their logs, and the newest version that each has of its own, or -1."""
+    """All branches of a repository: their logs, and the newest version that each has of its own, or -1.
+
+    `refs_through` is the least number of an entry up to which the head of a branch knows all entries.
+    """
 
     refs: Refs
     logs: dict[str, Log]
     heads: dict[str, int]
+    refs_through: int
 
 
 def lineage(context: Context, refs: Refs) -> Lineage:
@@ -32,7 +36,10 @@ def lineage(context: Context, refs: Refs) -> Lineage:
     for branch in refs.branches.values():
         if branch.fork is not None:
             logs[branch.id] = Log(context.store, branch.id, Fork(logs[branch.fork.branch or MAIN], branch.fork))
-    return Lineage(refs, logs, {branch: _newest(log) for branch, log in logs.items()})
+    heads = {branch: log.head() for branch, log in logs.items()}
+    alive = [heads[branch.id] for branch in refs.branches.values()]
+    refs_through = min(0 if head is None else head.refs_through for head in alive)
+    return Lineage(refs, logs, {branch: _own(head, branch) for branch, head in heads.items()}, refs_through)
 
 
 def kept_names(found: Lineage) -> set[str]:
@@ -59,6 +66,5 @@ def _commits(found: Lineage, versions: list[At]) -> Iterator[tuple[At, Commit]]:
             yield from zip(part, pool.map(lambda at: found.logs[at.branch].commit(at.version), part), strict=True)
 
 
-def _newest(log: Log) -> int:
-    head = log.head()
-    return -1 if head is None or head.branch != log.branch else head.version
+def _own(head: Commit | None, branch: str) -> int:
+    return -1 if head is None or head.branch != branch else head.version

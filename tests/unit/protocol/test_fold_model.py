@@ -104,9 +104,10 @@ def tag(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, An
 
 
 def base(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:
-    model.bases.append(number)
+    ended = draw(st.sets(st.sampled_from(model.bases))) if model.bases else set()
+    model.bases = [*(known for known in model.bases if known not in ended), number]
     inputs, outputs = segments_of(number)
-    return Base, {"operator": "a", "map": "state", "inputs": inputs, "outputs": outputs}
+    return Base, {"operator": "a", "map": "state", "inputs": inputs, "outputs": outputs, "ends": sorted(ended)}
 
 
 def floor(draw: Any, model: Model, number: int) -> tuple[type[Entry], dict[str, Any]]:

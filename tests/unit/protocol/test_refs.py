@@ -83,6 +83,14 @@ def test_an_entry_that_contradicts_earlier_ones_is_corrupt_state(kind: type[Entr
         after(beginning(), kind, **fields)
 
 
+def test_an_entry_that_ends_unknown_merged_segments_is_refused() -> None:
+    known: dict[str, Any] = {"operator": "op", "map": "m", "inputs": [], "outputs": []}
+    refs = after(beginning(), Base, **known)
+    assert [base.number for base in after(refs, Base, **known, ends=[1]).bases] == [2]
+    with pytest.raises(CorruptState, match="it ends the merged segments of entry 7, which contradicts"):
+        after(refs, Base, **known, ends=[7])
+
+
 def test_tags_floors_bases_and_adoption_are_folded() -> None:
     refs = after(beginning(), Tag, name="good", branch=MAIN, version=4)
     assert refs.tags == {"good": Tagged(MAIN, 4)}

@@ -17,7 +17,7 @@ from tidemill._native import merge_count
 from tidemill.batch.ranges import cut
 from tidemill.protocol.decide import coalesce, visible
 from tidemill.protocol.records import HASH_END, Segment
-from tidemill.state.layers import MAX_SMALL, SMALL_ROWS, Span, layered, to_merge
+from tidemill.state.layers import CHEAP_ROWS, CHEAP_TIMES, MAX_SMALL, MOST_LAYERS, SMALL_ROWS, Span, layered, to_merge
 
 MAX_RUNS = 8
 SPACE = HASH_END + 1
@@ -49,8 +49,9 @@ def test_upper_layers_are_merged_and_lower_ones_kept() -> None:
     spans = [*tiles(4, 250_000), *tiles(2, 5000), *everywhere(6, 100)]
     assert layered(spans) == [[0, 1, 2, 3], [4, 5], *([number] for number in range(6, 12))]
     assert to_merge(spans[:-1], 1) == []
-    assert to_merge(spans, 100) == list(range(6, 12))
-    assert to_merge(spans, 20_000) == list(range(4, 12))
+    assert to_merge(spans, 100) == []  # the layer of a million rows does not count: it is too large for a batch
+    assert to_merge([*spans, Span(0, HASH_END, 100)], 100) == list(range(6, 13))
+    assert to_merge([*spans, Span(0, HASH_END, 100)], 20_000) == list(range(4, 13))
 
 
 def test_a_segment_is_in_a_layer_above_all_that_it_overlaps() -> None:
@@ -71,6 +72,20 @@ def test_a_small_segment_below_a_large_one_is_not_merged_past_it() -> None:
     spans = [*tiles(2 * MAX_SMALL, SMALL_ROWS - 1), Span(0, SPACE // 2 - 1, 5000)]
     assert to_merge(spans, 1) == []  # only 32 are not below the large one, which is not too many
     assert to_merge([*spans, Span(SPACE // 2, SPACE // 2, 1)], 1) == [*range(MAX_SMALL, 2 * MAX_SMALL), 65]
+
+
+def test_a_batch_leaves_large_layers_until_there_are_too_many() -> None:
+    large = [10_000_000, *[CHEAP_ROWS] * (MOST_LAYERS - 2)]
+    spans = [*(Span(0, HASH_END, rows) for rows in large), *everywhere(8, 1000)]
+    assert to_merge(spans, 1000) == list(range(len(large), len(spans)))
+    spans.insert(1, Span(0, HASH_END, CHEAP_ROWS))  # one large layer more
+    assert to_merge(spans, 1000) == list(range(1, len(spans)))
+
+
+def test_a_layer_is_large_only_beside_a_small_batch() -> None:
+    rows = CHEAP_ROWS
+    assert to_merge(everywhere(8, rows), 2 * rows // CHEAP_TIMES) == []
+    assert to_merge(everywhere(8, rows), 2 * rows // CHEAP_TIMES + 1) == list(range(8))
 
 
 def test_without_segments_nothing_is_merged() -> None:
@@ -163,7 +178,7 @@ def play(store: Store, batches: list[tuple[int, int]], seed: int) -> float:
         touched = chance.sample(range(tasks), min(tasks, max(1, rows)))
         store.batch(tasks, rows, touched)
         changed += min(rows, store.keys)
-        assert store.depth() <= MAX_RUNS
+        assert store.depth() <= MOST_LAYERS
         assert store.most_segments <= 3 * MAX_SMALL + store.keys // SMALL_ROWS
     return store.written / changed
 

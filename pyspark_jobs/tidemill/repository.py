@@ -26,11 +26,11 @@ from .verbs.replan import replan
 
 if TYPE_CHECKING:
     from .driver.drain import Drained, Limits, OnProgress
-    from .upkeep.collect import OnDeleted
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
     from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
+    from .verbs.maintain import OnProgress as OnUpkeep
     from .verbs.status import Status
     from .verbs.tag import Tagged
 
@@ -271,9 +271,12 @@ class Repository:
         time_budget: float | None = None,
         dry_run: bool = False,
         reason: str = "",
-        on_deleted: OnDeleted | None = None,
+        on_progress: OnUpkeep | None = None,
     ) -> MaintainReport:
-        """Let go of old versions, and delete the objects that no kept version needs. Return what was done.
+        """Merge runs of state, discard old versions, and delete the objects that no kept version needs.
+
+        Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
+        that to this call, as long as it comes often enough, such as every night.
 
         `keep`: an age such as "90 days"; versions of this period are kept, so the state can be read as of any time in
         it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
@@ -282,16 +285,16 @@ class Repository:
         published yet are always kept. Published files are never touched, except that files which a stalled process
         copied after a rewind had withdrawn them are deleted.
 
-        `time_budget`: seconds after which nothing more is deleted; the next call goes on. `dry_run`: change nothing;
-        the report names every object that would go, and why. `on_deleted`: called with the number of deleted objects,
-        and of all.
+        `time_budget`: seconds after which nothing more is merged or deleted; the next call does the rest. `dry_run`:
+        change nothing; the report names every object that would go, and why. `on_progress`: called with what is being
+        done, how much of it is done, and how much there is.
 
         The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
         `InvalidInput` for an unknown operator, or a rule that keeps nothing.
         """
         from .verbs.maintain import Maintenance, maintain, planned
 
-        asked = Maintenance(keep, keep_versions, time_budget, reason, on_deleted)
+        asked = Maintenance(keep, keep_versions, time_budget, reason, on_progress)
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
 
     def forget(

@@ -19,8 +19,7 @@ from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 if TYPE_CHECKING:
-    from ..upkeep.collect import OnDeleted
-    from ..verbs.maintain import MaintainReport
+    from ..verbs.maintain import MaintainReport, OnProgress
 
 _KEEP = "Keep the versions of this period, such as '90 days'. With OPERATOR: its state. Repeatable."
 _KEEP_VERSIONS = "Keep the newest N versions; with --keep, whichever keeps more. Repeatable."
@@ -28,12 +27,12 @@ SHOWN = 10
 """How many objects a dry run lists by name; with --json all."""
 
 
-@click.command(short_help="Let go of old versions, and delete what no version needs.")
+@click.command(short_help="Merge state, discard old versions, delete what no version needs.")
 @target_options
 @click.option("--keep", multiple=True, metavar="[OPERATOR=]AGE", help=_KEEP)
 @click.option("--keep-versions", multiple=True, metavar="[OPERATOR=]N", help=_KEEP_VERSIONS)
 @click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
-              help="Delete nothing more after this many seconds. The next call goes on.")  # fmt: skip
+              help="Merge and delete nothing more after this many seconds. The next call does the rest.")  # fmt: skip
 @click.option("--reason", default="", help="Why older versions go. The entry of the floor records it.")
 @consent_options
 @result_file_option
@@ -47,7 +46,7 @@ def maintain(
     consent: Consent,
     out: Output,
 ) -> int:
-    """Let go of versions that are older than --keep or --keep-versions, and delete the objects that no version needs.
+    """Merge state, discard versions that --keep and --keep-versions do not keep, delete objects that no version needs.
 
     Without these options only leftovers of failed attempts are deleted. Tagged versions are kept. Published files are
     never touched. It is safe beside runs, and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
@@ -57,13 +56,11 @@ def maintain(
     repository = target.open()
     asked = Maintenance(_rules(keep, "--keep"), _counts(keep_versions), time_budget, reason)
     before = planned(repository.context, asked)
-    if not _has_work(before) and not consent.dry_run:
-        made = repository.maintain(**_arguments(asked))  # strays in sinks are seen by looking only
-        return _result(made, repository, out)
-    if not consent.given(_lines(before, consent.dry_run), out):
+    is_harmless = not before.garbage and before.floor == before.floor_before  # merging changes no row
+    if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):
         return _result(before if consent.dry_run else None, repository, out)
-    with _bar(out) as on_deleted:
-        made = repository.maintain(**_arguments(asked), on_deleted=on_deleted)
+    with _bar(out) as on_progress:
+        made = repository.maintain(**_arguments(asked), on_progress=on_progress)
     return _result(made, repository, out)
 
 
@@ -76,16 +73,12 @@ def _arguments(asked: Any) -> dict[str, Any]:
     }
 
 
-def _has_work(report: MaintainReport) -> bool:
-    return bool(report.garbage) or report.floor > report.floor_before
-
-
 def _result(report: MaintainReport | None, repository: Any, out: Output) -> int:
     """Print what was done; None: the user declined."""
     if report is None:
         out.result(result_fields("maintain", Exit.NOTHING, repository), ["nothing was changed"])
         return Exit.NOTHING
-    did = report.dry_run or report.deleted or report.strays or report.floor > report.floor_before
+    did = report.dry_run or report.merged or report.deleted or report.strays or report.floor > report.floor_before
     status = Exit.DONE if did else Exit.NOTHING
     fields = {**result_fields("maintain", status, repository), **dataclasses.asdict(report)}
     out.result(fields, [_summary(report)])
@@ -96,7 +89,9 @@ def _summary(report: MaintainReport) -> str:
     if report.dry_run:
         return "dry run: nothing was changed"
     left = len(report.garbage) - report.deleted
-    parts = [f"deleted {count_of(report.deleted, 'object')}"]
+    parts = [f"merged {count_of(len(report.merged), 'range')} of state"] if report.merged else []
+    parts += [f"{count_of(report.to_merge, 'range')} left to merge"] if report.to_merge else []
+    parts += [f"deleted {count_of(report.deleted, 'object')}"]
     parts += [f"{left:,} left for the next call"] if left else []
     strays = sum(map(len, report.strays.values()))
     parts += [f"withdrew {count_of(strays, 'file')} that had appeared again in sinks"] if strays else []
@@ -113,6 +108,7 @@ def _lines(report: MaintainReport, is_dry: bool) -> list[str]:
     lines += [
         f"state of operator `{name}`: versions from {at} on are kept" for name, at in report.operator_floors.items()
     ]
+    lines += [f"{count_of(report.to_merge, 'range')} of state will be merged"] if report.to_merge else []
     lines.append(f"{count_of(len(report.garbage), 'object')} ({report.garbage_bytes:,} bytes) will be deleted")
     if is_dry:
         lines += [f"  {one.name}: {one.why}" for one in report.garbage[:SHOWN]]
@@ -146,8 +142,8 @@ def _counts(texts: Sequence[str]) -> dict[str, int] | None:
 
 
 @contextlib.contextmanager
-def _bar(out: Output) -> Iterator[OnDeleted | None]:
-    """Show a bar on a terminal: how many objects were deleted."""
+def _bar(out: Output) -> Iterator[OnProgress | None]:
+    """Show a bar on a terminal: how much was merged or deleted."""
     if out.json or not sys.stderr.isatty():
         yield None
         return
@@ -155,5 +151,5 @@ def _bar(out: Output) -> Iterator[OnDeleted | None]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("deleting objects", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task("looking", total=None)
+        yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)

@@ -1,4 +1,4 @@
-"""`maintain`: raises the floor by a retention rule, deletes garbage, and withdraws what appeared again in sinks.
+"""`maintain`: merges runs of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
 
 It is safe beside runs, corrections and other calls, and does what is left when it is called again. CRASH: each step is
 one entry of `refs/`, or deletes objects that no kept version names.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -27,17 +27,22 @@ from ..store.probe import probe
 from ..units import duration_ms
 from ..upkeep.collect import Collected, OnDeleted, collect, look
 from ..upkeep.forgetting import give_up_forgotten
+from ..upkeep.merging import Merged, merge, plan_merges
 from ..upkeep.retain import raise_floor, wanted
 
 Age = str | timedelta
 Keep = Age | Mapping[str, Age]
 KeepVersions = int | Mapping[str, int]
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True)
 class MaintainReport:
     """What `maintain` did, or in a dry run would do.
 
+    `merged`: ranges of state whose runs were merged, with rows and bytes before and after. `to_merge`: ranges that are
+    left to merge; in a dry run, all of them.
     `floor_before` and `floor`: the lowest version of which everything is kept, apart from tagged ones.
     `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
     below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
@@ -51,6 +56,8 @@ class MaintainReport:
     kept_by: dict[str, int]
     garbage: list[Garbage]
     deleted: int
+    merged: list[Merged] = field(default_factory=list)
+    to_merge: int = 0
     strays: dict[str, list[str]] = field(default_factory=dict)
     dry_run: bool = False
 
@@ -68,11 +75,11 @@ class Maintenance:
     keep_versions: KeepVersions | None = None
     time_budget_s: float | None = None
     reason: str = ""
-    on_deleted: OnDeleted | None = None
+    on_progress: OnProgress | None = None
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Raise the floor, delete garbage, and withdraw strays. `InvalidInput` for a wrong retention rule."""
+    """Merge runs, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
     retention = _retention(context, asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)
@@ -81,9 +88,17 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     context.head()
     give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
-    collected = collect(context, deadline, asked.on_deleted)
+    report = merge(context, deadline, _for(asked, "merging state"))
+    collected = collect(context, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(context, context.head())
-    return dataclasses.replace(_report(context.initialised(), context.branch, before, after, collected), strays=strays)
+    found = _report(context.initialised(), context.branch, before, after, collected)
+    left = len(report.left) + len(report.overtaken)
+    return dataclasses.replace(found, merged=report.merged, to_merge=left, strays=strays)
+
+
+def _for(asked: Maintenance, what: str) -> OnDeleted | None:
+    on_progress = asked.on_progress
+    return None if on_progress is None else lambda done, total: on_progress(what, done, total)
 
 
 def planned(context: Context, asked: Maintenance) -> MaintainReport:
@@ -94,7 +109,7 @@ def planned(context: Context, asked: Maintenance) -> MaintainReport:
     as_if = dataclasses.replace(refs, floors=refs.floors | {context.branch: after})
     found, _ = look(context, as_if)
     report = _report(refs, context.branch, before, after, Collected(found, 0))
-    return dataclasses.replace(report, dry_run=True)
+    return dataclasses.replace(report, to_merge=len(plan_merges(context)), dry_run=True)
 
 
 def _report(refs: Refs, branch: str, before: Kept, after: Kept, collected: Collected) -> MaintainReport:

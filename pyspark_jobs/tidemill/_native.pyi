@@ -97,6 +97,13 @@ class Run:
         of the rows is wrong.
         """
     @staticmethod
+    def of_rows(schema: MapSchema, rows: pa.RecordBatch) -> Run:
+        """Make a run of rows in the columns of `MapSchema.columns`, in any order of keys. Copies the rows.
+
+        If a key occurs more than once, its last row wins. A row with `deleted` is a tombstone, whose values and deadline
+        become null. `InvalidInput` for other columns, and if `updated_at` or `deleted` is null.
+        """
+    @staticmethod
     def map(schema: MapSchema, descriptor: int, key: str, verify: bool) -> Run:
         """Memory-map a run that `keep` wrote. Only the parts that are used are read.
 

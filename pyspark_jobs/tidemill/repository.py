@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .driver.drain import Drained, Limits, OnProgress
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
+    from .verbs.check import CheckReport
     from .verbs.status import Status
 
 
@@ -208,6 +209,24 @@ class Repository:
         from .verbs.adopt import adopt
 
         return adopt(self.context, reason, moved, copy, sources)
+
+    def check(self) -> CheckReport:
+        """Compare this code with the repository, without running and without writing.
+
+        `status` of the report is `"compatible"`, `"needs init"`, `"needs migration"` or `"refused"`. Each of its
+        `differences` names the operator, the field, what it was and is now, and what will happen. New nullable fields,
+        wider types and new aggregates are compatible: rows written earlier stay as they are, and are converted when
+        they are read.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("checked")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> tm.open(p, root="memory://docs-check").check().status
+        'needs init'
+        """
+        from .verbs.check import check
+
+        return check(self.context)
 
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.

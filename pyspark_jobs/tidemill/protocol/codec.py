@@ -38,7 +38,7 @@ from .typed import Unfit, reader
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-_OMITTED = {"failed", "failure", "min_deadline_hash", "etag"}
+_OMITTED = {"failed", "failure", "min_deadline_hash", "etag", "renamed", "state_changes"}
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],

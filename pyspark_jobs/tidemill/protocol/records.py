@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -227,6 +227,14 @@ class SkippedFile:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """A `migrate` commit gave the operator `old` the name `new`. `refs/` knows it by its first name."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Commit:
     """The record that makes a batch real.
 
@@ -278,6 +286,10 @@ class Commit:
     adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    """All renames of operators up to this version, in their order."""
+    state_changes: dict[str, list[str]] = field(default_factory=dict)
+    """By operator, in words: how the columns of its state differ from those of the version before."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     durations_ms: dict[str, Count] = field(default_factory=dict)

@@ -19,8 +19,8 @@ from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
 from ..operators.contract import describe
-from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
+from ..protocol.compatible import PARTIAL_KINDS
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
@@ -121,9 +121,9 @@ def state(
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
     if commit is None or not commit.state:  # before the first batch: what `init` made
-        newest, recorded = True, recorded | context.declared()
+        newest, recorded = True, recorded | context.declared(commit)
     elif newest and operator not in recorded:
-        declared = {name: schema for name, schema in context.declared().items() if name in context.job.operators}
+        declared = {name: one for name, one in context.declared(commit).items() if name in context.job.operators}
         recorded = declared | recorded
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
@@ -153,6 +153,8 @@ def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str
 def _finished(context: Context, name: str, recorded: dict[str, Any], table: pa.Table) -> pa.Table:
     """Return the state of aggregates with finished values in place of partial ones; other state as it is."""
     placed = context.job.operators.get(name)
+    if placed is not None and recorded["kind"] in PARTIAL_KINDS and fits(name, recorded, describe(placed.operator)):
+        return _in_recorded_columns(_finished_by(placed.operator, _widened(table, placed.operator.maps[0])), recorded)
     if placed is None or describe(placed.operator) != recorded:
         if recorded["kind"] in PARTIAL_KINDS:
             raise InvalidInput(

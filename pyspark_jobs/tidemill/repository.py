@@ -25,7 +25,9 @@ from .verbs.open import open_context
 from .verbs.replan import replan
 
 if TYPE_CHECKING:
+    from .batch.migrating import Function
     from .driver.drain import Drained, Limits, OnProgress
+    from .driver.migration import Functions
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
     from .verbs.check import CheckReport
@@ -194,6 +196,63 @@ class Repository:
         from .verbs.reset import reset
 
         return reset(self.context, watermark, batch_time, reason)
+
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+    ) -> Commit:
+        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
+
+        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
+        state, with the key and state columns that they were written with, and returns them with the key and state
+        columns that this code declares. It must treat each row by itself. A function of two arguments gets as the second
+        a table with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions
+        by variable instead. `rename` maps old names of operators to new ones.
+
+        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
+        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
+        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
+        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
+
+        `engine`: "local" or "spark". Tasks hold about 262,144 rows at once. The commit records `reason`. An open plan
+        ends. `InvalidInput` if rows do not fit, `Fenced` if another run commits first; then nothing has changed. Older
+        versions keep their columns.
+
+        >>> import pathlib, tempfile
+        >>> import pyarrow.compute as pc
+        >>> import tidemill as tm
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "1.csv").write_text("ann,500\n")
+        >>> def pipeline(schema, add):
+        ...     p = tm.Pipeline("bank")
+        ...     rows = p.read(tm.Files(str(folder), format="csv", schema="user string, cents bigint"))
+        ...     _ = rows.groupBy("user").mapWithState(tm.StateSpec.function(add), schema, "string", name="total")
+        ...     return p
+        >>> r = tm.open(pipeline("cents bigint", lambda row, state: state.update((row.cents,))), root="memory://docs-m")
+        >>> _ = r.init(), r.run(engine="local")
+        >>> new = pipeline("euros double", lambda row, state: state.update((row.cents / 100,)))
+        >>> r = tm.open(new, root="memory://docs-m")
+        >>> def to_euros(table):
+        ...     euros = pc.divide(table["cents"].cast("double"), 100)
+        ...     return table.drop_columns(["cents"]).append_column("euros", euros)
+        >>> r.migrate({"total": to_euros}, reason="count in euros").kind
+        'migrate'
+        >>> r.state(columns=["user", "euros"]).to_pylist()
+        [{'user': 'ann', 'euros': 5.0}]
+        """
+        from .driver.migration import Wanted
+        from .engines import engine_for
+        from .verbs.migrate import migrate
+
+        wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
+        return migrate(self.context, wanted, reason, engine_for(spark, engine, tasks, self.context.spark_conf))
 
     def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.

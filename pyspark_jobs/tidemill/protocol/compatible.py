@@ -63,6 +63,11 @@ def refuse(differences: Iterable[Difference]) -> None:
             raise InvalidInput(one.message, hint=one.hint)
 
 
+def fits(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether code reads an operator's state as it is recorded: every difference is accepted."""
+    return recorded == found or worst(compare_operator(name, recorded, found)) == ACCEPTED
+
+
 def renamed_schemas(schemas: Schemas, renamed: Iterable[Renamed]) -> dict[str, dict[str, Any]]:
     """Return the operators of `refs/` under the names that migrations gave them."""
     found = {name: dict(schema) for name, schema in schemas.items()}
@@ -258,6 +263,20 @@ def _columns(ddl: str) -> pa.Schema:
 
 def _accepted(change: FieldChange) -> str:
     return "it is widened when it is read" if change.before else "it is null in rows written earlier"
+
+
+def has_same_time(map_name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether deadlines of a map mean the same in both descriptions of an operator."""
+    of_map = names.variable_rule(map_name)
+    return _time_rules(of_map, recorded) == _time_rules(of_map, found)
+
+
+def _time_rules(of_map: str, described: Mapping[str, Any]) -> dict[str, str]:
+    rules: Mapping[str, str] = described.get("rules", {})
+    if described["kind"] in PARTIAL_KINDS:
+        return {rule: value for rule, value in rules.items() if rule in _NOT_AGGREGATES}
+    variables = set(map(names.variable_rule, described["maps"])) - {of_map}
+    return {rule: value for rule, value in rules.items() if rule not in variables}
 
 
 def _is_variable(map_name: str) -> bool:

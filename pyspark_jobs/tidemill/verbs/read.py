@@ -12,15 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from .. import _native, names
+from .. import names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
-from ..operators.contract import describe
 from ..operators.keys import cells
-from ..protocol.compatible import PARTIAL_KINDS
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
@@ -32,6 +30,7 @@ from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
 from ..units import check_unit, time_ms
+from .finished import finished
 
 
 def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
@@ -136,7 +135,7 @@ def state(
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
     if not partial:
-        table = _finished(context, name, recorded[name], table)
+        table = finished(context.job, name, recorded[name], table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
@@ -148,31 +147,6 @@ def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str
         through = context.log.commit(0).refs_through
         return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
     return context.state(commit) if newest or commit is None else context.committed(commit)
-
-
-def _finished(context: Context, name: str, recorded: dict[str, Any], table: pa.Table) -> pa.Table:
-    """Return the state of aggregates with finished values in place of partial ones; other state as it is."""
-    placed = context.job.operators.get(name)
-    if placed is not None and recorded["kind"] in PARTIAL_KINDS and fits(name, recorded, describe(placed.operator)):
-        return _in_recorded_columns(_finished_by(placed.operator, _widened(table, placed.operator.maps[0])), recorded)
-    if placed is None or describe(placed.operator) != recorded:
-        if recorded["kind"] in PARTIAL_KINDS:
-            raise InvalidInput(
-                f"state: this code does not declare the operator `{name}` as it is recorded, so its partial values "
-                "cannot be finished",
-                hint="read them as they are with partial=True or --partial",
-            )
-        return table
-    values = placed.operator.finished(table)
-    if values is None:
-        return table
-    made = values.column_names
-    in_key = [name for name in made if name in placed.operator.input.key or name in placed.operator.windows]
-    named, _, others = _native.distinct_names(in_key, [], [name for name in made if name not in in_key])
-    values = values.select([*in_key, *(name for name in made if name not in in_key)]).rename_columns(named + others)
-    for column in ("updated_at", "deadline"):
-        values = values.append_column(table.schema.field(column), table.column(column))
-    return values
 
 
 def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:

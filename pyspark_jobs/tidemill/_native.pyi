@@ -100,7 +100,7 @@ class Run:
     def of_rows(schema: MapSchema, rows: pa.RecordBatch) -> Run:
         """Make a run of rows in the columns of `MapSchema.columns`, in any order of keys. Copies the rows.
 
-        If a key occurs more than once, its last row wins. A row with `deleted` is a tombstone, whose values and deadline
+        If a key occurs more than once, its last row wins. A row with `deleted` is a tombstone: its values and deadline
         become null. `InvalidInput` for other columns, and if `updated_at` or `deleted` is null.
         """
     @staticmethod

@@ -25,7 +25,7 @@ from .verbs.open import open_context
 from .verbs.replan import replan
 
 if TYPE_CHECKING:
-    from .batch.migrating import Function
+    from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
     from .driver.migration import Functions
     from .upkeep.objects import OnChecked
@@ -212,9 +212,9 @@ class Repository:
 
         `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
         state, with the key and state columns that they were written with, and returns them with the key and state
-        columns that this code declares. It must treat each row by itself. A function of two arguments gets as the second
-        a table with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions
-        by variable instead. `rename` maps old names of operators to new ones.
+        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
+        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
+        variable instead. `rename` maps old names of operators to new ones.
 
         Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
         and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
@@ -225,27 +225,17 @@ class Repository:
         ends. `InvalidInput` if rows do not fit, `Fenced` if another run commits first; then nothing has changed. Older
         versions keep their columns.
 
-        >>> import pathlib, tempfile
-        >>> import pyarrow.compute as pc
         >>> import tidemill as tm
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "1.csv").write_text("ann,500\n")
-        >>> def pipeline(schema, add):
-        ...     p = tm.Pipeline("bank")
-        ...     rows = p.read(tm.Files(str(folder), format="csv", schema="user string, cents bigint"))
-        ...     _ = rows.groupBy("user").mapWithState(tm.StateSpec.function(add), schema, "string", name="total")
-        ...     return p
-        >>> r = tm.open(pipeline("cents bigint", lambda row, state: state.update((row.cents,))), root="memory://docs-m")
-        >>> _ = r.init(), r.run(engine="local")
-        >>> new = pipeline("euros double", lambda row, state: state.update((row.cents / 100,)))
-        >>> r = tm.open(new, root="memory://docs-m")
-        >>> def to_euros(table):
-        ...     euros = pc.divide(table["cents"].cast("double"), 100)
-        ...     return table.drop_columns(["cents"]).append_column("euros", euros)
-        >>> r.migrate({"total": to_euros}, reason="count in euros").kind
-        'migrate'
-        >>> r.state(columns=["user", "euros"]).to_pylist()
-        [{'user': 'ann', 'euros': 5.0}]
+        >>> def renamed(table):
+        ...     return table.rename_columns(["user", "euros"])
+        >>> p = tm.Pipeline("spending")
+        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
+        >>> r = tm.open(p, root="memory://docs-migrate")
+        >>> _ = r.init()
+        >>> r.migrate({"spend": renamed}, reason="new names")
+        Traceback (most recent call last):
+        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
+        hint: run init again, which records the operators of this code
         """
         from .driver.migration import Wanted
         from .engines import engine_for

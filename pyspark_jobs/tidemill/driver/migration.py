@@ -1,7 +1,7 @@
 """What a migration does: which operators get which state, decided before anything is written.
 
-Pure decisions over the head and the code. INVARIANT: state that no function rewrites is read through its own columns, so
-every difference that remains must be an accepted one.
+Decisions over the head and the code; nothing is stored. INVARIANT: state that no function rewrites is read through its
+own columns, so every difference that remains must be an accepted one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import names
-from ..batch.migrating import Deadlines, Function, Rewrite
+from ..batch.rewriting import Deadlines, Function, Rewrite
 from ..errors import InvalidInput
 from ..operators.contract import BoundOperator, describe
 from ..protocol.compatible import (
@@ -116,9 +116,7 @@ def _move(context: Context, head: Commit, name: str, old: str, wanted: Wanted) -
     given = _functions(name, recorded, operator, wanted.functions.get(name))
     differences = compare_operator(name, recorded, found)
     _check_covered(name, recorded, found, given, differences, wanted)
-    rewrites = [
-        _rewrite(operator, name, recorded, found, one, function, wanted) for one, function in given.items()
-    ]
+    rewrites = [_rewrite(operator, name, recorded, found, one, function, wanted) for one, function in given.items()]
     state = context.committed(head)[old] if rewrites else head.state[old]
     return Move(name, old, found, differences, rewrites, state, head.rows.get(old, {}))
 

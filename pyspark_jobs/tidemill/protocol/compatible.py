@@ -7,7 +7,8 @@ INVARIANT: an accepted difference loses no state: rows written earlier are read 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -34,8 +35,8 @@ _PARTS = ("key", "sub_key", "value")
 class Difference:
     """One difference between the code and the repository.
 
-    `what` is what differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `rule` or `variable`; and where no
-    operator differs, `repository` or `sink`. `field` is the path of the column, or the name of the aggregate, rule or
+    `what` differs: `operator`, `kind`, `key`, `sub_key`, `state`, `aggregate`, `rule` or `variable`; or, without an
+    operator, `repository` or `sink`. `field` is the path of the column, or the name of the aggregate, rule or
     variable. `before` and `after` are types or values, empty if there is none. `outcome` says what will happen.
     `message` and `hint` are those of the error of a run; they are empty if the difference is accepted.
     """
@@ -47,8 +48,8 @@ class Difference:
     after: str
     status: Status
     outcome: str
-    message: str = field(default="", repr=False)
-    hint: str = field(default="", repr=False)
+    message: str = dataclass_field(default="", repr=False)
+    hint: str = dataclass_field(default="", repr=False)
 
 
 def worst(differences: Iterable[Difference]) -> Status:
@@ -153,9 +154,13 @@ _AGAIN = "`init` records it, because no batch has run yet"
 
 def _hint(name: str, has_state: bool, *, can_migrate: bool = True) -> str:
     if not has_state:
-        return "restore the earlier declaration; or, because no batch has run yet, run init again, which records this one"
+        return (
+            "restore the earlier declaration; or, because no batch has run yet, run init again, which records this one"
+        )
     migrate = (
-        f"migrate the state: r.migrate({{{name!r}: function}}, reason=…) or tidemill migrate; or, " if can_migrate else ""
+        f"migrate the state: r.migrate({{{name!r}: function}}, reason=…) or tidemill migrate; or, "
+        if can_migrate
+        else ""
     )
     return (
         f"restore the earlier declaration; or {migrate}to start with empty state, rename the operator and discard this "
@@ -163,9 +168,7 @@ def _hint(name: str, has_state: bool, *, can_migrate: bool = True) -> str:
     )
 
 
-def _refused(
-    name: str, has_state: bool, what: str, at: str, before: str, after: str, message: str
-) -> Difference:
+def _refused(name: str, has_state: bool, what: str, at: str, before: str, after: str, message: str) -> Difference:
     """Return a difference that needs a migration, or before the first batch another `init`."""
     status: Status = "needs migration" if has_state else "needs init"
     outcome = "refused until the state is migrated" if has_state else _AGAIN
@@ -197,8 +200,9 @@ def _rules(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any], has
         yield _refused(name, has_state, "rule", rule, before.get(rule, ""), now, message)
     for rule, was in before.items() if has_aggregates else ():
         if rule not in after:
-            message = f"operator `{name}` has state made with {_shown_rules(before)}, this code declares " + _shown_rules(
-                after
+            message = (
+                f"operator `{name}` has state made with {_shown_rules(before)}, this code declares "
+                + _shown_rules(after)
             )
             yield _refused(name, has_state, "rule", rule, was, "", message)
 
@@ -241,9 +245,8 @@ def _part(
             yield Difference(name, what, change.path, change.before, change.after, ACCEPTED, _accepted(change))
         return
     detail = difference(to_arrow(before), to_arrow(now)) if before and now else None
-    message = (
-        f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`"
-        + (f" ({detail})" if detail else "")
+    message = f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`" + (
+        f" ({detail})" if detail else ""
     )
     for change in changes or [FieldChange("", before, now, False)]:
         if change.is_accepted:
@@ -302,4 +305,6 @@ def _in_words(one: Difference) -> str:
     if one.what == "variable":
         return f"new variable `{one.field}`"
     what = {"state": "column", "sub_key": "sub-key column", "key": "key column"}.get(one.what, one.what)
-    return f"{what} `{one.field}`: {one.before} -> {one.after}" if one.before else f"new {what} `{one.field} {one.after}`"
+    return (
+        f"{what} `{one.field}`: {one.before} -> {one.after}" if one.before else f"new {what} `{one.field} {one.after}`"
+    )

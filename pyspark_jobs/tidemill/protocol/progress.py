@@ -27,8 +27,8 @@ class BatchProgress:
     `batchDuration` and `durationMs` are ms. `numFilesOutstanding` is the number of files that still waited when the
     batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if none waited.
     `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
-    maps each sink to its number of rows. `stateChanges` says in words, by operator, how the columns of its state changed
-    with this batch because the code changed.
+    maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
+    changed because the code changed.
     """
 
     id: str

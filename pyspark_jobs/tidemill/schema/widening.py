@@ -1,8 +1,8 @@
 """Which columns can be read through other columns without loss, and reading them so.
 
-`compare` names every difference between two schemas and says whether old data can be read through the new one; `widened`
-reads it. INVARIANT: widening keeps values, key hashes and the order of keys, because all widths of a type have the same
-canonical bytes (docs/format.md, "Key hash").
+`compare` names every difference between two schemas, and says whether data of the old one can be read through the new
+one; `widened` reads it. INVARIANT: widening keeps values, key hashes and the order of keys, because all widths of a
+type have the same canonical bytes (docs/format.md, "Key hash").
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 class FieldChange:
     """One difference between two schemas: a path such as `a.b`, and its type before and after, as DDL.
 
-    `before` is empty for a new field, `after` for a removed one. `is_accepted`: data of the old schema can be read through
-    the new one.
+    `before` is empty for a new field, `after` for a removed one. `is_accepted`: data of the old schema can be read
+    through the new one.
     """
 
     path: str

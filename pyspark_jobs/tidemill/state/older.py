@@ -46,7 +46,7 @@ def cache_key(checksum: str, columns: str) -> str:
 
 def columns_key(schema: _native.MapSchema) -> str:
     """Return text that differs between any two lists of columns."""
-    return schema.columns.to_string(show_field_metadata=False, show_schema_metadata=False)
+    return str(schema.columns.to_string(show_field_metadata=False, show_schema_metadata=False))
 
 
 def _own_schema(schema: _native.MapSchema, data: bytes) -> _native.MapSchema | None:

@@ -148,9 +148,7 @@ def fetch(store: Store, name: str, checksum: str) -> bytes:
     return checked(data, name, checksum)
 
 
-def _show(
-    store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segments: list[Segment]
-) -> Shown:
+def _show(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segments: list[Segment]) -> Shown:
     first = min(due_from(segment) for segment in segments)
     run = _load(store, cache, schema, columns, segments[0]).within(segments[0].lo, segments[-1].hi)
     return Shown(segments, run.with_due_from(*first))

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import names
-from ..batch.migrating import MigrateWork, Place, Rewrite
+from ..batch.migrating import MigrateWork, Place
+from ..batch.rewriting import Rewrite
 from ..batch.work import Engine
 from ..driver.context import Context, version_of_tidemill
 from ..driver.correct import correct, required
@@ -152,7 +153,9 @@ def _deadlines(context: Context, head: Commit, state: Mapping[str, Mapping[str, 
     for name, maps in state.items():
         placed = context.job.operators.get(name)
         clock = None if placed is None else placed.operator.clock
-        deadlines = [one.min_deadline_ms for of_map in maps.values() for one in of_map if one.min_deadline_ms is not None]
+        deadlines = [
+            one.min_deadline_ms for of_map in maps.values() for one in of_map if one.min_deadline_ms is not None
+        ]
         if clock is not None and deadlines:
             timer = "batch" if clock == "batch" else f"event/{name}"
             found[timer] = min(*deadlines, found.get(timer, deadlines[0]))
@@ -167,4 +170,3 @@ def _discard(context: Context, place: Place, moves: list[Move], kept: frozenset[
             prefix = f"{of_map}{place.number:010d}-{place.attempt}-"
             found = [entry.name for entry in context.store.list(prefix) if entry.name not in kept]
             discard_names(context.store, found, place.attempt)
-

@@ -236,7 +236,11 @@ def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
     hints = typing.get_type_hints(kind, include_extras=True)
     hashes = [name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint)]
     fields = dataclasses.fields(kind)
-    return hashes, [f.name for f in fields if f.name in _OMITTED and f.default is not dataclasses.MISSING]
+    return hashes, [f.name for f in fields if f.name in _OMITTED and _has_default(f)]
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, default=_fields)

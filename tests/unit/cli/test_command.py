@@ -19,8 +19,10 @@ from tidemill.errors import KINDS, Fenced, InvalidInput
 
 COMMANDS = (
     "adopt",
+    "check",
     "demo",
     "init",
+    "migrate",
     "outputs",
     "publish",
     "quarantine",
@@ -67,7 +69,7 @@ def test_help_imports_no_slow_package():
     ("arguments", "said"),
     [
         (["rum"], "unknown command `rum`; did you mean `run`?"),
-        (["xyzzy"], "known: adopt, demo, init, outputs"),
+        (["xyzzy"], "known: adopt, check, demo, init, migrate, outputs"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),

@@ -71,6 +71,9 @@ class MapSchema:
     def name(self) -> str:
         """The name of the map, for error messages."""
     @property
+    def widths(self) -> tuple[int, int]:
+        """How many key and sub-key columns there are."""
+    @property
     def columns(self) -> pa.Schema:
         """All columns: those of the key, the sub-key and the value, then `updated_at` timestamp[ms, UTC] not null,
         `deadline` timestamp[ms, UTC] and `deleted` bool not null."""

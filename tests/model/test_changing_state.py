@@ -1,7 +1,7 @@
-"""Random deploys beside a naive model: fields are added, widened, renamed and dropped, aggregates are added, keys widen.
+"""Random deploys beside a naive model: fields are added, widened, renamed and dropped, aggregates added, keys widened.
 
-Every version is read again after every deploy, with the columns that it had. One repository runs in one task, another in
-three; both hold the same bits.
+Earlier versions are read again, with the columns that they had. One repository runs in one task, another in three; both
+hold the same bits.
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ class Model:
                 self.sums.pop(k, None)
                 continue
             before = self.sums.get(k, {})
-            self.sums[k] = {
-                name: n if before.get(name) is None else (before[name] + n) % 100 for name in code.fields
-            }
+            self.sums[k] = {name: n if before.get(name) is None else (before[name] + n) % 100 for name in code.fields}
 
     def counts(self, code: Code) -> dict[int, tuple[Any, ...]]:
         found = {}
@@ -107,7 +105,9 @@ class Model:
 
 def changed(code: Code, model: Model, chance: random.Random) -> tuple[dict[str, Any], dict[str, str]]:
     """Deploy something else, and return the functions and renames of the migration that it needs."""
-    what = chance.choice(["add", "widen", "aggregate", "key", "rename field", "drop field", "rename operator", "nothing"])
+    what = chance.choice(
+        ["add", "widen", "aggregate", "key", "rename field", "drop field", "rename operator", "nothing"]
+    )
     names, fields = list(code.fields), dict(code.fields)
     if what == "add":
         at, name = chance.randrange(len(names) + 1), f"f{chance.randrange(10**6)}"

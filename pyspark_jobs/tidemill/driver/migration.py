@@ -25,6 +25,7 @@ from ..protocol.compatible import (
 )
 from ..protocol.records import Commit, Renamed, Segment
 from ..protocol.refs import Refs
+from ..schema import listed
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from .context import Context
@@ -129,15 +130,17 @@ def _functions(
     if given is None:
         return {}
     if callable(given):
-        maps = [one for one in ours if one in recorded["maps"]]
-        variables = [names.variable_name(one) for one in ours]
-        if len(ours) > 1:
+        variables = [one for one in ours if names.variable_name(one) != one] or ours
+        shown = [names.variable_name(one) for one in variables]
+        if len(variables) > 1:
             raise InvalidInput(
-                f"migrate: operator `{name}` has the state variables {', '.join(f'`{one}`' for one in variables)}, "
-                "expected a function for each that changes",
-                hint=f"give them by name: {{{name!r}: {{{variables[0]!r}: function}}}}",
+                f"migrate: operator `{name}` has the state variables {listed(shown)}, expected a function for each "
+                "that changes",
+                hint=f"give them by name: {{{name!r}: {{{shown[0]!r}: function}}}}",
             )
-        return {maps[0]: given}
+        if variables[0] not in recorded["maps"]:
+            raise InvalidInput(f"migrate: operator `{name}` has no state yet in the variable `{shown[0]}`")
+        return {variables[0]: given}
     if not isinstance(given, Mapping) or not all(callable(one) for one in given.values()):
         raise InvalidInput(f"migrate: operator `{name}`: found {given!r}, expected a function of a pyarrow.Table")
     by_variable = {names.variable_name(one): one for one in ours}

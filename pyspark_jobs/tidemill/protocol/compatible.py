@@ -303,8 +303,10 @@ def accepted_changes(recorded: Schemas, ours: Schemas) -> dict[str, list[str]]:
 
 def _in_words(one: Difference) -> str:
     if one.what == "variable":
-        return f"new variable `{one.field}`"
+        return f"new variable `{one.field}`" if one.after else f"removed variable `{one.field}`"
     what = {"state": "column", "sub_key": "sub-key column", "key": "key column"}.get(one.what, one.what)
+    if not one.after:
+        return f"removed {what} `{one.field} {one.before}`"
     return (
         f"{what} `{one.field}`: {one.before} -> {one.after}" if one.before else f"new {what} `{one.field} {one.after}`"
     )

@@ -56,13 +56,14 @@ def _own_schema(schema: _native.MapSchema, data: bytes) -> _native.MapSchema | N
     try:
         file = pq.ParquetFile(io.BytesIO(data))
         entries = file.metadata.metadata or {}
-        key, both = int(entries[_KEY_COLUMNS]), int(entries[_KEY_COLUMNS]) + int(entries[_SUB_KEY_COLUMNS])
+        widths = int(entries[_KEY_COLUMNS]), int(entries[_SUB_KEY_COLUMNS])
         own = list(file.schema_arrow)[: -len(SYSTEM_COLUMNS)]
         wanted = list(schema.columns)[: -len(SYSTEM_COLUMNS)]
         own = [_canonical(field, {one.name: one for one in wanted}) for field in own]
     except (pa.ArrowException, KeyError, ValueError, OSError):  # InvalidInput is a ValueError
         return None
-    if not 0 <= key <= both <= len(own):
+    key, both = widths[0], sum(widths)
+    if widths != schema.widths or both > len(own):
         return None
     parts = ((own[:both], wanted[:both], False), (own[both:], wanted[both:], True))
     for before, after, grows in parts:

@@ -85,7 +85,11 @@ CHANGES = {
     "groups: type": (grouped(), grouped("total float"), ["total double", "total float"]),
     "groups: name": (grouped(), grouped("sum double"), ["total double", "sum double"]),
     "pandas: type": (in_pandas(), in_pandas("total long"), ["total double", "total bigint"]),
-    "pandas: one more": (in_pandas(), in_pandas("total double, n int not null"), ["total double", "total double, n int not null"]),
+    "pandas: one more": (
+        in_pandas(),
+        in_pandas("total double, n int not null"),
+        ["total double", "total double, n int not null"],
+    ),
     "value state": (processed(), processed(value="n short"), ["n int", "n smallint"]),
     "list state": (processed(), processed(element="m int"), ["n int", "m int"]),
     "map state": (processed(), processed(entry="n string"), ["n int", "n string"]),

@@ -89,8 +89,10 @@ def test_old_and_new_segments_merge_into_a_segment_of_the_new_columns(store: Sto
         (3, None, 30),
         *((k, "x", k) for k in range(4, 40)),
     ]
-    assert [segment.name for segment in segments] == ["c"]
-    assert len(_native.Run.read(NEW.engine(), store.get("c"), "c")) == 39
+    runs, delta = [one.run for one in opened.shown], changed.delta()
+    assert delta is not None
+    ((_, _, merged),) = _native.Run.merge([*runs, delta], 0, HASH_END, "tombstones", 2**31 - 1)
+    assert len(_native.Run.read(NEW.engine(), merged.write(), "c")) == 39
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ class Repository:
         from .verbs.migrate import migrate
 
         wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
-        return migrate(self.context, wanted, reason, engine_for(spark, engine, tasks, self.context.spark_conf))
+        conf = self.context.spark_conf
+        return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf))
 
     def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.

@@ -118,8 +118,8 @@ def _move(context: Context, head: Commit, name: str, old: str, wanted: Wanted) -
     differences = compare_operator(name, recorded, found)
     _check_covered(name, recorded, found, given, differences, wanted)
     rewrites = [_rewrite(operator, name, recorded, found, one, function, wanted) for one, function in given.items()]
-    state = context.committed(head)[old] if rewrites else head.state[old]
-    return Move(name, old, found, differences, rewrites, state, head.rows.get(old, {}))
+    # With merged segments in place, because a renamed operator is no longer the one for which they were merged.
+    return Move(name, old, found, differences, rewrites, context.committed(head)[old], head.rows.get(old, {}))
 
 
 def _functions(

@@ -7,7 +7,7 @@ segments are stored first and count only once the commit names them; one conditi
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import names
@@ -21,7 +21,6 @@ from ..driver.execute import receipts_of
 from ..driver.fingerprint import described_function
 from ..driver.identity import check_root
 from ..driver.migration import Move, Wanted, moves_of, renames_of
-from ..engines import engine_for
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..protocol import decide
@@ -35,10 +34,11 @@ RANGE_BYTES = 64 << 20
 """About how many bytes of segments a task holds at once."""
 
 
-def migrate(context: Context, wanted: Wanted, reason: str, engine: Engine | None = None) -> Commit:
+def migrate(context: Context, wanted: Wanted, reason: str, engine: Callable[[], Engine]) -> Commit:
     """Rewrite the state that `wanted` names, and return the commit. `InvalidInput` if rows do not fit or are lost.
 
-    Then nothing has changed, and what was stored is deleted again. `Fenced` if another run commits first.
+    Then nothing has changed, and what was stored is deleted again. `Fenced` if another run commits first. `engine` is
+    called once it is known that there is something to rewrite.
     """
     required("migrate", reason)
     check_places(context.pipeline, context.root, context.storage_options)
@@ -53,7 +53,8 @@ def migrate(context: Context, wanted: Wanted, reason: str, engine: Engine | None
         head.version + 1, uuid.uuid4().hex[:12],
     )  # fmt: skip
     try:
-        made = {move.name: _made(context, place, move, engine or engine_for(name="local")) for move in moves}
+        used = engine() if any(move.rewrites for move in moves) else None
+        made = {move.name: _made(context, place, move, used) for move in moves}
         commit = correct(context, context.origin(head), "migrate", _changes(context, head, moves, made, place, reason))
     except Exception:
         _discard(context, place, moves, frozenset())
@@ -81,12 +82,12 @@ Made = dict[str, tuple[list[Segment], int]]
 """The segments and the rows of each map."""
 
 
-def _made(context: Context, place: Place, move: Move, engine: Engine) -> Made:
+def _made(context: Context, place: Place, move: Move, engine: Engine | None) -> Made:
     """Return the new state of an operator."""
     rewrites = {rewrite.after.name: rewrite for rewrite in move.rewrites}
     found: Made = {}
     for name in move.description["maps"]:
-        if name in rewrites:
+        if name in rewrites and engine is not None:
             found[name] = _rewritten(context, place, rewrites[name], move, engine)
         else:
             found[name] = (move.state.get(name, []), move.rows.get(name, 0))

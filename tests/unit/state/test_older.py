@@ -15,6 +15,7 @@ from tidemill.schema import to_arrow
 from tidemill.state.cache import RunCache
 from tidemill.state.columns import MapColumns
 from tidemill.state.disk_cache import DiskCache
+from tidemill.state.older import converted
 from tidemill.state.versions import open_map, persist, store_run
 from tidemill.store import Store, open_store
 
@@ -98,7 +99,7 @@ def test_old_and_new_segments_merge_into_a_segment_of_the_new_columns(store: Sto
 @pytest.mark.parametrize(
     "other",
     [
-        columns("k int", "n smallint"),
+        columns("k int", "n string"),
         columns("k int", "m int"),
         columns("k bigint, l int", "n int"),
         columns("k string", "n int"),
@@ -112,10 +113,28 @@ def test_a_segment_with_other_columns_is_still_corrupt(store: Store, other: MapC
         open_map(store, RunCache(0), other.engine(), segments, 0, HASH_END)
 
 
-def test_a_newer_segment_is_not_read_by_older_code(store: Store) -> None:
-    segments = stored(store, RunCache(0), run_of(NEW, [{"k": 1, "s": "x", "n": 1}]), 1, "a")
-    with pytest.raises(CorruptState, match="it has the columns"):
-        open_map(store, RunCache(0), OLD.engine(), segments, 0, HASH_END)
+def test_a_newer_segment_is_read_through_older_columns_only_if_nothing_is_lost(store: Store) -> None:
+    """Merging off the commit path gives older versions a segment of newer columns, with their own rows."""
+    old = _native.Run.merge([run_of(OLD, BASE), run_of(OLD, DELTA)], 0, HASH_END, "nothing", 2**31 - 1)[0][2]
+    (segment,) = stored(store, RunCache(0), converted(old, NEW.engine()), 1, "a")
+    found = open_map(store, RunCache(0), OLD.engine(), [segment], 0, HASH_END)
+    assert found.map.scan() == _native.StateMap.open(OLD.engine(), [old], 0, HASH_END).scan()
+    for lost in ({"k": 1, "s": "x", "n": 1}, {"k": 1, "n": 2**40}, {"k": 2**40, "n": 1}):
+        (segment,) = stored(store, RunCache(0), run_of(NEW, [lost]), 1, "a")
+        with pytest.raises(CorruptState, match="it has newer columns, and values that do not fit"):
+            open_map(store, RunCache(0), OLD.engine(), [segment], 0, HASH_END)
+
+
+def test_floats_are_narrowed_only_if_they_are_exact(store: Store) -> None:
+    narrow, wide = columns("k int", "x float"), columns("k int", "x double, y struct<a: int>")
+    exact = [{"k": k, "x": x} for k, x in enumerate([0.5, -0.0, float("nan"), float("inf"), None])]
+    (segment,) = stored(store, RunCache(0), run_of(wide, exact), 1, "a")
+    found = open_map(store, RunCache(0), narrow.engine(), [segment], 0, HASH_END).map.scan()
+    assert found.schema.field("x").type == pa.float32()
+    assert sorted(map(str, found.column("x").to_pylist())) == sorted(["0.5", "-0.0", "nan", "inf", "None"])
+    (segment,) = stored(store, RunCache(0), run_of(wide, [{"k": 1, "x": 0.1}]), 1, "b")
+    with pytest.raises(CorruptState, match="values that do not fit"):
+        open_map(store, RunCache(0), narrow.engine(), [segment], 0, HASH_END)
 
 
 def test_a_damaged_old_segment_is_corrupt(store: Store) -> None:

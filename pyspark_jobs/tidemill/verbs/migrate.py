@@ -6,6 +6,7 @@ segments are stored first and count only once the commit names them; one conditi
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from ..driver.execute import receipts_of
 from ..driver.fingerprint import described_function
 from ..driver.identity import check_root
 from ..driver.migration import Move, Wanted, moves_of, renames_of
-from ..errors import InvalidInput
+from ..errors import Fenced, InvalidInput, TidemillError
 from ..pipeline.places import check_places
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
@@ -55,8 +56,12 @@ def migrate(context: Context, wanted: Wanted, reason: str, engine: Callable[[], 
     try:
         used = engine() if any(move.rewrites for move in moves) else None
         made = {move.name: _made(context, place, move, used) for move in moves}
-        commit = correct(context, context.origin(head), "migrate", _changes(context, head, moves, made, place, reason))
     except Exception:
+        _discard(context, place, moves, frozenset())
+        raise
+    try:
+        commit = correct(context, context.origin(head), "migrate", _changes(context, head, moves, made, place, reason))
+    except Fenced:  # and no other error, because after any other the commit may be there, or still arrive
         _discard(context, place, moves, frozenset())
         raise
     kept = frozenset(one.name for maps in commit.state.values() for of_map in maps.values() for one in of_map)
@@ -164,10 +169,14 @@ def _deadlines(context: Context, head: Commit, state: Mapping[str, Mapping[str, 
 
 
 def _discard(context: Context, place: Place, moves: list[Move], kept: frozenset[str]) -> None:
-    """Delete what this migration stored, except for the segments `kept`."""
+    """Delete what this migration stored, except for the segments `kept`.
+
+    A listing or a delete that fails is not an error: what remains is named by no commit.
+    """
     for move in moves:
         for rewrite in move.rewrites:
             of_map = names.segment(rewrite.operator, rewrite.after.name, context.branch, "").removesuffix(".parquet")
             prefix = f"{of_map}{place.number:010d}-{place.attempt}-"
-            found = [entry.name for entry in context.store.list(prefix) if entry.name not in kept]
-            discard_names(context.store, found, place.attempt)
+            with contextlib.suppress(TidemillError):
+                found = [entry.name for entry in context.store.list(prefix) if entry.name not in kept]
+                discard_names(context.store, found, place.attempt)

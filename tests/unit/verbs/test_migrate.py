@@ -475,6 +475,21 @@ def test_a_migration_that_a_run_overtakes_is_fenced_and_discards_what_it_wrote(p
     assert place.segments() == named
 
 
+def test_after_a_commit_whose_answer_was_lost_its_segments_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.begun(sums())
+    r, real = place.opened(euros()), verb.correct
+
+    def lost(*arguments: Any) -> Any:
+        real(*arguments)
+        raise tm.StoreUnavailable("the answer was lost")
+
+    monkeypatch.setattr(verb, "correct", lost)
+    with pytest.raises(tm.StoreUnavailable):
+        r.migrate({"sums": to_euros}, reason="a test")
+    assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
+    assert r.verify(deep=True).problems == []
+
+
 # the command line
 
 

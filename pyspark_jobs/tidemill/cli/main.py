@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from . import check, correct, demo, migrate, publish, read, run, verify
+from . import check, correct, demo, log, maintain, migrate, publish, read, rewind, run, tag, verify
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -46,9 +46,9 @@ def tidemill() -> None:
 
 
 RUNS = (run.init, run.run, run.sweep, publish.publish)
-CORRECTIONS = (correct.replan, correct.skip, correct.reset, migrate.migrate, correct.adopt)
-READS = (read.status, read.state, read.outputs, read.quarantine)
-REST = (check.check, verify.verify, demo.demo)
+CORRECTIONS = (rewind.rewind, correct.replan, correct.skip, correct.reset, migrate.migrate, correct.adopt)
+READS = (read.status, log.log, tag.tag, tag.untag, read.state, read.outputs, read.quarantine)
+REST = (check.check, maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):
     tidemill.add_command(command)
 

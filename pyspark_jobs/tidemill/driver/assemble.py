@@ -67,6 +67,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
         "schemas": schemas,
         "state_changes": accepted_changes(before, schemas),
+        "renamed": [] if head is None else [one for one in head.renamed if one.new in schemas],
         "sinks": {
             name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },

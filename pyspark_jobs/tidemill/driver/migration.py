@@ -21,10 +21,8 @@ from ..protocol.compatible import (
     compare_operator,
     first_name,
     has_same_time,
-    renamed_schemas,
 )
 from ..protocol.records import Commit, Renamed, Segment
-from ..protocol.refs import Refs
 from ..schema import listed
 from ..spelling import unknown
 from ..state.columns import MapColumns
@@ -86,17 +84,11 @@ def _check_rename(context: Context, head: Commit, old: str, new: str) -> None:
         raise unknown("operator to rename to", str(new), context.job.operators)
     if old in context.job.operators:
         raise InvalidInput(f"migrate: cannot rename operator `{old}`: this code still has it")
-    refs = context.initialised()
-    if new in head.state or new in renamed_schemas(refs.schemas, head.renamed) or _is_first_name(refs, head, old, new):
+    if new in head.state or new in context.declared(head):
         raise InvalidInput(
             f"migrate: cannot rename operator `{old}` to `{new}`: the repository has an operator with that name",
             hint=f"give the operator another name; or first discard the state of `{new}` with `init` and run a batch",
         )
-
-
-def _is_first_name(refs: Refs, head: Commit, old: str, new: str) -> bool:
-    """Whether `refs/` knows another operator by the name `new`."""
-    return new in refs.schemas and first_name(old, head.renamed) != new
 
 
 def _move(context: Context, head: Commit, name: str, old: str, wanted: Wanted) -> Move:
@@ -224,5 +216,8 @@ def _deadlines(
 
 
 def renames_of(head: Commit, moves: list[Move]) -> list[Renamed]:
-    """Return all renames after a migration."""
-    return [*head.renamed, *(Renamed(move.old, move.name) for move in moves if move.old != move.name)]
+    """Return the operators that have another name than in `refs/` after a migration."""
+    firsts = {name: first_name(name, head.renamed) for name in head.state}
+    for move in moves:
+        firsts[move.name] = firsts.pop(move.old)
+    return [Renamed(first, name) for name, first in sorted(firsts.items()) if first != name]

@@ -70,19 +70,14 @@ def fits(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> bo
 
 
 def renamed_schemas(schemas: Schemas, renamed: Iterable[Renamed]) -> dict[str, dict[str, Any]]:
-    """Return the operators of `refs/` under the names that migrations gave them."""
-    found = {name: dict(schema) for name, schema in schemas.items()}
-    for one in renamed:
-        if one.old in found:
-            found[one.new] = found.pop(one.old)
-    return found
+    """Return the operators of `refs/` under the names that they have now."""
+    present = {one.old: one.new for one in renamed}
+    return {present.get(name, name): dict(schema) for name, schema in schemas.items()}
 
 
-def first_name(name: str, renamed: Sequence[Renamed]) -> str:
-    """Return the name that an operator has in `refs/`, before migrations renamed it."""
-    for one in reversed(renamed):
-        name = one.old if one.new == name else name
-    return name
+def first_name(name: str, renamed: Iterable[Renamed]) -> str:
+    """Return the name by which `refs/` knows an operator."""
+    return next((one.old for one in renamed if one.new == name), name)
 
 
 def compare_operators(

@@ -237,7 +237,7 @@ class SkippedFile:
 
 @dataclass(frozen=True)
 class Renamed:
-    """A `migrate` commit gave the operator `old` the name `new`. `refs/` knows it by its first name."""
+    """An operator that `refs/` knows as `old`, and that migrations gave the name `new`."""
 
     old: str
     new: str
@@ -296,7 +296,7 @@ class Commit:
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
-    """All renames of operators up to this version, in their order."""
+    """The operators that have another name than in `refs/`, by their present names."""
     state_changes: dict[str, list[str]] = field(default_factory=dict)
     """By operator, in words: how the columns of its state differ from those of the version before."""
     restores: Parent | None = None

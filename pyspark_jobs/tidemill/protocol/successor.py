@@ -23,7 +23,7 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "durations_ms", "outstanding_files",
-    "outstanding_bytes", "oldest_waiting_ms", "engine", "state_changes",
+    "outstanding_bytes", "oldest_waiting_ms", "engine", "renamed", "state_changes",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {

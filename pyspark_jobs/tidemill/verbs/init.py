@@ -141,7 +141,7 @@ def _difference(
     gone = [name for name in declared if name not in ours]
     _check_gone(head, [name for name in gone if name not in drop], [name for name in fresh if name not in declared])
     _check_added_again(head, refs, fresh)
-    _check_renamed_away(head, refs, fresh)
+    _check_renamed_away(head, fresh)
     recorded = {**declared, **(head.schemas if head is not None else {})}
     for name, schema in ours.items():
         if name not in fresh:
@@ -176,17 +176,14 @@ def _check_added_again(head: Commit | None, refs: Refs, fresh: Collection[str]) 
             )
 
 
-def _check_renamed_away(head: Commit | None, refs: Refs, fresh: Collection[str]) -> None:
-    """Raise `InvalidInput` for a new operator with a name that a migration took from another one.
-
-    `refs/` still knows the other operator by that name.
-    """
+def _check_renamed_away(head: Commit | None, fresh: Collection[str]) -> None:
+    """Raise `InvalidInput` for a new operator with a name by which `refs/` still knows another one."""
     for one in head.renamed if head is not None else ():
-        if one.old in fresh and one.old in refs.schemas:
+        if one.old in fresh:
             raise InvalidInput(
                 f"init: a migration renamed the operator `{one.old}` to `{one.new}`, so no other operator can have its "
                 "name",
-                hint="give the new operator another name",
+                hint="give the new operator another name; or discard the other one with `drop`, and run a batch first",
             )
 
 

@@ -217,7 +217,7 @@ def test_an_operator_is_renamed_without_writing_its_state(place: Place) -> None:
     with pytest.raises(tm.InvalidInput, match="a migration renamed the operator `sums` to `totals`, so no other"):
         both.init()
     back = place.opened(sums())
-    back.migrate({}, rename={"totals": "sums"}, reason="no")
+    assert back.migrate({}, rename={"totals": "sums"}, reason="no").renamed == []
     assert back.run(engine="local") == [] and values(back)["u7"] == 10
     gone = place.opened(euros("other"))
     gone.init(drop=["sums"])
@@ -236,6 +236,31 @@ def test_a_renamed_operator_can_be_dropped(place: Place) -> None:
     assert r.head is not None and set(r.head.state) == {"other"}
     with pytest.raises(tm.InvalidInput, match="no state in this repository, which has state for `other`"):
         place.opened(sums(name="totals")).run(engine="local")
+    again = place.opened(sums(), euros("other"))
+    again.init()
+    place.put([("a", 1)])
+    again.run(engine="local")
+    assert again.head is not None and (set(again.head.state), again.head.renamed) == ({"sums", "other"}, [])
+
+
+def test_names_can_be_exchanged_in_three_migrations(place: Place) -> None:
+    def named(cents: str, rows: str) -> tuple[Build, Build]:
+        return sums(name=cents), lambda s: s.groupBy("user").agg(n=tm.count(), name=rows)
+
+    place.begun(*named("a", "b"), users=3)
+    for cents, rows, rename in (("tmp", "b", {"a": "tmp"}), ("tmp", "a", {"b": "a"}), ("b", "a", {"tmp": "b"})):
+        r = place.opened(*named(cents, rows))
+        r.migrate({}, rename=rename, reason="a test")
+        assert r.check().status == "compatible"
+    assert r.head is not None and [(one.old, one.new) for one in r.head.renamed] == [("b", "a"), ("a", "b")]
+    place.put([("u1", 5)])
+    r.run(engine="local")
+    assert (values(r, "b")["u1"], values(r, "a")["u1"]) == (6, 2)
+    only = place.opened(sums(name="b"))
+    only.init(drop=["a"])
+    place.put([("u1", 5)])
+    only.run(engine="local")
+    assert values(only, "b")["u1"] == 11
 
 
 TIMEOUT = {"duration": "10 seconds"}
@@ -488,6 +513,25 @@ def test_after_a_commit_whose_answer_was_lost_its_segments_stay(place: Place, mo
         r.migrate({"sums": to_euros}, reason="a test")
     assert values(r) == {f"u{n}": n / 100 for n in range(USERS)}
     assert r.verify(deep=True).problems == []
+
+
+def test_a_rewind_past_a_migration_restores_columns_and_names_and_can_be_undone(place: Place) -> None:
+    old = place.begun(sums())
+    r = place.opened(euros("totals"))
+    r.migrate({"totals": to_euros}, rename={"sums": "totals"}, reason="euros")
+    place.put([("u7", 3)])
+    r.run(engine="local")
+    r.rewind(0, reason="cents were right")
+    with pytest.raises(tm.InvalidInput, match="operator `totals` has no state in this repository"):
+        r.run(engine="local")
+    assert values(old)["u7"] == 7
+    old.run(engine="local")
+    assert values(old)["u7"] == 10
+    r.rewind(2, reason="euros were right")
+    assert values(r, "totals")["u7"] == 0.10
+    assert r.check().status == "compatible" and r.run(engine="local") == []
+    r.maintain(keep_versions=1)
+    assert r.verify(deep=True).problems == [] and values(r, "totals")["u7"] == 0.10
 
 
 # the command line

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -56,6 +57,21 @@ def two_operators(world: World) -> None:
     world.open().init()
     for _ in range(FIRST):
         world.run(1)
+
+
+def in_doubles(world: World) -> None:
+    """Earlier code kept the sums as doubles."""
+    two_operators(replace(world, sums="double"))
+
+
+def to_longs(table: pa.Table) -> pa.Table:
+    if table.schema.field("state").type != pa.float64():
+        raise ValueError("migrated already")
+    return table.set_column(1, "state", table["state"].cast("int64"))
+
+
+def merged(table: pa.Table) -> pa.Table:
+    raise AssertionError(f"no two rows have one key: {table}")
 
 
 def open_plan(world: World) -> None:
@@ -119,6 +135,14 @@ ACTIONS = {
     "reset": Action(
         two_operators,
         lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
+        is_once=True,
+    ),
+    "migrate": Action(
+        in_doubles, lambda world: world.open().migrate({"users": to_longs}, reason="a test"), is_once=True
+    ),
+    "migrate keys": Action(
+        in_doubles,
+        lambda world: world.open().migrate({"users": to_longs}, reason="a test", merge=merged),
         is_once=True,
     ),
     "rewind": Action(two_operators, lambda world: world.open().rewind(0, "a test"), is_once=True),

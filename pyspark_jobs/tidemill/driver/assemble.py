@@ -12,6 +12,7 @@ from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
+from ..protocol.compatible import accepted_changes
 from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment
 from ..protocol.successor import successor
 from .context import Context, airflow
@@ -45,6 +46,8 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     first = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
     state, outputs = decide.merge_state(receipts), _outputs(receipts)
+    schemas = {name: describe(placed.operator) for name, placed in job.operators.items()}
+    before = {} if head is None else {name: head.schemas[name] for name in head.state if name in head.schemas}
     changes: dict[str, Any] = {
         "attempt": batch.attempt,
         "plan_id": plan.plan_id,
@@ -62,7 +65,9 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
         "counts": _counts(plan, first),
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
-        "schemas": {name: describe(placed.operator) for name, placed in job.operators.items()},
+        "schemas": schemas,
+        "state_changes": accepted_changes(before, schemas),
+        "renamed": [] if head is None else [one for one in head.renamed if one.new in schemas],
         "sinks": {
             name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },

@@ -289,6 +289,9 @@ class Drain:
                 keys = "1 key failed" if metrics.failed == 1 else f"{metrics.failed:,} keys failed, one of them"
                 what = f"{commit.kind} {commit.version}, operator `{name}`: {keys}"
                 planning.LOG.warning("%s: %s", what, metrics.failure)
+        for name, changes in commit.state_changes.items():
+            what = f"{commit.kind} {commit.version}, operator `{name}`"
+            planning.LOG.warning("%s: the columns of its state have changed: %s", what, "; ".join(changes))
         for note in watermark_notes(commit):
             planning.LOG.warning(note)
         progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)

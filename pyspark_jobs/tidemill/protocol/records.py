@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "rewind", "forget"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "rewind", "forget"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -252,6 +252,14 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """An operator that `refs/` knows as `old`, and that migrations gave the name `new`."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Commit:
     """The record that makes a batch real.
 
@@ -303,6 +311,10 @@ class Commit:
     adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    """The operators that have another name than in `refs/`, by their present names."""
+    state_changes: dict[str, list[str]] = field(default_factory=dict)
+    """By operator, in words: how the columns of its state differ from those of the version before."""
     restores: Parent | None = None
     """The version whose state a `rewind` takes."""
     replaced: list[tuple[Number, Number]] = field(default_factory=list)

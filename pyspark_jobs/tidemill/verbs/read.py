@@ -13,15 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from .. import _native, names
+from .. import names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
-from ..operators.contract import describe
-from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
@@ -36,6 +34,7 @@ from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
 from ..units import check_unit, time_ms
+from .finished import finished
 
 
 def resolve_version(
@@ -109,9 +108,9 @@ def state(
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
     if commit is None or not commit.state:  # before the first batch: what `init` made
-        newest, recorded = True, recorded | context.declared()
+        newest, recorded = True, recorded | context.declared(commit)
     elif newest and operator not in recorded:
-        declared = {name: schema for name, schema in context.declared().items() if name in context.job.operators}
+        declared = {name: one for name, one in context.declared(commit).items() if name in context.job.operators}
         recorded = declared | recorded
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
@@ -124,7 +123,7 @@ def state(
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
     if not partial:
-        table = _finished(context, name, recorded[name], table)
+        table = finished(context.job, name, recorded[name], table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
@@ -136,29 +135,6 @@ def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str
         through = context.log.commit(0).refs_through
         return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
     return context.state(commit) if newest or commit is None else context.committed(commit)
-
-
-def _finished(context: Context, name: str, recorded: dict[str, Any], table: pa.Table) -> pa.Table:
-    """Return the state of aggregates with finished values in place of partial ones; other state as it is."""
-    placed = context.job.operators.get(name)
-    if placed is None or describe(placed.operator) != recorded:
-        if recorded["kind"] in PARTIAL_KINDS:
-            raise InvalidInput(
-                f"state: this code does not declare the operator `{name}` as it is recorded, so its partial values "
-                "cannot be finished",
-                hint="read them as they are with partial=True or --partial",
-            )
-        return table
-    values = placed.operator.finished(table)
-    if values is None:
-        return table
-    made = values.column_names
-    in_key = [name for name in made if name in placed.operator.input.key or name in placed.operator.windows]
-    named, _, others = _native.distinct_names(in_key, [], [name for name in made if name not in in_key])
-    values = values.select([*in_key, *(name for name in made if name not in in_key)]).rename_columns(named + others)
-    for column in ("updated_at", "deadline"):
-        values = values.append_column(table.schema.field(column), table.column(column))
-    return values
 
 
 def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:

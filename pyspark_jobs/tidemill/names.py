@@ -45,7 +45,7 @@ REFS = "refs/"
 """The prefix of the entries of `refs/`."""
 SEEDS = "ref-"
 """How the file of a segment begins that an entry of `refs/` names."""
-BY_BATCH, BY_SKIP = "driver", "skip"
+BY_BATCH, BY_SKIP, BY_REQUEUE = "driver", "skip", "requeue"
 """The last part of the stem of a ledger segment: what kind of commit it was written for."""
 REFS_HEAD = REFS + HEAD_HINT
 """The name of the snapshot of `refs/`, which every entry overwrites."""
@@ -124,12 +124,12 @@ def seed_stem(number: int, attempt: str) -> str:
 def needs_plan(name: str) -> bool:
     """Whether an object below `state/`, `output/`, `quarantine/` or `published/` is stored only after a plan.
 
-    Segments for an entry of `refs/` and for a `skip` are stored without one, and stay if the call dies.
+    Segments for an entry of `refs/`, a `skip` or a `requeue` are stored without one, and stay if the call dies.
 
     >>> needs_plan("state/_ledger/files/main/0000000000-3f2a91bc00aa-00000-skip.parquet")
     False
     """
-    return f"/{SEEDS}" not in name and not name.endswith(f"-{BY_SKIP}.parquet")
+    return f"/{SEEDS}" not in name and not name.endswith((f"-{BY_SKIP}.parquet", f"-{BY_REQUEUE}.parquet"))
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
@@ -194,6 +194,38 @@ def quarantine_folder(branch: str) -> str:
 def quarantine(branch: str, file_stem: str) -> str:
     """Return the name of a file of quarantined rows."""
     return f"{quarantine_folder(branch)}{file_stem}.parquet"
+
+
+REQUEUED = "requeued/"
+"""The prefix of all objects with requeued rows."""
+
+
+def requeued(branch: str, file_stem: str, version: int) -> str:
+    """Return the name of an object with rows that `version` quarantined and that are read again."""
+    return f"{REQUEUED}{branch}/{file_stem}-{version:010d}.parquet"
+
+
+def requeued_path(name: str) -> str:
+    """Return the path of requeued rows in plans and in the ledger. No file of a folder has a path that begins with `/`.
+
+    >>> requeued_path(requeued("main", "0000000012-3f2a91bc00aa-00000-requeue", 7))
+    '/requeued/main/0000000012-3f2a91bc00aa-00000-requeue-0000000007.parquet'
+    """
+    return f"/{name}"
+
+
+def is_requeued(path: str) -> bool:
+    """Whether a path in a plan or in the ledger is one of requeued rows, not of a file."""
+    return path.startswith(f"/{REQUEUED}")
+
+
+def requeued_version(path: str) -> int:
+    """Return the version that quarantined the rows of a path that `requeued_path` made.
+
+    >>> requeued_version("/requeued/main/0000000012-3f2a91bc00aa-00000-requeue-0000000007.parquet")
+    7
+    """
+    return int(path.removesuffix(".parquet").rpartition("-")[2])
 
 
 def number_of_file(name: str) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from . import correct, demo, publish, read, run, verify
+from . import correct, demo, publish, read, requeue, run, verify
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -46,7 +46,7 @@ def tidemill() -> None:
 
 
 RUNS = (run.init, run.run, run.sweep, publish.publish)
-CORRECTIONS = (correct.replan, correct.skip, correct.reset, correct.adopt)
+CORRECTIONS = (correct.replan, correct.skip, requeue.requeue, correct.reset, correct.adopt)
 READS = (read.status, read.state, read.outputs, read.quarantine)
 REST = (verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):

@@ -20,7 +20,7 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "durations_ms", "outstanding_files",
-    "outstanding_bytes", "oldest_waiting_ms", "engine",
+    "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting",
 }  # fmt: skip
 """What a batch or sweep makes."""
 CHANGES: dict[Kind, set[str]] = {
@@ -29,6 +29,7 @@ CHANGES: dict[Kind, set[str]] = {
     "void": {"reason"},
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
+    "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
 
@@ -96,6 +97,7 @@ def _inherited(origin: Origin) -> Commit:
         next_deadline={} if head is None else head.next_deadline,
         published_through=-1,
         committed_ms=0,
+        waiting=[] if head is None else head.waiting,
     )
 
 

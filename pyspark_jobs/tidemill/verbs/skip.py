@@ -91,7 +91,11 @@ def _pair(file: object) -> tuple[str, str]:
 
 def _in_plan(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     splits = () if plan is None else plan.splits
-    return {(s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms) for s in splits}
+    return {
+        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
+        for s in splits
+        if s.requeued is None
+    }
 
 
 def _listed(context: Context) -> dict[tuple[str, str], SourceFile]:

@@ -17,7 +17,7 @@ from tidemill.protocol.bounds import Hexadecimal
 from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.records import Commit, Plan, Receipt, Segment, StoreFloor, StoreVersion, digest
 
-OMITTED_IF_EMPTY = {"failed", "failure", "min_deadline_hash", "etag"}
+OMITTED_IF_EMPTY = {"failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting"}
 
 
 def naive(value: Any, kind: Any = None) -> Any:

@@ -7,9 +7,10 @@ source is kept as it was read, in the column `content.<source>`, unless a step l
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -86,17 +87,8 @@ def ahead_rejects(batch: Batch, watermark: str, column: str, ahead: pa.RecordBat
         f"so the row does not move the watermark `{watermark}`"
     )
     operators = ",".join(name for name, placed in batch.job.operators.items() if watermark in placed.watermarks)
-    rejects = [
-        {
-            "column": column,
-            "reason": reason,
-            "text": text,
-            "kind": AHEAD,
-            "operator": operators or None,
-            "watermark": watermark,
-        }
-        for text in _texts(ahead.select(columns))
-    ]
+    known = {"column": column, "reason": reason, "kind": AHEAD, "operator": operators or None, "watermark": watermark}
+    rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
     return _with_content(batch.job, _batch(rejects, _numbers(ahead, whence), whence.split), whence.read)
 
 
@@ -125,9 +117,7 @@ def _numbers(rows: pa.RecordBatch, whence: Whence) -> list[int | None]:
     return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
 
 
-def _batch(
-    rejects: Sequence[dict[str, str | None]], numbers: Sequence[int | None], split: Split | None
-) -> pa.RecordBatch:
+def _batch(rejects: Sequence[Mapping[str, Any]], numbers: Sequence[int | None], split: Split | None) -> pa.RecordBatch:
     place = {} if split is None else {"source": split.source, "file": split.path}
     rows = ({"row": None if number is None else number + 1} for number in numbers)
     return records_batch([place | row | reject for row, reject in zip(rows, rejects, strict=True)], REJECT_SCHEMA)

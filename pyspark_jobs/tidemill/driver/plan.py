@@ -49,7 +49,8 @@ class Waiting:
     @property
     def oldest_ms(self) -> int | None:
         """Arrival of the oldest file, or of requeued rows; None if nothing waits."""
-        return min((one.modified_ms for one in (*self.all, *self.requeued)), default=None)
+        arrived = [file.modified_ms for file in self.all] + [split.modified_ms for split in self.requeued]
+        return min(arrived, default=None)
 
 
 def waiting(context: Context, head: Commit | None) -> Waiting:

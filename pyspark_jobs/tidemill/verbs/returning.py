@@ -67,7 +67,7 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
     """Return the rows that come back, or raise one `InvalidInput` for all that cannot."""
     check_source(context, source)
     table = quarantined_rows(context, commit)
-    chosen = [row for row in _rows(table) if source is None or row["source"] == source]
+    chosen: list[Row] = [row for row in _rows(table) if source is None or row["source"] == source]
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
@@ -141,7 +141,7 @@ def _destinations(
     for row, known in zip(rows, look_up(context.ledger(head).map, files), strict=True):
         try:
             found[row[ROW_ID]] = destination(context.job, row)
-            _check_read(row, known, version)
+            _check_read(known, version)
         except Refusal as why:
             refused.append((row, str(why)))
     if refused:
@@ -203,7 +203,7 @@ def _listed(operators: Sequence[str]) -> str:
     return " and ".join(f"`{name}`" for name in operators)
 
 
-def _check_read(row: Row, known: Known | None, version: int) -> None:
+def _check_read(known: Known | None, version: int) -> None:
     """Raise `Refusal` if the file of a row does not count as read by this version any more."""
     if known is None:
         raise Refusal("its file waits again, because the version was rewound")
@@ -294,4 +294,5 @@ class _FirstFiles:
             (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
             table = fetch(self.context.store, path.removeprefix("/"), "" if known is None else known.etag)
             self._known[path] = table.column("file").to_pylist()
-        return self._known[path][row["row"] - 1]
+        found: int = row["row"] - 1
+        return self._known[path][found]

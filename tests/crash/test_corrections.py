@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
@@ -63,6 +65,21 @@ def open_plan(world: World) -> None:
         world.run()
 
 
+def requeued(world: World) -> None:
+    """Rows that version 1 quarantined wait, corrected."""
+    two_operators(world)
+    requeue(world)
+
+
+def requeue(world: World) -> Any:
+    """Correct the unreadable row of version 1, and give it back."""
+    repository = world.open()
+    rows = repository.quarantine(1, export=True).to_pylist()
+    fixed = [row | {"user": "u1", "n": 100, "ts": datetime(2024, 1, 1, tzinfo=UTC)} for row in rows]
+    schema = repository.quarantine(1, export=True).schema
+    return repository.requeue(1, rows=pa.Table.from_pylist(fixed, schema=schema))
+
+
 def moved(world: World) -> None:
     """The root was moved."""
     two_operators(replace(world, root_name="before"))
@@ -100,6 +117,9 @@ ACTIONS = {
     ),
     "skip in a plan": Action(open_plan, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
     "replan": Action(open_plan, lambda world: world.open().replan("a test"), is_once=True),
+    "requeue": Action(two_operators, requeue, is_once=True),
+    "requeue in a plan": Action(open_plan, requeue, is_once=True),
+    "a batch of requeued rows": Action(requeued, lambda world: world.run(1), is_once=False),
     "reset": Action(
         two_operators,
         lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),

@@ -7,7 +7,7 @@ source is kept as it was read, in the column `content.<source>`, unless a step l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -117,7 +117,7 @@ def _numbers(rows: pa.RecordBatch, whence: Whence) -> list[int | None]:
     return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
 
 
-def _batch(rejects: Sequence[Mapping[str, Any]], numbers: Sequence[int | None], split: Split | None) -> pa.RecordBatch:
+def _batch(rejects: Sequence[dict[str, Any]], numbers: Sequence[int | None], split: Split | None) -> pa.RecordBatch:
     place = {} if split is None else {"source": split.source, "file": split.path}
     rows = ({"row": None if number is None else number + 1} for number in numbers)
     return records_batch([place | row | reject for row, reject in zip(rows, rejects, strict=True)], REJECT_SCHEMA)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from .. import _native
 from ..clock import now_ms
+from ..counts import count_of
 from ..errors import InvalidInput
 from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
@@ -88,6 +89,18 @@ def _requeued(context: Context, head: Commit | None) -> list[Split]:
     return found
 
 
+def _warn_of_lost(context: Context, requeued: Sequence[Split]) -> None:
+    """Warn of rows that were requeued for an operator that was removed since: they are read, and go nowhere."""
+    for split in requeued:
+        held = split.requeued
+        for name in () if held is None else held.operators:
+            if held is not None and name not in context.job.operators:
+                LOG.warning(
+                    "%s of source `%s` were requeued for the operator `%s`, which was removed; they are discarded",
+                    count_of(held.rows, "row"), split.source, name,
+                )  # fmt: skip
+
+
 def _unread(
     context: Context, listed: Mapping[str, Sequence[SourceFile]], ledger: _native.StateMap
 ) -> dict[str, list[SourceFile]]:
@@ -108,6 +121,7 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int 
     Requeued rows come first, all of them, in a batch of their own.
     """
     if seen.requeued:
+        _warn_of_lost(context, seen.requeued)
         draft = _draft(context, head, seen, seen.requeued, seen.all)
         newest_ms = max(split.modified_ms for split in seen.requeued)
         if draft.oldest_waiting_ms is not None:  # a batch of requeued rows must not pass a file that waits

@@ -138,8 +138,8 @@ class Source(Protocol):
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last."""
 
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | Misfit:
-        """Return a row for each text, which is a record of the file `path`, or the first one that is no row."""
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+        """Return a row for each text, which is a record of the file `path`, or the texts that are no rows."""
 
 
 class Step(Protocol):

@@ -206,18 +206,18 @@ class Files:
         if not content.at_once:
             self._check_unchanged(store, split)
 
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | Misfit:
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path` without its line end."""
         columns = _Columns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
         reason = columns.resolve(time_zone)
         if reason is not None or self.format == "parquet":
-            return Misfit(0, reason or "Parquet has no text")
+            return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
         read, csv = f"read records of file `{path}`", dataclasses.replace(self._csv, header=False)
         if self.format == "csv":
             made = parse_texts(texts, lambda stream: read_csv(stream, columns.in_file, csv, time_zone, read))
         else:
             made = parse_texts(texts, lambda stream: read_json(stream, columns.in_file, self._json, time_zone, read))
-        return made if isinstance(made, Misfit) else columns.finish(made).drop_columns([ROW])
+        return made if isinstance(made, list) else columns.finish(made).drop_columns([ROW])
 
     def _blocks(
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext

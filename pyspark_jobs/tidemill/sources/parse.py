@@ -21,24 +21,23 @@ Decode = Callable[[Any], Iterable[Decoded]]
 
 @dataclass(frozen=True)
 class Misfit:
-    """The first text that is no row, by its place, and why."""
+    """A text that is no row, by its place, and why."""
 
     place: int
     reason: str
 
 
-def parse_texts(texts: Sequence[str], decode: Decode) -> pa.Table | Misfit:
-    """Return a row for each text. All are decoded at once; only if that fails, one by one, to find the first misfit."""
+def parse_texts(texts: Sequence[str], decode: Decode) -> pa.Table | list[Misfit]:
+    """Return a row for each text, or all misfits.
+
+    All texts are decoded at once; only if that fails, one by one, to find the misfits.
+    """
     rows = _rows(texts, decode)
     if isinstance(rows, pa.Table):
         return rows
-    tables = []
-    for place, text in enumerate(texts):
-        row = _rows([text], decode)
-        if isinstance(row, str):
-            return Misfit(place, row)
-        tables.append(row)
-    return pa.concat_tables(tables)
+    decoded = [_rows([text], decode) for text in texts]
+    misfits = [Misfit(place, row) for place, row in enumerate(decoded) if isinstance(row, str)]
+    return misfits or pa.concat_tables(decoded)
 
 
 def _rows(texts: Sequence[str], decode: Decode) -> pa.Table | str:

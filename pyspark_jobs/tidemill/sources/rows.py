@@ -109,7 +109,7 @@ class Rows:
         """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
 
-    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | Misfit:
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return why texts are no rows: they never are."""
         return self._files.parse(path, texts, time_zone)
 

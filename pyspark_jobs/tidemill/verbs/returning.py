@@ -21,7 +21,6 @@ from ..protocol.records import Commit
 from ..schema import conform, int64_array
 from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up, requeued_of
-from ..sources.parse import Misfit
 from ..sources.requeued import fetch, rows_as
 from .corrected import corrected
 from .quarantine import ROW_ID, check_source, exported_name, quarantined_rows, sources_of
@@ -265,8 +264,8 @@ class _Contents:
             refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
             if not lost:
                 made = of.parse(file, [row["text"] for row in of_file], zone)
-                if isinstance(made, Misfit):
-                    refused.append((of_file[made.place], f"it is still unreadable: {made.reason}"))
+                if isinstance(made, list):
+                    refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
                 else:
                     parts.append(made)
         if refused:

@@ -25,6 +25,7 @@ COMMANDS = (
     "publish",
     "quarantine",
     "replan",
+    "requeue",
     "reset",
     "run",
     "skip",

@@ -644,3 +644,53 @@ def test_rows_of_a_random_mix_of_failures_come_back_to_the_state_without_failure
     assert {row["k"]: row["state"] for row in r.state("sums").to_pylist()} == model
     assert {row["k"]: row["n"] for row in r.state("all").to_pylist()} == model
     assert not r.verify(deep=True).problems
+
+
+def test_a_rewind_undoes_a_requeue_or_makes_its_rows_wait_again(tmp_path: Path) -> None:
+    shop = failed(tmp_path)
+    r = shop.open()
+    r.requeue(0)  # version 1
+    shop.run()  # version 2
+    done = shop.seen()
+    r.rewind(1, "read them again")
+    assert shop.seen()["totals"] == {"a": (10,)}
+    assert r.status().requeued_rows == {"shop": 3}
+    with pytest.raises(tm.InvalidInput, match="row 0 .* was requeued already by version 1"):
+        r.requeue(0)
+    shop.run()
+    assert shop.seen() == done
+    r.rewind(0, "the requeue was a mistake")
+    assert r.status().requeued_rows == {}
+    made = r.requeue(0)
+    assert (made.version, [split.requeued.rows for split in made.waiting]) == (6, [3])
+    shop.run()
+    assert shop.seen() == done
+    r.rewind(-1, "all over again")
+    with pytest.raises(
+        tm.InvalidInput, match="3 of 3 rows cannot come back: row 0 .* waits again, because the version"
+    ):
+        r.requeue(0)
+    assert not r.verify(deep=True).problems
+
+
+def test_requeued_rows_are_kept_until_no_kept_version_waits_for_them(tmp_path: Path) -> None:
+    shop = failed(tmp_path)
+    shop.put("3.csv", GOOD)
+    r = shop.open()
+    r.tag("bad-day", 0)
+    r.requeue("bad-day")  # version 1
+    r.skip("3.csv", "not needed")  # version 2
+    folder = tmp_path / "root" / "shop" / "requeued" / "main"
+    r.maintain(keep_versions=1)
+    with pytest.raises(tm.InvalidInput, match="no longer kept"):
+        r.quarantine(1)
+    assert len(list(folder.iterdir())) == 1
+    assert not r.verify(deep=True).problems
+    shop.run()  # version 3 reads them
+    assert shop.seen()["totals"] == {"a": (10,), "b": (90,)}
+    r.maintain(keep_versions=1)
+    assert list(folder.iterdir()) == []
+    assert not r.verify(deep=True).problems
+    why = "version 1 requeued rows of it and is no longer kept, so nothing says which rows came back"
+    with pytest.raises(tm.InvalidInput, match=why):
+        r.requeue("bad-day")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -203,10 +203,12 @@ def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | No
     return {name: point_in_time(text) for name, text in named.items()} or None
 
 
-def unchanged(verb: str, repository: Any, consent: Consent, out: Output) -> int:
+def unchanged(
+    verb: str, repository: Any, consent: Consent, out: Output, planned: Mapping[str, Any] | None = None
+) -> int:
     """Report that nothing was done: as planned in a dry run, or because the user declined."""
     status = Exit.DONE if consent.dry_run else Exit.NOTHING
-    fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run}
+    fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run, **(planned or {})}
     out.result(
         fields,
         ["dry run: nothing was changed" if consent.dry_run else "nothing was changed"],

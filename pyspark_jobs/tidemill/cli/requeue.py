@@ -7,14 +7,14 @@ import click
 from ..counts import count_of
 from .correct import Consent, consent_options, unchanged
 from .exits import Exit
-from .options import Target, target_options
+from .options import VERSION, Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 
 @click.command(short_help="Give quarantined rows back to the pipeline.")
 @target_options
-@click.option("--version", type=int, required=True, metavar="V", help="The version that quarantined the rows.")
+@click.option("--version", type=VERSION, required=True, metavar="N|TAG", help="The version that quarantined the rows.")
 @click.option("--source", metavar="NAME", help="Only rows of this source. Default: of all sources.")
 @click.option(
     "--rows",
@@ -28,14 +28,14 @@ from .run import result_fields
 @output_options
 def requeue(
     target: Target,
-    version: int,
+    version: int | str,
     source: str | None,
     rows: str | None,
     reason: str,
     consent: Consent,
     out: Output,
 ) -> int:
-    """Give rows that version V quarantined back to the pipeline. The next batch reads them before any file.
+    """Give rows that a version quarantined back to the pipeline. The next batch reads them before any file.
 
     Unreadable rows go to the whole pipeline, rows of a failed key only to the operator whose function failed. Late rows
     go to the operators that they were late for, if those are declared with late="keep" now. A row comes back once.
@@ -54,6 +54,6 @@ def requeue(
             "versions": [made.version],
             "rows": found.rows,
         },
-        [f"requeued {count_of(found.rows, 'row')} of version {version} in version {made.version}"],
+        [f"requeued {count_of(found.rows, 'row')} of version {found.version} in version {made.version}"],
     )
     return Exit.DONE

@@ -38,7 +38,9 @@ from .typed import Unfit, reader
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-_OMITTED = {"failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting"}
+_OMITTED = {
+    "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "restores", "replaced", "shown_by",
+}  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],

@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "requeue"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "requeue", "rewind"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -237,8 +237,17 @@ class AddedOutput:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`."""
+
+    first: Number
+    last: Number
+    by: Number
+
+
+@dataclass(frozen=True)
 class SkippedFile:
-    """A file that a `skip` commit took out of the input."""
+    """A file that a `skip` or `rewind` commit took out of the input."""
 
     source: str
     path: str
@@ -302,6 +311,12 @@ class Commit:
     """What a `requeue` commit adds to `waiting`."""
     waiting: list[Split] = field(default_factory=list)
     """Requeued rows that no batch has read up to this version."""
+    restores: Parent | None = None
+    """The version whose state a `rewind` takes."""
+    replaced: list[tuple[Number, Number]] = field(default_factory=list)
+    """Versions that are not in the effective history of this one, as ranges (first, last), inclusive and sorted."""
+    shown_by: list[Shown] = field(default_factory=list)
+    """Versions of the effective history that were published again, by a later version."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     durations_ms: dict[str, Count] = field(default_factory=dict)

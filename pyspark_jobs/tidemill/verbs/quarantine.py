@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..driver.context import Context
+from ..driver.versions import VersionSpec
 from ..errors import InvalidInput
 from ..protocol.records import Commit
 from ..schema import empty_table, int64_array, type_ddl
@@ -58,7 +59,9 @@ def quarantined_rows(context: Context, commit: Commit) -> pa.Table:
     return table.append_column(ROW_ID, int64_array(range(table.num_rows)))
 
 
-def shown(context: Context, version: int | None, limit: int | None, source: str | None, whole: bool) -> pa.Table:
+def shown(
+    context: Context, version: VersionSpec | None, limit: int | None, source: str | None, whole: bool
+) -> pa.Table:
     """Return quarantined rows to look at, or with `whole` in the columns of an export."""
     if whole:
         return export(context, version, source).slice(0, limit)
@@ -69,7 +72,7 @@ def shown(context: Context, version: int | None, limit: int | None, source: str 
     return rows.filter(pc.equal(rows.column("source"), source)).slice(0, limit)
 
 
-def export(context: Context, version: int | None, source: str | None) -> pa.Table:
+def export(context: Context, version: VersionSpec | None, source: str | None) -> pa.Table:
     """Return quarantined rows in the columns of an export: what each row is, and the columns of its source."""
     check_source(context, source)
     tables = []

@@ -22,6 +22,7 @@ from ..driver.correct import correct
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_requeued
+from ..driver.versions import VersionSpec
 from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Requeued, Segment, Split, digest
 from ..protocol.successor import Origin
@@ -45,7 +46,9 @@ class Requeue:
         return sum(group.rows.num_rows for group in self.groups)
 
 
-def requeue(context: Context, version: int, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
+def requeue(
+    context: Context, version: VersionSpec, source: str | None = None, rows: Any = None, reason: str = ""
+) -> Commit:
     """Let quarantined rows of a version wait for the next batch, and return the commit that does it."""
     _check_reason(reason)
     check_root(context)
@@ -56,13 +59,14 @@ def requeue(context: Context, version: int, source: str | None = None, rows: Any
     segments: list[Segment] = []
     try:
         splits.extend(_stored(context, origin, found, attempt))
-        segments, known = store_requeued(context, origin.head, splits, origin.number, attempt)
+        ledger = store_requeued(context, origin.head, splits, origin.number, attempt)
+        segments = ledger.segments
         before = origin.head
         changes = {
             "attempt": attempt,
             "reason": reason or None,
             "ledger": segments,
-            "rows": {**(before.rows if before else {}), names.LEDGER: {"files": known}},
+            "rows": {**(before.rows if before else {}), names.LEDGER: {"files": ledger.rows}},
             "requeued": splits,
             "waiting": [*(before.waiting if before else []), *splits],
         }
@@ -73,7 +77,7 @@ def requeue(context: Context, version: int, source: str | None = None, rows: Any
         raise
 
 
-def planned(context: Context, version: int, source: str | None = None, rows: Any = None) -> Requeue:
+def planned(context: Context, version: VersionSpec, source: str | None = None, rows: Any = None) -> Requeue:
     """Return what `requeue` would do. Writes nothing."""
     return _found(context, context.origin(context.head()), version, source, rows)
 
@@ -95,7 +99,7 @@ def _check_reason(reason: object) -> None:
         raise InvalidInput(f"requeue: found reason={reason!r}, expected text")
 
 
-def _found(context: Context, origin: Origin, version: int, source: str | None, rows: Any) -> Requeue:
+def _found(context: Context, origin: Origin, version: VersionSpec, source: str | None, rows: Any) -> Requeue:
     if version is None:
         raise InvalidInput("requeue: the version is missing", hint="name the version that quarantined the rows")
     commit = resolve_version(context, version)

@@ -14,10 +14,11 @@ import pyarrow as pa
 from .. import names
 from ..counts import count_of
 from ..driver.context import Context
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..names import is_requeued
 from ..pipeline.job import Job
 from ..protocol.records import Commit
+from ..protocol.retained import At, is_kept
 from ..schema import conform, int64_array
 from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up, requeued_of
@@ -119,9 +120,15 @@ def _refuse_twice(context: Context, head: Commit | None, rows: Sequence[Row], ve
     """Raise `InvalidInput` for a row that was requeued already, on this branch and not rewound since."""
     before: dict[int, int] = {}
     for path, checksum in requeued_of(context.ledger(head).map, version):
-        by = names.number_of_file(path)
-        for one in fetch(context.store, path.removeprefix("/"), checksum).column("id").to_pylist():
-            before[one] = -1 if by is None else by
+        by = names.number_of_file(path) or 0
+        held = _held(context, path, checksum)
+        if held is None:
+            raise InvalidInput(
+                f"requeue version {version}: version {by} requeued rows of it and is no longer kept, so nothing says "
+                "which rows came back",
+                hint="write the corrected rows to a new file of the source",
+            )
+        before |= dict.fromkeys(held.column("id").to_pylist(), by)
     twice = [row for row in rows if row[ROW_ID] in before]
     if twice:
         first = twice[0]
@@ -130,6 +137,17 @@ def _refuse_twice(context: Context, head: Commit | None, rows: Sequence[Row], ve
             f"requeue version {version}: {_shown(first)} was requeued already by version {before[first[ROW_ID]]}{more}",
             hint="give only other rows, with --rows",
         )
+
+
+def _held(context: Context, path: str, checksum: str) -> pa.Table | None:
+    """Return an object with requeued rows, or None if it was let go of with the version that stored it."""
+    try:
+        return fetch(context.store, path.removeprefix("/"), checksum)
+    except CorruptState:
+        refs, number = context.refresh(), names.number_of_file(path)
+        if number is not None and not is_kept(refs, At(context.branch, number)):
+            return None
+        raise
 
 
 def _destinations(
@@ -279,7 +297,7 @@ class _FirstFiles:
 
     def __init__(self, context: Context, head: Commit | None) -> None:
         self.context, self.head = context, head
-        self._known: dict[str, list[str | None]] = {}
+        self._known: dict[str, list[str | None] | None] = {}
 
     def of(self, row: Row) -> str | None:
         """Return the file that a row was first read from, or None if that is not known."""
@@ -291,7 +309,7 @@ class _FirstFiles:
         if path not in self._known:
             ledger = self.context.ledger(self.head).map
             (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
-            table = fetch(self.context.store, path.removeprefix("/"), "" if known is None else known.etag)
-            self._known[path] = table.column("file").to_pylist()
-        found: int = row["row"] - 1
-        return self._known[path][found]
+            table = _held(self.context, path, "" if known is None else known.etag)
+            self._known[path] = None if table is None else table.column("file").to_pylist()
+        files = self._known[path]
+        return None if files is None else files[row["row"] - 1]

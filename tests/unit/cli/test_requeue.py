@@ -55,7 +55,7 @@ def test_exported_rows_come_back_corrected(call: Call, tmp_path: Path) -> None:
     assert call("requeue", *options, "--reason", "typing errors") == (
         Exit.DONE, "requeued 1 row of version 0 in version 1\n", what,
     )  # fmt: skip
-    assert "requeued       source  1 row waiting" in call("status")[1]
+    assert "requeued     source  1 row waiting" in call("status")[1]
     assert json.loads(call("status", "--json")[1])["requeued_rows"] == {"source": 1}
     assert call("run")[0] == Exit.DONE
     state = [json.loads(line) for line in call("state", "--operator", "sums", "--json")[1].splitlines()]

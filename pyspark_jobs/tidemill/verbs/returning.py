@@ -140,7 +140,7 @@ def _refuse_twice(context: Context, head: Commit | None, rows: Sequence[Row], ve
 
 
 def _held(context: Context, path: str, checksum: str) -> pa.Table | None:
-    """Return an object with requeued rows, or None if it was let go of with the version that stored it."""
+    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
     try:
         return fetch(context.store, path.removeprefix("/"), checksum)
     except CorruptState:

@@ -507,14 +507,43 @@ class Repository:
         """
         return read.outputs(self.context, version, sink, limit)
 
-    def quarantine(self, version: int | str | None = None, limit: int | None = None) -> pa.Table:
-        """Return quarantined rows: source, file, line, column, reason, text and the version that quarantined them.
+    def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
+        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
+
+        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
+        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source.
+
+        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
+        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
+        are. Unreadable ones are then parsed again by the schema that the source has now.
+
+        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
+        changed. `Fenced` if another run commits first.
+        """
+        from .verbs.requeue import requeue
+
+        return requeue(self.context, version, source, rows, reason)
+
+    def quarantine(
+        self,
+        version: int | str | None = None,
+        limit: int | None = None,
+        *,
+        source: str | None = None,
+        export: bool = False,
+    ) -> pa.Table:
+        """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
+        or `ahead`), the operators that did not take the row, and the version that quarantined it.
 
         `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
-        those that a rewind undid. `limit`: return only the first rows, and read
-        nothing after them.
+        those that a rewind undid. `source`: only those of this source. `limit`: return only the first rows. `export`:
+        return what `requeue` takes: `_version` and `_row_id`, which name a row, what is known of it in columns that
+        begin with `_`, and the columns of its source, which are null if the row is unreadable.
         """
-        return read.quarantine(self.context, version, limit)
+        from .verbs.quarantine import shown
+
+        return shown(self.context, version, limit, source, export)
 
     def __repr__(self) -> str:
         return f"Repository({self.context.store.uri!r}, branch={self.context.branch!r})"

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,21 @@ def open_plan(world: World) -> None:
         world.run()
 
 
+def requeued(world: World) -> None:
+    """Rows that version 1 quarantined wait, corrected."""
+    two_operators(world)
+    requeue(world)
+
+
+def requeue(world: World) -> Any:
+    """Correct the unreadable row of version 1, and give it back."""
+    repository = world.open()
+    rows = repository.quarantine(1, export=True).to_pylist()
+    fixed = [row | {"user": "u1", "n": 100, "ts": datetime(2024, 1, 1, tzinfo=UTC)} for row in rows]
+    schema = repository.quarantine(1, export=True).schema
+    return repository.requeue(1, rows=pa.Table.from_pylist(fixed, schema=schema))
+
+
 def rewound(world: World) -> None:
     """The repository went back, and on from there."""
     two_operators(world)
@@ -132,6 +148,9 @@ ACTIONS = {
     ),
     "skip in a plan": Action(open_plan, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
     "replan": Action(open_plan, lambda world: world.open().replan("a test"), is_once=True),
+    "requeue": Action(two_operators, requeue, is_once=True),
+    "requeue in a plan": Action(open_plan, requeue, is_once=True),
+    "a batch of requeued rows": Action(requeued, lambda world: world.run(1), is_once=False),
     "reset": Action(
         two_operators,
         lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),

@@ -13,7 +13,7 @@ from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
 from ..protocol.compatible import accepted_changes
-from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment, Split
 from ..protocol.successor import successor
 from .context import Context, airflow
 from .fingerprint import fingerprint
@@ -81,6 +81,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "oldest_waiting_ms": plan.oldest_waiting_ms,
         "airflow": airflow(),
         "engine": {"name": executed.engine, "tasks": str(batch.tasks)},
+        "waiting": _still_waiting(head, plan),
     }
     return successor(context.origin(head), plan.kind, changes)
 
@@ -130,6 +131,12 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     quarantined = min(sum(receipt.quarantined_rows for receipt in receipts), rows - late)
     files = {(split.source, split.path): split.size for split in plan.splits}
     return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
+
+
+def _still_waiting(head: Commit | None, plan: Plan) -> list[Split]:
+    """Return the requeued rows that this batch does not read."""
+    read = {split.path for split in plan.splits}
+    return [] if head is None else [split for split in head.waiting if split.path not in read]
 
 
 def _rows_before(head: Commit | None, batch: Batch) -> dict[str, int]:

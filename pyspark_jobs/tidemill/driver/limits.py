@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..batch.quarantine import LATE
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.progress import iso
 from ..protocol.records import Commit
 from ..settings import share_or_number
-from ..sinks import reader
-from ..sources.contract import ABANDON_PLAN, REJECT_SCHEMA
-from ..state.versions import fetch
+from ..sources.contract import ABANDON_PLAN, LATE, REJECT_SCHEMA
+from ..sources.rejects import quarantined
 from .context import Context
 
 EXAMPLES = 3
@@ -61,15 +59,14 @@ def _examples(context: Context, commit: Commit, is_late: bool) -> list[str]:
         + ("" if row["row"] is None else f", row {row['row']}")
         + f": {row['reason']}: {row['text']}"
         for row in _quarantined(context, commit)
-        if str(row["reason"]).startswith(LATE) == is_late
+        if (row["kind"] == LATE) == is_late
     )
     return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
 
 
 def _quarantined(context: Context, commit: Commit) -> Iterator[dict[str, object]]:
     for file in commit.quarantine:
-        data = fetch(context.store, file.name, file.checksum)
-        yield from reader(".parquet", file.name).decode([(data, "")], REJECT_SCHEMA).to_pylist()
+        yield from quarantined(context.store, file).select(REJECT_SCHEMA.names).to_pylist()
 
 
 def watermark_notes(commit: Commit) -> list[str]:

@@ -39,8 +39,8 @@ AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | 
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
 _OMITTED = {
-    "failed", "failure", "min_deadline_hash", "etag", "renamed", "restores", "replaced", "shown_by", "forgotten",
-    "state_changes",
+    "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
+    "shown_by", "forgotten", "state_changes",
 }  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {

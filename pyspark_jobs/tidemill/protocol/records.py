@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "rewind", "forget"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -40,8 +40,27 @@ class Parent:
 
 
 @dataclass(frozen=True)
+class Requeued:
+    """An object of the repository with quarantined rows of `version` that are read again, and where they go.
+
+    `operators` are those that have not taken the rows, `watermark` the one for which their event times were too far
+    ahead. Without either, the rows are for the whole pipeline.
+    """
+
+    name: str
+    checksum: str
+    rows: Count
+    version: Number
+    operators: tuple[str, ...] = ()
+    watermark: str = ""
+
+
+@dataclass(frozen=True)
 class Split:
-    """The unit of reading: a file, or the row groups `row_groups` (first and last, inclusive) of a Parquet file."""
+    """The unit of reading: a file, or the row groups `row_groups` (first and last, inclusive) of a Parquet file.
+
+    With `requeued`, it is an object of the repository instead, and `path` is one that no file of a folder can have.
+    """
 
     source: str
     path: str
@@ -50,6 +69,7 @@ class Split:
     modified_ms: EventMs
     row_groups: tuple[Count, Count] | None = None
     first_row: Count = 0
+    requeued: Requeued | None = None
 
 
 @dataclass(frozen=True)
@@ -315,6 +335,10 @@ class Commit:
     """The operators that have another name than in `refs/`, by their present names."""
     state_changes: dict[str, list[str]] = field(default_factory=dict)
     """By operator, in words: how the columns of its state differ from those of the version before."""
+    requeued: list[Split] = field(default_factory=list)
+    """What a `requeue` commit adds to `waiting`."""
+    waiting: list[Split] = field(default_factory=list)
+    """Requeued rows that no batch has read up to this version."""
     restores: Parent | None = None
     """The version whose state a `rewind` takes."""
     replaced: list[tuple[Number, Number]] = field(default_factory=list)

@@ -23,12 +23,12 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
     "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "durations_ms", "outstanding_files",
-    "outstanding_bytes", "oldest_waiting_ms", "engine", "renamed", "state_changes",
+    "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
-    "next_deadline", "renamed",
+    "next_deadline", "waiting", "renamed",
 }  # fmt: skip
 """What a rewind takes from the version that it restores."""
 CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
@@ -40,6 +40,7 @@ CHANGES: dict[Kind, set[str]] = {
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
     "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
+    "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
     "rewind": RESTORED | CORRECTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
 }
@@ -112,6 +113,7 @@ def _inherited(origin: Origin) -> Commit:
         published_through=-1,
         committed_ms=0,
         renamed=[] if head is None else head.renamed,
+        waiting=[] if head is None else head.waiting,
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
         forgotten=[] if head is None else head.forgotten,

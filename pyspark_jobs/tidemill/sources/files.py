@@ -41,6 +41,7 @@ from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
+from .parse import Misfit, parse_texts
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -204,6 +205,19 @@ class Files:
             raise _missing_file(split, store) from error
         if not content.at_once:
             self._check_unchanged(store, split)
+
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+        """Return a row for each text, which is a record of the file `path` without its line end."""
+        columns = _Columns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
+        reason = columns.resolve(time_zone)
+        if reason is not None or self.format == "parquet":
+            return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
+        read, csv = f"read records of file `{path}`", dataclasses.replace(self._csv, header=False)
+        if self.format == "csv":
+            made = parse_texts(texts, lambda stream: read_csv(stream, columns.in_file, csv, time_zone, read))
+        else:
+            made = parse_texts(texts, lambda stream: read_json(stream, columns.in_file, self._json, time_zone, read))
+        return made if isinstance(made, list) else columns.finish(made).drop_columns([ROW])
 
     def _blocks(
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext

@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
+from ..names import REQUEUED as REQUEUED_FOLDER
+from ..names import is_requeued, requeued_version
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
@@ -33,8 +35,9 @@ _VALUE = pa.schema(
 LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
 """The ledger's columns: (source, path) → (etag, size, modified_ms, version, fingerprint, how)."""
 
-READ, SKIPPED, EARLIER = "read", "skipped", "earlier"
-"""How a file came into the ledger: a batch read it, `skip` took it out, or it was there before `start="latest"`."""
+READ, SKIPPED, EARLIER, REQUEUED = "read", "skipped", "earlier", "requeued"
+"""How a file came into the ledger: a batch read it, `skip` took it out, it was there before `start="latest"`, or it has
+requeued rows that no batch has read yet."""
 LISTED = 10
 """How many overwritten files an error names."""
 
@@ -139,10 +142,18 @@ def _difference(file: SourceFile, known: Known) -> str:
 
 
 def paths_of(ledger: _native.StateMap, source: str) -> list[str]:
-    """Return the paths of all files of a source that the ledger has."""
+    """Return the paths of all files of a source that the ledger has, without requeued rows."""
     rows = ledger.scan()
     paths: list[str] = rows.filter(pc.equal(rows.column("source"), source)).column("path").to_pylist()
-    return paths
+    return [path for path in paths if not is_requeued(path)]
+
+
+def requeued_of(ledger: _native.StateMap, version: int) -> list[tuple[str, str]]:
+    """Return path and checksum of all objects with requeued rows of a version, whether a batch has read them or not."""
+    rows = ledger.scan()
+    rows = rows.filter(pc.starts_with(rows.column("path"), f"/{REQUEUED_FOLDER}"))
+    pairs = zip(rows.column("path").to_pylist(), rows.column("etag").to_pylist(), strict=True)
+    return sorted((path, checksum) for path, checksum in pairs if requeued_version(path) == version)
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:
@@ -194,6 +205,17 @@ def record_skipped(
     """Record a file that `version` takes out of the input."""
     known = Known(file.etag, file.size, file.modified_ms, version, fingerprint or "", SKIPPED)
     put(ledger, {file: known}, time_ms)
+
+
+def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: int, time_ms: int) -> None:
+    """Record requeued rows that wait from `version` on. The batch that reads them records them as read."""
+    known = {
+        SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
+            split.etag, split.size, split.modified_ms, version, "", REQUEUED
+        )
+        for split in splits
+    }
+    put(ledger, known, time_ms)
 
 
 def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:

@@ -29,6 +29,7 @@ from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
+from ..sources.rejects import quarantined
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
@@ -223,7 +224,7 @@ def outputs(context: Context, version: VersionSpec | None, sink: str | None, lim
 
     With `limit`, only the first rows are returned, and no commit or file after them is read.
     """
-    commits = _commits(context, version)
+    commits = commits_of(context, version)
     name, schema = _sink(context, sink)
     filled: list[pa.Table] = []
     for commit in commits if limit != 0 else ():
@@ -248,7 +249,7 @@ def _has_rows(tables: Sequence[pa.Table], limit: int | None) -> bool:
     return limit is not None and sum(table.num_rows for table in tables) >= limit
 
 
-def _commits(context: Context, version: VersionSpec | None) -> Iterator[Commit]:
+def commits_of(context: Context, version: VersionSpec | None) -> Iterator[Commit]:
     """Yield the commit of a version, or those of the effective history that are kept. Each is read when it is needed.
 
     Without a version, every commit is checked to follow the one before.
@@ -303,7 +304,7 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
 
 
 def quarantine(context: Context, version: VersionSpec | None, limit: int | None = None) -> pa.Table:
-    """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them.
+    """Return quarantined rows in the columns of `REJECT_SCHEMA`, and the version that quarantined them.
 
     With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
     may then be passed over; without a limit every commit is read, so that a loss is found.
@@ -312,12 +313,10 @@ def quarantine(context: Context, version: VersionSpec | None, limit: int | None 
     if context.head() is None:
         return tables[0]
     is_partial = limit is not None and version is None
-    commits = _with_quarantine(context) if is_partial else _commits(context, version)
+    commits = _with_quarantine(context) if is_partial else commits_of(context, version)
     for commit in commits:
         for file in commit.quarantine:
-            found = reader(".parquet", file.name).decode(
-                [(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA
-            )
+            found = quarantined(context.store, file).select(REJECT_SCHEMA.names)
             tables.append(_with_version(found, commit.version))
         if _has_rows(tables, limit):
             break

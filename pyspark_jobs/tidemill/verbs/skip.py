@@ -95,7 +95,11 @@ def pair_of(file: object, verb: str) -> tuple[str, str]:
 def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     """Return the files of a plan, by source and path."""
     splits = () if plan is None else plan.splits
-    return {(s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms) for s in splits}
+    return {
+        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
+        for s in splits
+        if s.requeued is None
+    }
 
 
 def listed_files(context: Context) -> dict[tuple[str, str], SourceFile]:

@@ -30,6 +30,7 @@ COMMANDS = (
     "publish",
     "quarantine",
     "replan",
+    "requeue",
     "reset",
     "rewind",
     "run",

@@ -18,8 +18,8 @@ from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.records import Commit, Plan, Receipt, Segment, StoreFloor, StoreVersion, digest
 
 OMITTED_IF_EMPTY = {
-    "failed", "failure", "min_deadline_hash", "etag", "renamed", "restores", "replaced", "shown_by", "forgotten",
-    "state_changes",
+    "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
+    "shown_by", "forgotten", "state_changes",
 }  # fmt: skip
 
 

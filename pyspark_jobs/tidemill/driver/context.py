@@ -60,6 +60,8 @@ class Context:
     refs_seen: list[Refs] = field(default_factory=list)
     touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+    sinks_seen: set[str] = field(default_factory=set)
+    """Sinks that were seen to have no files of versions that the repository has lost."""
 
     @functools.cached_property
     def place(self) -> str:

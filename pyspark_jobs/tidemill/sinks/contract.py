@@ -111,8 +111,14 @@ class Sink(Protocol):
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Remove files that were published at `path`, by the names that `publish` returned. May be repeated."""
 
-    def present(self, publication: Publication) -> Iterator[Present]:
-        """Yield the files at `path` that any repository published for the same pipeline and sink."""
+    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
+        """Yield the files at `path` that any repository published for the same pipeline and sink.
+
+        Only those of versions after `after`.
+        """
+
+    def lists_whole(self, options: Options) -> bool:
+        """Whether `present` costs requests that grow with the number of all files, whatever `after` is."""
 
     def compare(
         self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool

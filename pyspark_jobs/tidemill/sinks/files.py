@@ -113,9 +113,13 @@ class Parquet:
         """Delete the files from the folder."""
         withdraw_files(self._folder(publication), publication.identity, names)
 
-    def present(self, publication: Publication) -> Iterator[Present]:
-        """Yield the files in the folder that any repository published for this pipeline and sink."""
-        return present_files(self._folder(publication), publication.identity)
+    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
+        """Yield the files in the folder that any repository published for this pipeline and sink after a version."""
+        return present_files(self._folder(publication), publication.identity, after, bool(self.partitionBy))
+
+    def lists_whole(self, options: Options) -> bool:
+        """Whether all partition folders must be listed on S3 to find the files of later versions."""
+        return bool(self.partitionBy) and folder_store(self.path, options).lists_after
 
     def compare(
         self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool

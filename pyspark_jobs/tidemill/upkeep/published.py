@@ -7,6 +7,7 @@ twice, or will be.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -80,7 +81,7 @@ class PublishedVersions:
             if output.sink is not None and output.sink.path:
                 with self.found.of(output.sink.uri, f"the files of sink `{output.name}` could not be looked at"):
                     self._find_unnamed(output.sink, output, newest)
-        return sum(self._compare(sink, uri, files, deep) for (sink, uri), files in self.files.items())
+        return sum(self._compare(sink, deep) for sink in dict.fromkeys(sink for sink, _ in self.files))
 
     def _find_unnamed(self, sink: Sink, output: Output, newest: int) -> None:
         """Note our own files that no commit names, or that were withdrawn. A damaged commit may name some of them."""
@@ -131,14 +132,14 @@ class PublishedVersions:
             for withdrawn in record.withdrawn:
                 there.pop(withdrawn, None)
 
-    def _compare(self, sink: str, uri: str, files: Mapping[str, PublishedFile], deep: bool) -> int:
+    def _compare(self, sink: str, deep: bool) -> int:
         """Compare the files in the place of a sink with their records. Return how many are there."""
         output = self.context.job.outputs.get(sink)
-        if output is None or output.sink is None or output.sink.uri != uri:
+        if output is None or output.sink is None or not output.sink.uri:
             return 0  # only the code says where a sink is
-        count = 0
+        count, uri = 0, output.sink.uri
         try:
-            for name, fault in output.sink.compare(self._place(output), files, deep):
+            for name, fault in output.sink.compare(self._place(output), self._expected_at(sink, uri), deep):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
@@ -146,3 +147,14 @@ class PublishedVersions:
         except (InvalidInput, StoreUnavailable) as error:
             self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")
         return count
+
+    def _expected_at(self, sink: str, uri: str) -> dict[str, PublishedFile]:
+        """Return the files that a sink may have at a place, also those that were published before it moved there.
+
+        Copies at another place have the recorded content, but not the recorded ETag.
+        """
+        found: dict[str, PublishedFile] = {}
+        for (name, place), files in self.files.items():
+            if name == sink and place != uri:
+                found.update({one: dataclasses.replace(file, etag="") for one, file in files.items()})
+        return {**found, **self.files.get((sink, uri), {})}

@@ -1,4 +1,4 @@
-"""Backups that are older than the files in the sinks: nothing is written until somebody says what is right.
+"""Backups that are older than the files in the sinks: nothing is written until the user removes the files.
 
 The lost versions may be met by a correction, by a batch for other partition folders, or by a batch after one without
 rows. None of these doubles a row for readers of the sink.

@@ -16,11 +16,11 @@ from ..sinks.contract import Identity, Present, Publication, Sink
 from .context import Context
 
 RECENT_MS = 3_600_000
-"""A head of at most this age is taken for the newest one, if to look would mean to list all partition folders on S3."""
+"""A head of at most this age counts as the newest one if looking would list all partition folders on S3."""
 
 
 def refuse_lost_versions(context: Context, head: Commit | None, through: int) -> None:
-    """Raise `CorruptState` if a sink has files of ours of versions after `through`, and these have no commits.
+    """Raise `CorruptState` if a sink has files that we published as versions after `through`, which have no commits.
 
     `through` is the head, or the number of a plan that exists already: its batch makes the same files again.
     """

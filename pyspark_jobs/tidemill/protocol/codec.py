@@ -38,7 +38,7 @@ from .typed import Unfit, reader
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-_OMITTED = {"failed", "failure", "min_deadline_hash", "etag"}
+_OMITTED = {"failed", "failure", "min_deadline_hash", "etag", "kept_late_rows", "late_examples"}
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],
@@ -236,7 +236,8 @@ def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
     hints = typing.get_type_hints(kind, include_extras=True)
     hashes = [name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint)]
     fields = dataclasses.fields(kind)
-    return hashes, [f.name for f in fields if f.name in _OMITTED and f.default is not dataclasses.MISSING]
+    optional = [f.name for f in fields if (f.default, f.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)]
+    return hashes, [name for name in optional if name in _OMITTED]
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, default=_fields)

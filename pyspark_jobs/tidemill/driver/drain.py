@@ -119,6 +119,7 @@ class Drain:
             batch = self._next(head)
             if batch is None:
                 self._replace_sinks(head)
+                self.context.fingerprints.save()
                 return self.done
             head = self._catch_up(self._run_batch(head, batch))
         if self._shared is not None and self._shared.replaced:

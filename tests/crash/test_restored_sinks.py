@@ -132,14 +132,14 @@ def test_versions_that_another_run_commits_meanwhile_are_not_taken_for_lost(
     r = opened(tmp_path)
     run(r, max_batches=1)
     slow = opened(tmp_path)
-    refuse = lost_versions.refuse_lost_versions
+    refuse = lost_versions.check_history
 
     def meanwhile(*given: Any) -> None:
         monkeypatch.undo()
         assert run(opened(tmp_path)) == [1]
         refuse(*given)
 
-    monkeypatch.setattr("tidemill.driver.drain.refuse_lost_versions", meanwhile)
+    monkeypatch.setattr("tidemill.driver.drain.check_history", meanwhile)
     assert run(slow) == []
     assert [row["k"] for row in published(tmp_path)] == ["a", "b"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tidemill.driver import drain
+from tidemill.protocol.codec import encode
 from tidemill.protocol.records import AddedOutput, VersionOf
 
 # published once
@@ -245,6 +248,53 @@ def test_a_record_of_another_commit_is_corrupt_state(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "newer", tmp_path / "root" / "shop" / "published", dirs_exist_ok=True)
     with pytest.raises(tm.CorruptState):
         run(r)
+
+
+def test_a_commit_of_another_history_below_the_head_stops_batches_and_corrections(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.copytree(tmp_path / "root", tmp_path / "at 0")
+    commit = tmp_path / "root/shop/branches/main/commits/0000000001.json"
+    for history in ("other", "this"):  # both begin with version 0
+        shutil.rmtree(tmp_path / "root")
+        shutil.copytree(tmp_path / "at 0", tmp_path / "root")
+        shutil.rmtree(tmp_path / "out")
+        arrive(tmp_path, f"b {history}", "c")
+        assert run(opened(tmp_path)) == [1, 2]
+        shutil.copy(commit, tmp_path / history)
+        (tmp_path / "in" / "b other.csv").unlink(missing_ok=True)
+    shutil.copy(tmp_path / "other", commit)
+    arrive(tmp_path, "d")
+    before = sorted((tmp_path / "root").rglob("*.json")), published(tmp_path)
+    for write in (run, lambda r: r.reset(batch_time="2020-01-01", reason="a test")):
+        with pytest.raises(tm.CorruptState, match="read commit 2 of branch `main` .* is based on version 1"):
+            write(opened(tmp_path))
+    assert (sorted((tmp_path / "root").rglob("*.json")), published(tmp_path)) == before
+    shutil.copy(tmp_path / "this", commit)
+    assert run(opened(tmp_path)) == [3]
+
+
+def test_the_plan_of_another_repository_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drain, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(r)
+    monkeypatch.undo()
+    plan, uuid = r.context.log.plan(0), "f" * 32
+    assert plan is not None
+    r.context.store.put("branches/main/plans/0000000000.json", encode(dataclasses.replace(plan, pipeline_uuid=uuid)))
+    assert [problem.what for problem in r.verify().problems] == [
+        f"read plan `branches/main/plans/0000000000.json`: it was made by repository {uuid}"
+    ]
+    with pytest.raises(tm.CorruptState, match=f"execute plan 0 of .* it was made by repository {uuid}"):
+        run(opened(tmp_path))
+    opened(tmp_path).replan("a test")
+    assert run(opened(tmp_path)) == [1]
 
 
 # withdrawals and additions

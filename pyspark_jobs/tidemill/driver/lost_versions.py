@@ -19,6 +19,16 @@ RECENT_MS = 3_600_000
 """A head of at most this age counts as the newest one if looking would list all partition folders on S3."""
 
 
+def check_history(context: Context, head: Commit | None, through: int) -> None:
+    """Raise `CorruptState` if the head follows another commit than the one before it, or if a sink has lost versions.
+
+    Whoever writes a plan or a commit after `head` calls this. `through` is as in `refuse_lost_versions`.
+    """
+    if head is not None:
+        context.log.confirm(head, context.initialised().start)
+    refuse_lost_versions(context, head, through)
+
+
 def refuse_lost_versions(context: Context, head: Commit | None, through: int) -> None:
     """Raise `CorruptState` if a sink has files that we published as versions after `through`, which have no commits.
 

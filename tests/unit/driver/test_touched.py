@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was read for fingerprints."""
+    """The arguments of all reads for fingerprints."""
     found: list[Any] = []
     real = sources.fingerprint
     monkeypatch.setattr(sources, "fingerprint", lambda *given: found.append(given) or real(*given))

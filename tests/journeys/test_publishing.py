@@ -331,6 +331,27 @@ def test_a_withdrawal_that_died_is_resumed(tmp_path: Path, monkeypatch: pytest.M
     assert files(tmp_path) == []
 
 
+def test_a_withdrawal_after_the_sink_moved_deletes_what_is_at_its_place_now(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    arrive(tmp_path, "a", "b")
+    run(opened(tmp_path))
+    (tmp_path / "out").rename(tmp_path / "before")
+    shutil.copytree(tmp_path / "before", tmp_path / "out")
+    shutil.copytree(tmp_path / "before", tmp_path / "out" / "now")
+    names = [path.name for path in sorted((tmp_path / "out" / "now").iterdir())]
+    r = opened(tmp_path, sink=tm.Json(str(tmp_path / "out" / "now")))
+    corrected(r, withdraws={"counts": [VersionOf("main", 0)]})
+    with caplog.at_level(logging.WARNING):
+        assert run(r) == []
+    assert [path.name for path in (tmp_path / "out" / "now").iterdir()] == names[1:]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, "now"}
+    (warning,) = caplog.messages
+    assert (
+        f"version 0 is withdrawn, but it was published in `{tmp_path}/out`, which is not the sink's path now" in warning
+    )
+
+
 def test_publishing_again_is_logged_nowhere_as_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     arrive(tmp_path, "a")
     with caplog.at_level(logging.WARNING):

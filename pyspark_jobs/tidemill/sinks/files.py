@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,11 +63,6 @@ class Parquet:
     def describe(self) -> dict[str, Any]:
         """Return kind, path and partition columns, for commits."""
         return {"kind": self.kind, "path": self.path, "partitionBy": list(self.partitionBy)}
-
-    @classmethod
-    def rebuilt(cls, described: Mapping[str, Any]) -> Self:
-        """Return the sink that `describe` describes."""
-        return cls(described["path"], partitionBy=described.get("partitionBy", ()))
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written.

@@ -7,6 +7,7 @@ must pass `inside` before it is used.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from .errors import CorruptState, InvalidInput
 
@@ -209,6 +210,30 @@ def number_of_file(name: str) -> int | None:
     """
     found = re.match(r"([0-9]{10})-", name.rpartition("/")[2])
     return int(found[1]) if found else None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """For what an object was stored: version `number` of a branch, or entry `number` of `refs/`."""
+
+    branch: str
+    number: int
+    is_ref: bool
+
+
+def owner(name: str) -> Owner | None:
+    """Return for what an object below `state/`, `output/` or `quarantine/` was stored, or None for any other name.
+
+    >>> owner("state/spend/state/main/0000000012-3f2a91bc00aa-00000-1b2c3d4e.parquet")
+    Owner(branch='main', number=12, is_ref=False)
+    >>> owner("state/spend/state/main/ref-0000000003-3f2a91bc00aa.parquet")
+    Owner(branch='main', number=3, is_ref=True)
+    """
+    folder, _, file = name.rpartition("/")
+    is_ref = file.startswith(SEEDS)
+    number = number_of_file(file.removeprefix(SEEDS))
+    branch_id = folder.rpartition("/")[2]
+    return None if number is None or not branch_id else Owner(branch_id, number, is_ref)
 
 
 def store_folder(operator: str, partition: int) -> str:

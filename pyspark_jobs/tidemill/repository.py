@@ -7,7 +7,7 @@ batches is imported when it is first called, so that commands that only read sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,9 +26,12 @@ from .verbs.replan import replan
 
 if TYPE_CHECKING:
     from .driver.drain import Drained, Limits, OnProgress
+    from .upkeep.collect import OnDeleted
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
+    from .verbs.maintain import MaintainReport
     from .verbs.status import Status
+    from .verbs.tag import Tagged
 
 
 class Repository:
@@ -174,6 +177,57 @@ class Repository:
 
         return skip(self.context, file, reason)
 
+    def rewind(self, to_version: int | str, reason: str, without: Sequence[str | tuple[str, str]] = ()) -> Commit:
+        """Go back to a version, by a commit that restores it. Return that commit.
+
+        State, watermarks, batch time and the record of read files become those of `to_version`, a number or a tag; -1
+        is what `init` made. Files that were read since wait again. `without`: files that are left out of the input
+        instead, as paths relative to their source's folder, or (source, path). An open plan ends.
+
+        Published files of the versions that are undone are deleted; meanwhile, readers may find some of them. A
+        function of `foreachBatch` is called with `withdrawn=`, the ids of batches that no longer count; if it has no
+        such parameter, the rewind is refused. All versions stay readable, and a later rewind may restore a version that
+        was undone. Its files are then published again.
+
+        `InvalidInput` for a version that does not exist or is no longer kept, a file that the version to restore has
+        read, an unknown file, or an empty `reason`. `Fenced` if another run commits first. Then nothing has changed. A
+        crash leaves the rewind committed or not; the next run completes what it does to the sinks.
+        """
+        from .verbs.rewind import rewind
+
+        return rewind(self.context, to_version, reason, without)
+
+    def tag(self, name: str, version: int | str | None = None, reason: str = "", move: bool = False) -> Tagged:
+        """Name a version; default: the newest. A tag can stand for the number of a version everywhere.
+
+        A tagged version stays readable when retention discards its neighbours. `move`: let the name, which has
+        another version now, name this one. `InvalidInput` for a version that does not exist or is not kept, for a name
+        that is in use, or is a number.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("tagged")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-tag")
+        >>> _ = r.init()
+        >>> r.tags()
+        []
+        """
+        from .verbs.tag import tag
+
+        return tag(self.context, name, version, reason, move)
+
+    def untag(self, name: str, reason: str = "") -> Tagged:
+        """Remove a tag, and return what it named. `InvalidInput` for an unknown tag."""
+        from .verbs.tag import untag
+
+        return untag(self.context, name, reason)
+
+    def tags(self) -> list[Tagged]:
+        """Return all tags, sorted by name."""
+        from .verbs.tag import tags
+
+        return tags(self.context)
+
     def reset(
         self,
         watermark: int | str | datetime | Mapping[str, int | str | datetime] | None = None,
@@ -209,6 +263,36 @@ class Repository:
 
         return adopt(self.context, reason, moved, copy, sources)
 
+    def maintain(
+        self,
+        keep: str | timedelta | Mapping[str, str | timedelta] | None = None,
+        keep_versions: int | Mapping[str, int] | None = None,
+        time_budget: float | None = None,
+        dry_run: bool = False,
+        reason: str = "",
+        on_deleted: OnDeleted | None = None,
+    ) -> MaintainReport:
+        """Let go of old versions, and delete the objects that no kept version needs. Return what was done.
+
+        `keep`: an age such as "90 days"; versions of this period are kept, so the state can be read as of any time in
+        it. `keep_versions`: the newest so many versions are kept. With both, whichever keeps more. A dict gives rules
+        for the state of single operators, and under "*" for everything else. Without either, only leftovers of failed
+        attempts are deleted. The head, tagged versions, versions from which branches start, and versions that are not
+        published yet are always kept. Published files are never touched, except that files which a stalled process
+        copied after a rewind had withdrawn them are deleted.
+
+        `time_budget`: seconds after which nothing more is deleted; the next call goes on. `dry_run`: change nothing;
+        the report names every object that would go, and why. `on_deleted`: called with the number of deleted objects,
+        and of all.
+
+        The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
+        `InvalidInput` for an unknown operator, or a rule that keeps nothing.
+        """
+        from .verbs.maintain import Maintenance, maintain, planned
+
+        asked = Maintenance(keep, keep_versions, time_budget, reason, on_deleted)
+        return planned(self.context, asked) if dry_run else maintain(self.context, asked)
+
     def verify(self, deep: bool = False, on_checked: OnChecked | None = None) -> VerifyReport:
         """Check everything that the repository holds, and report what is damaged, missing or out of place.
 
@@ -238,15 +322,35 @@ class Repository:
         """The newest commit, or None before the first batch (version -1)."""
         return self.context.head()
 
-    def commits(self, since: int | None = None) -> list[Commit]:
-        """Return the commits from version `since` to the newest, oldest first; default: all."""
-        start = self.context.initialised().start
-        return list(self.context.log.commits(since or 0, start))
+    def commits(self, since: int | str | None = None) -> list[Commit]:
+        """Return the commits from version `since` to the newest, oldest first; default: all that are kept.
 
-    def commit(self, version: int) -> Commit:
-        """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""
+        `since` is a number or a tag. Commits that a rewind undid are among them. `InvalidInput` for a version that is
+        not kept.
+        """
+        from .verbs.log import commits
+
+        return commits(self.context, since)
+
+    def log(self, limit: int | None = None) -> list[Commit]:
+        """Return the commits that are kept, newest first; with `limit`, only so many.
+
+        Each has its `kind`, and a correction its `reason`. `replaced` of the newest has the ranges of versions that
+        rewinds undid.
+        """
+        from .verbs.log import log
+
+        return log(self.context, limit)
+
+    def commit(self, version: int | str) -> Commit:
+        """Return the commit that made `version`, a number or a tag.
+
+        `InvalidInput` for any other number names the versions that exist. The record of a version outlives its state.
+        """
+        from .driver.versions import resolve
+
         self.context.initialised()
-        return self.context.log.commit(version)
+        return self.context.log.commit(resolve(self.context, version))
 
     def version_at(self, time: Any) -> int:
         """Return the newest version whose batch time is at or before `time`, or -1 if all are later.
@@ -258,7 +362,7 @@ class Repository:
     def state(
         self,
         operator: str | None = None,
-        version: int | None = None,
+        version: int | str | None = None,
         as_of: Any = None,
         keys: Iterable[Any] | None = None,
         where: str | None = None,
@@ -271,8 +375,9 @@ class Repository:
         The state columns of `.agg` are its output columns, with the values that it would emit now. With `partial` they
         are what the state keeps, for example sum and count of a mean.
 
-        `operator`: may be omitted if the pipeline has only one. `version`: default is the newest. `as_of`: the newest
-        version whose batch time is at or before this time; give `version` or `as_of`, not both. `keys`: return only
+        `operator`: may be omitted if the pipeline has only one. `version`: a number or a tag; default is the newest.
+        `as_of`: the newest version whose batch time is at or before this time, without those that a rewind undid; give
+        `version` or `as_of`, not both. `keys`: return only
         these keys, which are scalars, or tuples if the key has several columns. `where`: a DuckDB condition over the
         columns; times in it are in UTC, like those of the table, whatever the pipeline's time zone is. `columns`: the
         columns to return, in this order. `variable`: for a processor with several state variables, the one to return;
@@ -284,19 +389,21 @@ class Repository:
         """
         return read.state(self.context, operator, version, as_of, keys, where, columns, variable, partial)
 
-    def outputs(self, version: int | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
+    def outputs(self, version: int | str | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
         """Return the rows that were committed for a sink, in canonical order, with `_batch_id` and `_seq`.
 
-        `version`: rows of this version only; default: of all versions. `sink`: may be omitted if the pipeline has only
+        `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
+        those that a rewind undid. `sink`: may be omitted if the pipeline has only
         one. An operator whose output nothing consumes keeps it here under the operator's name. `limit`: return only the
         first rows, and read nothing after them.
         """
         return read.outputs(self.context, version, sink, limit)
 
-    def quarantine(self, version: int | None = None, limit: int | None = None) -> pa.Table:
+    def quarantine(self, version: int | str | None = None, limit: int | None = None) -> pa.Table:
         """Return quarantined rows: source, file, line, column, reason, text and the version that quarantined them.
 
-        `version`: rows of this version only; default: of all versions. `limit`: return only the first rows, and read
+        `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
+        those that a rewind undid. `limit`: return only the first rows, and read
         nothing after them.
         """
         return read.quarantine(self.context, version, limit)

@@ -64,6 +64,20 @@ def open_plan(world: World) -> None:
         world.run()
 
 
+def rewound(world: World) -> None:
+    """The repository went back, and on from there."""
+    two_operators(world)
+    world.open().rewind(0, "a test")
+    world.run(1)
+
+
+def tagged(world: World) -> None:
+    """A version has a tag, and a failed attempt left files."""
+    open_plan(world)
+    world.open().replan("a test")
+    world.open().tag("month-end", 1)
+
+
 def moved(world: World) -> None:
     """The root was moved."""
     two_operators(replace(world, root_name="before"))
@@ -106,6 +120,18 @@ ACTIONS = {
         lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
         is_once=True,
     ),
+    "rewind": Action(two_operators, lambda world: world.open().rewind(0, "a test"), is_once=True),
+    "rewind beside a plan": Action(open_plan, lambda world: world.open().rewind(1, "a test"), is_once=True),
+    "rewind without a file": Action(
+        two_operators, lambda world: world.open().rewind(1, "a test", ["0002.json"]), is_once=True
+    ),
+    "rewind to before the first batch": Action(
+        two_operators, lambda world: world.open().rewind(-1, "a test"), is_once=True
+    ),
+    "restore what was rewound": Action(rewound, lambda world: world.open().rewind(2, "a test"), is_once=True),
+    "tag": Action(two_operators, lambda world: world.open().tag("month-end", 1), is_once=False),
+    "untag": Action(tagged, lambda world: world.open().untag("month-end"), is_once=True),
+    "maintain": Action(tagged, lambda world: world.open().maintain(keep_versions=1), is_once=False),
     "adopt a move": Action(moved, lambda world: world.open().adopt("a test", moved=True), is_once=True),
     "adopt a copy": Action(
         moved,

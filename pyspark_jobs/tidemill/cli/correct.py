@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -75,7 +75,7 @@ def replan(target: Target, reason: str, consent: Consent, out: Output) -> int:
     files = count_of(len({(split.source, split.path) for split in plan.splits}), "file")
     what = f"the plan of version {plan.number} ({files}) ends; the next run plans the files that are there then"
     if not consent.given([what], out):
-        return _unchanged("replan", repository, consent, out)
+        return unchanged("replan", repository, consent, out)
     void = repository.replan(reason)
     out.result(
         {**result_fields("replan", Exit.DONE, repository), "versions": [void.version]},
@@ -109,7 +109,7 @@ def skip(target: Target, file: str, source: str | None, reason: str, consent: Co
     if found.ends_plan is not None:
         what += f"; the plan of version {found.ends_plan} ends, and its other files are planned again"
     if not consent.given([what], out):
-        return _unchanged("skip", repository, consent, out)
+        return unchanged("skip", repository, consent, out)
     made = repository.skip(which, reason)
     out.result(
         {**result_fields("skip", Exit.DONE, repository), "versions": [made.version]},
@@ -145,7 +145,7 @@ def adopt(
     lines += [f"uuid {found.uuid_before} -> {found.uuid}"] if found.uuid != found.uuid_before else []
     lines += [f"source `{name}`: {before} -> {after}" for name, (before, after) in found.sources.items()]
     if not consent.given(lines, out):
-        return _unchanged("adopt", repository, consent, out)
+        return unchanged("adopt", repository, consent, out)
     refs = repository.adopt(reason, moved, copy, sources)
     out.result(
         {**result_fields("adopt", Exit.DONE, repository), "uuid": refs.uuid, "root": refs.root},
@@ -186,7 +186,7 @@ def reset(
     lines = [f"watermark {name}: {iso(before)} -> {iso(after)}" for name, (before, after) in found.watermarks.items()]
     lines += [f"batch time: {iso(found.batch_time[0])} -> {iso(found.batch_time[1])}"] if found.batch_time else []
     if not consent.given(lines, out):
-        return _unchanged("reset", repository, consent, out)
+        return unchanged("reset", repository, consent, out)
     made = repository.reset(marks, time, reason)
     out.result(
         {**result_fields("reset", Exit.DONE, repository), "versions": [made.version]},
@@ -203,10 +203,12 @@ def _watermarks(texts: tuple[str, ...]) -> int | str | dict[str, int | str] | No
     return {name: point_in_time(text) for name, text in named.items()} or None
 
 
-def _unchanged(verb: str, repository: Any, consent: Consent, out: Output) -> int:
+def unchanged(
+    verb: str, repository: Any, consent: Consent, out: Output, planned: Mapping[str, Any] | None = None
+) -> int:
     """Report that nothing was done: as planned in a dry run, or because the user declined."""
     status = Exit.DONE if consent.dry_run else Exit.NOTHING
-    fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run}
+    fields = {**result_fields(verb, status, repository), "dry_run": consent.dry_run, **(planned or {})}
     out.result(
         fields,
         ["dry run: nothing was changed" if consent.dry_run else "nothing was changed"],

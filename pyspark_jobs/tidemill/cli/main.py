@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from . import correct, demo, publish, read, run, verify
+from . import correct, demo, log, maintain, publish, read, rewind, run, tag, verify
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -46,9 +46,9 @@ def tidemill() -> None:
 
 
 RUNS = (run.init, run.run, run.sweep, publish.publish)
-CORRECTIONS = (correct.replan, correct.skip, correct.reset, correct.adopt)
-READS = (read.status, read.state, read.outputs, read.quarantine)
-REST = (verify.verify, demo.demo)
+CORRECTIONS = (rewind.rewind, correct.replan, correct.skip, correct.reset, correct.adopt)
+READS = (read.status, log.log, tag.tag, tag.untag, read.state, read.outputs, read.quarantine)
+REST = (maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):
     tidemill.add_command(command)
 

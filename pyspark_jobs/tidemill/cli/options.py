@@ -150,6 +150,21 @@ def accept_options(command: Command) -> Command:
     return command
 
 
+class VersionType(click.ParamType):  # type: ignore[type-arg]
+    """A version: a number, or a tag. A number becomes an int."""
+
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return a number as an int and anything else as it is, because only the repository knows its tags."""
+        del param, ctx
+        number = whole_number(str(value))
+        return str(value) if number is None else number
+
+
+VERSION = VersionType()
+
+
 def pairs(texts: Iterable[str], option: str) -> list[tuple[str, str]]:
     """Parse `k=v` texts into pairs. An error does not show the text, because it may be a secret."""
     found = []

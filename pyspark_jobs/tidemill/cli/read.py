@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exits import Exit
-from .options import Target, point_in_time, target_options
+from .options import VERSION, Target, point_in_time, target_options
 from .output import Output, json_line, output_options
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..repository import Repository
 
 SHOWN_ROWS = 20
+_VERSION_HELP = "Show only the rows of this version. Default: all that are kept, without those that a rewind undid."
 _LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 
 
@@ -38,7 +39,8 @@ def status(target: Target, out: Output) -> int:
 @click.command()
 @target_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
-@click.option("--version", type=int, help="Version to show. Default: the newest. -1 is the initial state.")
+@click.option("--version", type=VERSION, metavar="N|TAG",
+              help="Version to show. Default: the newest. -1 is the initial state.")  # fmt: skip
 @click.option(
     "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
 )
@@ -53,7 +55,7 @@ def status(target: Target, out: Output) -> int:
 def state(
     target: Target,
     operator: str | None,
-    version: int | None,
+    version: int | str | None,
     as_of: str | None,
     keys: tuple[str, ...],
     where: str | None,
@@ -85,10 +87,10 @@ def state(
 @click.command()
 @target_options
 @click.option("--sink", help="Sink to show. Required if there are several.")
-@click.option("--version", type=int, help="Show only the rows of this version. Default: all versions.")
+@click.option("--version", type=VERSION, metavar="N|TAG", help=_VERSION_HELP)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
-def outputs(target: Target, sink: str | None, version: int | None, limit: int | None, out: Output) -> int:
+def outputs(target: Target, sink: str | None, version: int | str | None, limit: int | None, out: Output) -> int:
     """Show the rows committed for a sink, in canonical order. --json prints a JSON line per row."""
     wanted = _wanted(limit, out)
     _show(target.open().outputs(version, sink, wanted), limit, out, is_cut=True)
@@ -97,10 +99,10 @@ def outputs(target: Target, sink: str | None, version: int | None, limit: int | 
 
 @click.command(short_help="Show unreadable rows, late rows, and rows of failed keys.")
 @target_options
-@click.option("--version", type=int, help="Show only the rows of this version. Default: all versions.")
+@click.option("--version", type=VERSION, metavar="N|TAG", help=_VERSION_HELP)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
 @output_options
-def quarantine(target: Target, version: int | None, limit: int | None, out: Output) -> int:
+def quarantine(target: Target, version: int | str | None, limit: int | None, out: Output) -> int:
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
     A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The

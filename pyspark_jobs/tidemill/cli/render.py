@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -99,6 +99,27 @@ def _is_number(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def log_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table that `tidemill log` prints, from its rows for machines."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, side in (("version", "right"), ("kind", "left"), ("batch time", "left"), ("rows", "right"),
+                       ("files", "right"), ("late", "right"), ("quarantined", "right"), ("", "left")):  # fmt: skip
+        shown.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        counts = [row[name] for name in ("input_rows", "input_files", "late_rows", "quarantined_rows")]
+        numbers = [f"{count:,}" if row["kind"] == "batch" else "" for count in counts]
+        cells = [str(row["version"]), row["kind"], _readable(row["batch_time"]), *numbers, _remarks(row)]
+        shown.add_row(*map(Text, cells), style="dim" if row["undone"] else None)
+    return shown
+
+
+def _remarks(row: Mapping[str, Any]) -> str:
+    remarks = [f"tag {name}" for name in row["tags"]]
+    remarks += ["undone"] if row["undone"] else []
+    remarks += [f"to version {row['restores']}"] if row["restores"] is not None else []
+    return "; ".join(remarks + ([row["reason"]] if row["reason"] else []))
 
 
 def status_table(status: Status) -> Table:

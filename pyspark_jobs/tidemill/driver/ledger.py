@@ -5,7 +5,8 @@ CRASH: the segment counts once the commit names it, so a file is recorded as rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from .. import _native, names
 from ..batch.batch import Batch
@@ -53,17 +54,30 @@ def store_earlier(context: Context, stem: str) -> list[Segment]:
     return _persist(context, empty, after, -1, stem)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A ledger that was stored: its live segments, and how many files it has."""
+
+    segments: list[Segment]
+    rows: int
+
+
 def store_skipped(
-    context: Context, head: Commit | None, file: SourceFile, version: int, attempt: str
-) -> tuple[list[Segment], int]:
-    """Store the ledger with a file that `skip` takes out at `version`; return its live segments and rows."""
+    context: Context, head: Commit | None, files: Sequence[SourceFile], version: int, attempt: str
+) -> Stored:
+    """Store the ledger of `head` with files that a correction takes out of the input at `version`.
+
+    A file that is gone has no fingerprint.
+    """
     before = context.ledger(head)
     after = before.map.copy()
     options = dict(context.storage_options.get("source") or {})
-    fingerprint = context.job.sources[file.source].fingerprint(file, options)
-    record_skipped(after, file, fingerprint, version, 0 if head is None else head.batch_time_ms)
+    time_ms = 0 if head is None else head.batch_time_ms
+    for file in files:
+        fingerprint = context.job.sources[file.source].fingerprint(file, options)
+        record_skipped(after, file, fingerprint, version, time_ms)
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
-    return segments, rows_before(context, head) + after.live_change()
+    return Stored(segments, rows_before(context, head) + after.live_change())
 
 
 def _persist(context: Context, before: Opened, after: _native.StateMap, version: int, stem: str) -> list[Segment]:

@@ -20,6 +20,7 @@ from .. import names
 from ..clock import now_ms
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..protocol.codec import decode, encode
+from ..protocol.history import is_shown
 from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
@@ -158,6 +159,14 @@ def works(commit: Commit) -> Iterator[Work]:
             yield Work(commit, name, described, files, withdraws)
 
 
+def _withdraw_if_late(context: Context, work: Work, sink: Sink, publication: Publication) -> None:
+    """Withdraw what we have just copied if the version was withdrawn while this process stalled."""
+    head = context.log.head()
+    if head is not None and not is_shown(head, work.commit.version):
+        files = [public for public in sink.present(publication) if public.is_ours]
+        sink.withdraw(publication, [one.name for one in files if one.version == work.commit.version])
+
+
 def _publish(context: Context, work: Work) -> bool:
     """Make a version visible in one sink, and record that. Return False if its function left the code."""
     if _is_lost_function(context, work):
@@ -173,7 +182,7 @@ def _publish(context: Context, work: Work) -> bool:
         files = sink.publish(publication)
         withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
         sink.withdraw(publication, withdrawn)
-        _claim(
+        is_first = _claim(
             context,
             Published(
                 branch=commit.branch,
@@ -189,6 +198,8 @@ def _publish(context: Context, work: Work) -> bool:
                 withdrawn=withdrawn,
             ),
         )
+        if not is_first:
+            _withdraw_if_late(context, work, sink, publication)
     return True
 
 
@@ -227,6 +238,7 @@ def _publication(context: Context, work: Work) -> Publication:
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
         store=context.store,
         options=context.storage_options.get("sink"),
+        withdraws=[one.version for one in work.withdraws],
     )
 
 
@@ -262,11 +274,13 @@ def _record(context: Context, work: Work) -> Published | None:
     return found
 
 
-def _claim(context: Context, record: Published) -> None:
-    """Create the record, unless another process made the version visible first."""
+def _claim(context: Context, record: Published) -> bool:
+    """Create the record, unless another process made the version visible first. Return whether it is ours."""
     records = _records(context, record.branch, record.sink)
-    found = records.claim(record.version, encode(record))
+    data = encode(record)
+    found = records.claim(record.version, data)
     _check_same(context, decode(Published, found, records.name(record.version)), record.commit_checksum)
+    return found == data
 
 
 def _check_same(context: Context, found: Published, commit_checksum: str) -> None:

@@ -38,7 +38,10 @@ from .typed import Unfit, reader
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-_OMITTED = {"failed", "failure", "min_deadline_hash", "etag", "kept_late_rows", "late_examples"}
+_OMITTED = {
+    "failed", "failure", "min_deadline_hash", "etag", "restores", "replaced", "shown_by", "kept_late_rows",
+    "late_examples",
+}  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],
@@ -236,8 +239,11 @@ def _special_fields(kind: type[Any]) -> tuple[list[str], list[str]]:
     hints = typing.get_type_hints(kind, include_extras=True)
     hashes = [name for name, hint in hints.items() if Hexadecimal() in typing.get_args(hint)]
     fields = dataclasses.fields(kind)
-    optional = [f.name for f in fields if (f.default, f.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)]
-    return hashes, [name for name in optional if name in _OMITTED]
+    return hashes, [f.name for f in fields if f.name in _OMITTED and _has_default(f)]
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False, default=_fields)

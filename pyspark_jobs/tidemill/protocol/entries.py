@@ -117,11 +117,39 @@ class Base(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DropBases(Entry):
+    """Entries of merged segments, by number, that no kept version can use any more. Their segments may be deleted."""
+
+    numbers: list[Number]
+    kind: Literal["drop-bases"] = "drop-bases"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold(Entry):
+    """Keeps versions `first..version` of `branch` until `by_branch` has version `by_version`, which names them.
+
+    A correction that restores a version holds it first. So no collector deletes the objects before they are named
+    again, and a hold ends by itself, whoever commits that version.
+    """
+
+    branch: str
+    first: Version
+    version: Version
+    by_branch: str
+    by_version: Number
+    kind: Literal["hold"] = "hold"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Floor(Entry):
-    """The lowest version of a branch that is kept. Lower ones can no longer be read."""
+    """The lowest version of a branch that is kept. Lower ones can no longer be read.
+
+    `operators` has a floor of their own for the state of some operators, which may be higher or lower.
+    """
 
     branch: str
     version: Version
+    operators: dict[str, Version] = field(default_factory=dict)
     kind: Literal["floor"] = "floor"
 
 
@@ -146,7 +174,9 @@ ENTRIES: dict[str, type[Entry]] = {
     "drop-branch": DropBranch,
     "tag": Tag,
     "base": Base,
+    "drop-bases": DropBases,
     "floor": Floor,
+    "hold": Hold,
     "adopt": Adopt,
 }
 """The entries that this Tidemill knows, by `kind`."""

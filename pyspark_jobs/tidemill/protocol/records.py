@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "rewind"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -237,8 +237,17 @@ class AddedOutput:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`."""
+
+    first: Number
+    last: Number
+    by: Number
+
+
+@dataclass(frozen=True)
 class SkippedFile:
-    """A file that a `skip` commit took out of the input."""
+    """A file that a `skip` or `rewind` commit took out of the input."""
 
     source: str
     path: str
@@ -298,6 +307,12 @@ class Commit:
     adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
+    restores: Parent | None = None
+    """The version whose state a `rewind` takes."""
+    replaced: list[tuple[Number, Number]] = field(default_factory=list)
+    """Versions that are not in the effective history of this one, as ranges (first, last), inclusive and sorted."""
+    shown_by: list[Shown] = field(default_factory=list)
+    """Versions of the effective history that were published again, by a later version."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     late_examples: list[LateRow] = field(default_factory=list)

@@ -15,7 +15,20 @@ from typing import Any
 from .. import names
 from ..errors import CorruptState
 from .bounds import Ms, Number, Version
-from .entries import Adopt, Base, DropBranch, Entry, Floor, Init, Maps, NewBranch, Operators, Tag
+from .entries import (
+    Adopt,
+    Base,
+    DropBases,
+    DropBranch,
+    Entry,
+    Floor,
+    Hold,
+    Init,
+    Maps,
+    NewBranch,
+    Operators,
+    Tag,
+)
 from .records import FORMAT_VERSION, Parent, Segment
 
 MAIN = "main"
@@ -60,6 +73,38 @@ class BaseOf:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """From which version on a branch is kept, and since when (ms since the epoch).
+
+    `operators` has the floors of operators whose state is kept from another version on.
+    """
+
+    version: Version
+    since_ms: Ms
+    operators: dict[str, Version] = field(default_factory=dict)
+
+    def of(self, operator: str | None) -> int:
+        """Return the floor of an operator's state; None: of everything else."""
+        return self.version if operator is None else self.operators.get(operator, self.version)
+
+    @property
+    def highest(self) -> int:
+        """The lowest version of which everything is kept."""
+        return max(self.version, *self.operators.values()) if self.operators else self.version
+
+
+@dataclass(frozen=True)
+class Held:
+    """Versions `first..version` that stay until `by_branch` has version `by_version`."""
+
+    branch: str
+    first: Version
+    version: Version
+    by_branch: str
+    by_version: Number
+
+
+@dataclass(frozen=True)
 class Refs:
     """All entries up to `through`, folded. `refs_checksum` is the checksum of that entry.
 
@@ -86,7 +131,8 @@ class Refs:
     dropped: list[str] = field(default_factory=list)
     tags: dict[str, Tagged] = field(default_factory=dict)
     bases: list[BaseOf] = field(default_factory=list)
-    floors: dict[str, Version] = field(default_factory=dict)
+    floors: dict[str, Kept] = field(default_factory=dict)
+    holds: list[Held] = field(default_factory=list)
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
 
@@ -197,10 +243,26 @@ def _base(entry: Base, refs: Refs) -> Refs:
 
 
 @_apply.register
+def _drop_bases(entry: DropBases, refs: Refs) -> Refs:
+    return dataclasses.replace(refs, bases=[base for base in refs.bases if base.number not in entry.numbers])
+
+
+@_apply.register
 def _floor(entry: Floor, refs: Refs) -> Refs:
-    if entry.version < refs.floors.get(entry.branch, -1):
+    before = refs.floors.get(entry.branch, Kept(-1, 0))
+    operators = before.operators | entry.operators
+    after = Kept(entry.version, entry.created_ms, operators)
+    if entry.version < before.version or any(after.of(name) < before.of(name) for name in operators):
         raise _contradiction(entry, f"lowers the floor of branch `{entry.branch}` to version {entry.version}")
-    return dataclasses.replace(refs, floors=refs.floors | {entry.branch: entry.version})
+    return dataclasses.replace(refs, floors=refs.floors | {entry.branch: after})
+
+
+@_apply.register
+def _hold(entry: Hold, refs: Refs) -> Refs:
+    """A later hold by the same branch shows that its earlier ones have ended."""
+    rest = [one for one in refs.holds if one.by_branch != entry.by_branch or one.by_version >= entry.by_version]
+    held = Held(entry.branch, entry.first, entry.version, entry.by_branch, entry.by_version)
+    return dataclasses.replace(refs, holds=[*rest, held])
 
 
 @_apply.register

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InternalError
+from ..names import LEDGER
+from .history import replaced_at
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
 
@@ -23,14 +25,24 @@ BATCH = {
     "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine",
 }  # fmt: skip
 """What a batch or sweep makes."""
+RESTORED = {
+    "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
+    "next_deadline",
+}  # fmt: skip
+"""What a rewind takes from the version that it restores."""
+CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
+"""What a rewind says of itself and of the sinks."""
 CHANGES: dict[Kind, set[str]] = {
     "batch": BATCH,
     "sweep": BATCH,
     "void": {"reason"},
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
+    "rewind": RESTORED | CORRECTED,
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
+BACKWARDS: set[Kind] = {"reset", "rewind"}
+"""The kinds of commits whose batch time may be before that of the head."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ def successor(origin: Origin, kind: Kind, changes: Mapping[str, Any]) -> Commit:
     if wrong:
         raise InternalError(f"make a {kind} commit: it may not change {', '.join(wrong)}")
     made = dataclasses.replace(_inherited(origin), kind=kind, **changes)
-    if origin.head is not None and made.batch_time_ms < origin.head.batch_time_ms and kind != "reset":
+    if origin.head is not None and made.batch_time_ms < origin.head.batch_time_ms and kind not in BACKWARDS:
         raise InternalError(
             f"make a {kind} commit: its batch time {made.batch_time_ms} is before that of version "
             f"{origin.head.version}, {origin.head.batch_time_ms}"
@@ -96,7 +108,27 @@ def _inherited(origin: Origin) -> Commit:
         next_deadline={} if head is None else head.next_deadline,
         published_through=-1,
         committed_ms=0,
+        replaced=[] if head is None else head.replaced,
+        shown_by=[] if head is None else head.shown_by,
     )
+
+
+def restored(origin: Origin, target: Commit | None) -> dict[str, Any]:
+    """Return the changes by which the commit after `origin` has everything as of `target`. None: version -1.
+
+    Operators that were removed since then stay removed.
+    """
+    refs = origin.refs
+    like = _inherited(Origin(refs, origin.branch, target))
+    changes = {name: getattr(like, name) for name in RESTORED}
+    state = {name: maps for name, maps in like.state.items() if name in refs.schemas}
+    rows = {name: maps for name, maps in like.rows.items() if name in state or name == LEDGER}
+    operators = {name: metrics for name, metrics in like.operators.items() if name in state}
+    schemas = {name: schema for name, schema in like.schemas.items() if name in refs.schemas}
+    changes |= {"state": state, "rows": rows, "operators": operators, "schemas": schemas}
+    changes["replaced"] = replaced_at(origin.number, target)
+    changes["restores"] = refs.start if target is None else target.as_parent
+    return changes
 
 
 def _lasting(event_time: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -44,7 +44,8 @@ class Publication:
     """What a sink is given to make one version visible.
 
     `files` are the version's output files in `store`, in canonical order, each with its place in the commit's list;
-    none is empty. `schema` has the columns of their rows. `options` open the sink's own place.
+    none is empty. `schema` has the columns of their rows. `options` open the sink's own place. `withdraws` are the
+    versions whose rows no longer count.
     """
 
     identity: Identity
@@ -52,6 +53,7 @@ class Publication:
     schema: pa.Schema
     store: Store
     options: Options
+    withdraws: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,9 @@ class Sink(Protocol):
 
     def check_place(self, options: Options) -> None:
         """Raise `InvalidInput` if `path` is not a valid place for this sink. Touches nothing."""
+
+    def refuse_withdrawal(self) -> None:
+        """Raise `InvalidInput` if what was published cannot be withdrawn, with the reason."""
 
     def publish(self, publication: Publication) -> list[PublishedFile]:
         """Make the files of one version visible at `path`, and return what is visible then.

@@ -104,6 +104,9 @@ class Parquet:
         """Copy the files into the folder, and return their names there."""
         return publish_files(self._folder(publication), publication)
 
+    def refuse_withdrawal(self) -> None:
+        """Accept: files can be deleted."""
+
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
         """Delete the files from the folder."""
         withdraw_files(self._folder(publication), publication.identity, names)

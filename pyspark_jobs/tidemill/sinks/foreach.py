@@ -8,6 +8,7 @@ may call late, so a function that must not do a batch twice compares `batch_id`.
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,8 @@ from ..state.versions import fetch
 from .contract import Options, Present, Publication
 from .files import Parquet
 
-Function = Callable[[pa.Table, int], Any]
+Function = Callable[..., Any]
+"""`fn(table, batch_id)`, or `fn(table, batch_id, withdrawn=())`."""
 
 
 class ForeachBatch(Parquet):
@@ -53,15 +55,27 @@ class ForeachBatch(Parquet):
         """Return the kind. The function itself is not recorded."""
         return {"kind": self.kind, "path": ""}
 
+    def refuse_withdrawal(self) -> None:
+        """Raise `InvalidInput` if the function does not accept the batches that no longer count."""
+        if self.function is None or not _takes_withdrawn(self.function):
+            raise InvalidInput(
+                "the function given to foreachBatch has no parameter `withdrawn`, so it cannot undo its batches",
+                hint="add the parameter: `def fn(table, batch_id, withdrawn=())`. After a rewind it has the ids of the "
+                "batches whose rows no longer count",
+            )
+
     def publish(self, publication: Publication) -> list[PublishedFile]:
-        """Call the function with the rows of a version.
+        """Call the function with the rows of a version, and with the batches that no longer count, if there are any.
 
         An error of the function becomes `InvalidInput` if it is a programming error such as a TypeError. Otherwise it
         becomes `StoreUnavailable`, because another system that the function uses may recover."""
         assert self.function is not None  # the driver has it; only workers do not
         version, table = publication.identity.version, self._table(publication)
         try:
-            self.function(table, version)
+            if publication.withdraws:
+                self.function(table, version, withdrawn=list(publication.withdraws))
+            else:
+                self.function(table, version)
         except Exception as error:
             raise kind_of(error)(
                 f"the function given to foreachBatch raised `{type(error).__name__}: {error}` for batch {version}\n"
@@ -71,7 +85,7 @@ class ForeachBatch(Parquet):
         return []
 
     def withdraw(self, publication: Publication, names: Sequence[str]) -> None:
-        """Do nothing: a call cannot be undone."""
+        """Do nothing: `publish` has called the function with the withdrawn versions."""
 
     def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
         """Yield nothing: a function has no place with files."""
@@ -99,6 +113,18 @@ class ForeachBatch(Parquet):
 
     def __repr__(self) -> str:
         return f"ForeachBatch({getattr(self.function, '__name__', self.function)!r})"
+
+
+def _takes_withdrawn(function: Function) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return any(
+        one.kind is inspect.Parameter.VAR_KEYWORD or (one.name == "withdrawn" and one.kind in named)
+        for one in parameters
+    )
 
 
 __all__ = ["ForeachBatch"]

@@ -5,7 +5,7 @@ INVARIANT: `protocol.named` says which objects a record names; nothing here know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from ..protocol.named import Object, named
@@ -34,10 +34,13 @@ class Objects:
     found: Findings
     known: dict[str, _Named] = field(default_factory=dict)
 
-    def add(self, record: Commit | Refs) -> None:
-        """Take down what a record names. Two records that say different things of one object are a problem."""
+    def add(self, record: Commit | Refs, kept: Collection[Object] | None = None) -> None:
+        """Take down what a record names, or those of its objects that are kept.
+
+        Two records that say different things of one object are a problem.
+        """
         at = (record.branch, record.version) if isinstance(record, Commit) else ("", -1)
-        for one in named(record):
+        for one in named(record) if kept is None else kept:
             known = self.known.setdefault(one.name, _Named(one, at, at))
             known.last = at
             if (one.checksum, one.size) != (known.object.checksum, known.object.size):

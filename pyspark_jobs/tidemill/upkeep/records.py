@@ -15,6 +15,7 @@ from ..protocol import entries, hint
 from ..protocol.codec import decode, decode_entry
 from ..protocol.records import Commit, Parent, Plan
 from ..protocol.refs import MAIN, Branch, Refs, begin, follow
+from ..protocol.retained import first_kept, floor, pinned
 from ..store import Entry, ObjectMissing, Store
 from .report import Findings
 
@@ -56,7 +57,7 @@ class Records:
 
     def commits(self, refs: Refs, branch: Branch) -> Iterator[Commit]:
         """Yield the commits of a branch that can be read, oldest first. Plans are checked on the way."""
-        first = max(0 if branch.fork is None else branch.fork.version + 1, refs.floors.get(branch.id, 0))
+        first = max(0 if branch.fork is None else branch.fork.version + 1, first_kept(floor(refs, branch.id)))
         parent = refs.start if first == 0 else branch.fork if branch.fork and first == branch.fork.version + 1 else None
         committed, planned = self._numbers(names.commits(branch.id)), self._numbers(names.plans(branch.id))
         last_plan = max(planned, default=-1)  # it is written only after the commit of the plan before it
@@ -70,6 +71,14 @@ class Records:
                 self._compare(commit, plan)
                 yield commit
             parent = None if commit is None else commit.as_parent
+
+    def pinned(self, refs: Refs) -> Iterator[Commit]:
+        """Yield the commits of versions below a floor that tags or forks keep, if they can be read."""
+        for at in sorted(pinned(refs)):
+            if at.version < first_kept(floor(refs, at.branch)):
+                commit = self._commit(refs, Branch("", at.branch), at.version, None)
+                if commit is not None:
+                    yield commit
 
     def _commit(self, refs: Refs, branch: Branch, version: int, parent: Parent | None) -> Commit | None:
         name = names.commit(branch.id, version)

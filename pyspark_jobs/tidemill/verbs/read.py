@@ -5,6 +5,7 @@ INVARIANT: reading writes nothing, not even a probe of the store, so it works wi
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +17,16 @@ from .. import _native, names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
+from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
 from ..operators.contract import describe
 from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
+from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
+from ..protocol.retained import At, floor, is_kept
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import connections
@@ -34,49 +38,35 @@ from ..state.versions import fetch
 from ..units import check_unit, time_ms
 
 
-def resolve_version(context: Context, version: int | None, as_of: Any = None) -> Commit | None:
-    """Return the commit of `version`, of the newest version at the time `as_of`, or of the newest. None: version -1."""
+def resolve_version(
+    context: Context, version: VersionSpec | None, as_of: Any = None, operator: str | None = None
+) -> Commit | None:
+    """Return the commit of `version`, of the newest version at the time `as_of`, or of the newest. None: version -1.
+
+    With `operator`, only the state of that operator must be kept.
+    """
     warn_if_moved(context)
     if version is not None and as_of is not None:
         raise InvalidInput("found both version and as_of, expected at most one of them")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise InvalidInput(f"version={version!r}, expected a whole number; -1 is before the first batch")
-    if version is not None and version < -1:
-        raise InvalidInput(f"version={version}, expected at least -1, which is before the first batch")
     if as_of is not None:
         if isinstance(as_of, int):
             check_unit(as_of, "as_of", now_ms())
         found = version_at(context, time_ms(as_of, context.job.time_zone))
         if found < 0:
             raise _before_the_first(context, as_of)
-        return context.log.commit(found)
-    if version is None:
-        return context.head()
-    if version == -1:
-        return None
-    _refuse_below_floor(context, version)
-    return context.log.commit(version)
-
-
-def _refuse_below_floor(context: Context, version: int) -> None:
-    """Raise `InvalidInput` for a version that is no longer kept."""
-    floor = context.initialised().floors.get(context.branch, -1)
-    if -1 < version < floor:
-        raise InvalidInput(
-            f"read version {version} of branch `{context.branch}` in `{context.store.uri}`: it is no longer kept; "
-            f"versions are kept from {floor} on"
-        )
+        return kept_commit(context, found, operator=operator)
+    return context.head() if version is None else kept_commit(context, resolve(context, version), operator=operator)
 
 
 @contextlib.contextmanager
-def kept(context: Context, commit: Commit | None) -> Iterator[None]:
+def kept(context: Context, commit: Commit | None, operator: str | None = None) -> Iterator[None]:
     """Turn the error for a missing object into `InvalidInput` if its version was given up while we read it."""
     try:
         yield
     except CorruptState:
         if commit is not None:
             context.refresh()
-            _refuse_below_floor(context, commit.version)
+            kept_commit(context, commit.version, operator=operator)
         raise
 
 
@@ -90,22 +80,19 @@ def _before_the_first(context: Context, as_of: Any) -> InvalidInput:
 
 
 def version_at(context: Context, at_ms: int) -> int:
-    """Return the newest version whose batch time is at or before `at_ms`, or -1. INVARIANT: batch times never fall."""
-    head = context.head()
-    low, high = -1, -1 if head is None else head.version
-    while low < high:
-        middle = (low + high + 1) // 2
-        if context.log.commit(middle).batch_time_ms <= at_ms:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """Return the newest version of the effective history whose batch time is at or before `at_ms`, or -1.
+
+    Batch times do not fall within an effective history, unless a `reset` set one back.
+    """
+    versions = list(effective(context.head()))
+    found = bisect.bisect_right(versions, at_ms, key=lambda version: context.log.commit(version).batch_time_ms)
+    return versions[found - 1] if found else -1
 
 
 def state(
     context: Context,
     operator: str | None,
-    version: int | None,
+    version: VersionSpec | None,
     as_of: Any,
     keys: Iterable[Any] | None,
     where: str | None,
@@ -117,7 +104,8 @@ def state(
 
     The state columns of aggregates are their finished values, or with `partial` what the state keeps.
     """
-    commit = resolve_version(context, version, as_of)
+    only = next(iter(context.job.operators)) if len(context.job.operators) == 1 else None
+    commit = resolve_version(context, version, as_of, only if operator is None else operator)
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
     if commit is None or not commit.state:  # before the first batch: what `init` made
@@ -130,7 +118,7 @@ def state(
     shape = MapColumns.described(chosen, described)
     known = _segments(context, commit, newest)
     segments: list[Segment] = known.get(name, {}).get(chosen, [])
-    with kept(context, commit):
+    with kept(context, commit, name):
         table = live_rows(context.store, context.cache, shape, segments, 0, HASH_END)
         _check_rows(commit, name, chosen, table.num_rows)
     if keys is not None:
@@ -249,7 +237,7 @@ def _where(table: pa.Table, where: str) -> pa.Table:
         ) from error
 
 
-def outputs(context: Context, version: int | None, sink: str | None, limit: int | None = None) -> pa.Table:
+def outputs(context: Context, version: VersionSpec | None, sink: str | None, limit: int | None = None) -> pa.Table:
     """Return the rows committed for a sink, in canonical order, with `_batch_id` and `_seq`; of one version, or of all.
 
     With `limit`, only the first rows are returned, and no commit or file after them is read.
@@ -279,11 +267,18 @@ def _has_rows(tables: Sequence[pa.Table], limit: int | None) -> bool:
     return limit is not None and sum(table.num_rows for table in tables) >= limit
 
 
-def _commits(context: Context, version: int | None) -> Iterator[Commit]:
-    """Yield the commit of a version, or all of them, checked to follow each other. Each is read when it is needed."""
+def _commits(context: Context, version: VersionSpec | None) -> Iterator[Commit]:
+    """Yield the commit of a version, or those of the effective history that are kept. Each is read when it is needed.
+
+    Without a version, every commit is checked to follow the one before.
+    """
     warn_if_moved(context)
-    start = context.initialised().start
-    return context.log.commits(start=start) if version is None else iter([context.log.commit(version)])
+    if version is not None:
+        commit = kept_commit(context, resolve(context, version))
+        return iter([context.log.commit(-1) if commit is None else commit])
+    head, since = context.head(), floor(context.initialised(), context.branch).version
+    commits = context.log.commits(since, context.initialised().start if since <= 0 else None, head)
+    return (commit for commit in commits if head is not None and is_effective(head, commit.version))
 
 
 def _sink(context: Context, sink: str | None) -> tuple[str, pa.Schema]:
@@ -326,7 +321,7 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
     return rows if is_in_order else rows.sort_by(SEQ)
 
 
-def quarantine(context: Context, version: int | None, limit: int | None = None) -> pa.Table:
+def quarantine(context: Context, version: VersionSpec | None, limit: int | None = None) -> pa.Table:
     """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them.
 
     With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
@@ -358,7 +353,7 @@ def _with_quarantine(context: Context) -> Iterator[Commit]:
     folder = names.quarantine_folder(context.branch)
     numbers = {names.number_of_file(entry.name) for entry in context.store.list(folder)}
     for number in sorted(number for number in numbers if number is not None):
-        if head is not None and number <= head.version:
+        if head is not None and is_effective(head, number) and is_kept(context.initialised(), At(head.branch, number)):
             yield context.log.commit(number)
 
 

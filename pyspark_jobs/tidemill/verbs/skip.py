@@ -43,18 +43,18 @@ def skip(context: Context, file: File, reason: str) -> Commit:
     origin = context.origin(context.head())
     found = _found(context, origin, file).file
     attempt = uuid.uuid4().hex[:12]
-    segments, rows = store_skipped(context, origin.head, found, origin.number, attempt)
+    stored = store_skipped(context, origin.head, [found], origin.number, attempt)
     changes = {
         "attempt": attempt,
         "reason": reason,
-        "ledger": segments,
-        "rows": {**(origin.head.rows if origin.head else {}), names.LEDGER: {"files": rows}},
+        "ledger": stored.segments,
+        "rows": {**(origin.head.rows if origin.head else {}), names.LEDGER: {"files": stored.rows}},
         "skipped": [SkippedFile(found.source, found.path, found.etag, found.size)],
     }
     try:
         return correct(context, origin, "skip", changes)
     except Fenced:
-        discard_names(context.store, [one.name for one in segments], attempt)
+        discard_names(context.store, [one.name for one in stored.segments], attempt)
         raise
 
 
@@ -66,8 +66,8 @@ def planned(context: Context, file: File) -> Skip:
 def _found(context: Context, origin: Origin, file: File) -> Skip:
     """Return the file that waits or is in the open plan; otherwise raise `InvalidInput`."""
     plan = context.log.plan(origin.number, origin.parent)
-    candidates = _in_plan(plan) | _listed(context)
-    source, path = ("", file) if isinstance(file, str) else _pair(file)
+    candidates = planned_files(plan) | listed_files(context)
+    source, path = pair_of(file, "skip")
     if source and source not in context.job.sources:
         raise unknown("source", source, list(context.job.sources))
     matching = [one for key, one in candidates.items() if key in ((source, path),) or (not source and key[1] == path)]
@@ -79,22 +79,26 @@ def _found(context: Context, origin: Origin, file: File) -> Skip:
             hint="name the source too",
         )
     read_by = _refuse_known(context, origin, matching[0])
-    is_planned = plan is not None and (matching[0].source, path) in _in_plan(plan)
+    is_planned = plan is not None and (matching[0].source, path) in planned_files(plan)
     return Skip(matching[0], origin.number if is_planned else None, read_by)
 
 
-def _pair(file: object) -> tuple[str, str]:
+def pair_of(file: object, verb: str) -> tuple[str, str]:
+    """Return the source and the path that a user gave; the source is empty if only the path was given."""
+    if isinstance(file, str):
+        return "", file
     if isinstance(file, tuple) and len(file) == 2 and all(isinstance(part, str) for part in file):
         return file
-    raise InvalidInput(f"skip: found {file!r}, expected a path or a pair of source and path")
+    raise InvalidInput(f"{verb}: found {file!r}, expected a path or a pair of source and path")
 
 
-def _in_plan(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
+def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files of a plan, by source and path."""
     splits = () if plan is None else plan.splits
     return {(s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms) for s in splits}
 
 
-def _listed(context: Context) -> dict[tuple[str, str], SourceFile]:
+def listed_files(context: Context) -> dict[tuple[str, str], SourceFile]:
     """Return the files that all sources have now."""
     options = dict(context.storage_options.get("source") or {})
     files = [file for name, source in context.job.sources.items() for file in source.discover(name, options)]

@@ -13,6 +13,7 @@ from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import MAIN, Refs
+from ..protocol.retained import At, kept_objects, pinned
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
 from ..state.versions import open_map
@@ -44,11 +45,15 @@ def verify(context: Context, deep: bool = False, on_checked: OnChecked | None = 
         _check_identity(context, refs)
         objects.add(refs)
         versions = PublishedVersions(context, refs.uuid, listing, found)
+        apart = pinned(refs)
+        for commit in records.pinned(refs):
+            commits += 1
+            objects.add(commit)
         for branch in branches(refs):
             head: Commit | None = None
             for head in records.commits(refs, branch):
                 commits += 1
-                objects.add(head)
+                objects.add(head, kept_objects(refs, head, At(head.branch, head.version) in apart))
                 for fault in faults(head):
                     found.add(names.commit(head.branch, head.version), fault, f"version {head.version}")
                 if branch.id == MAIN:

@@ -17,11 +17,10 @@ from tidemill.protocol.bounds import Hexadecimal
 from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.records import Commit, Plan, Receipt, Segment, StoreFloor, StoreVersion, digest
 
-OMITTED_IF_EMPTY = {"failed", "failure", "min_deadline_hash", "etag", "kept_late_rows", "late_examples"}
-
-
-def is_required(field: Any) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+OMITTED_IF_EMPTY = {
+    "failed", "failure", "min_deadline_hash", "etag", "restores", "replaced", "shown_by", "kept_late_rows",
+    "late_examples",
+}  # fmt: skip
 
 
 def naive(value: Any, kind: Any = None) -> Any:
@@ -34,7 +33,7 @@ def naive(value: Any, kind: Any = None) -> Any:
         return {
             name: naive(each, hints[name])
             for name, (field, each) in found.items()
-            if each or name not in OMITTED_IF_EMPTY or is_required(field)
+            if each or name not in OMITTED_IF_EMPTY or field.default is field.default_factory is dataclasses.MISSING
         }
     if isinstance(value, dict):
         return {name: naive(each) for name, each in value.items()}

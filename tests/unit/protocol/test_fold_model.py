@@ -16,7 +16,7 @@ from tidemill.errors import CorruptState, InvalidInput
 from tidemill.protocol.codec import checksum_of, decode, decode_entry, encode
 from tidemill.protocol.entries import Adopt, Base, DropBranch, Entry, Floor, Init, NewBranch, Operators, Tag
 from tidemill.protocol.records import Parent
-from tidemill.protocol.refs import MAIN, BaseOf, Branch, Refs, Seeds, Tagged, begin, fold, follow
+from tidemill.protocol.refs import MAIN, BaseOf, Branch, Kept, Refs, Seeds, Tagged, begin, fold, follow
 
 OPERATORS = ("a", "b", "c")
 TAGS = ("good", "bad")
@@ -48,7 +48,7 @@ class Model:
         assert refs.branches == {name: Branch(name, id, fork) for name, (id, fork) in self.branches.items()}
         assert refs.dropped == self.dropped
         assert refs.tags == {name: Tagged(MAIN, version) for name, version in self.tags.items()}
-        assert refs.floors == self.floors
+        assert {branch: kept.version for branch, kept in refs.floors.items()} == self.floors
         assert refs.bases == [BaseOf(number, "a", "state", *segments_of(number)) for number in self.bases]
         assert (refs.sources, refs.confirmed) == (self.sources, self.confirmed)
 
@@ -291,4 +291,4 @@ def test_the_same_floor_may_be_recorded_again() -> None:
     refs = begin(init_record())
     for _ in range(2):
         refs = follow(refs, placed(refs, Floor, {"branch": MAIN, "version": 5}))
-    assert refs.floors == {MAIN: 5}
+    assert refs.floors == {MAIN: Kept(5, 1)}

@@ -1,0 +1,66 @@
+"""`tidemill log`: the commits of a pipeline, newest first, with kinds and reasons. Read only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exits import Exit
+from .options import Target, target_options
+from .output import Output, json_line, output_options
+
+if TYPE_CHECKING:
+    from ..protocol.records import Commit
+
+SHOWN_COMMITS = 20
+
+
+@click.command(short_help="Show the commits, newest first, with corrections and their reasons.")
+@target_options
+@click.option("--limit", type=click.IntRange(min=0), metavar="N",
+              help=f"Show at most N commits. Default: {SHOWN_COMMITS}; with --json all.")  # fmt: skip
+@output_options
+def log(target: Target, limit: int | None, out: Output) -> int:
+    """Show the commits that are kept, newest first: kind, batch time, rows, files, and the reason of a correction.
+
+    A version that a rewind undid is marked. --json prints a JSON line per commit.
+    """
+    repository = target.open()
+    shown = limit if limit is not None or out.json else SHOWN_COMMITS
+    commits = repository.log(None if shown is None else shown + 1)
+    newest = commits[0] if commits else None
+    rows = [_row(commit, newest, repository.tags()) for commit in commits[:shown]]
+    if out.json:
+        for row in rows:
+            out.line(json_line(row))
+        return Exit.DONE
+    from .render import console, log_table
+
+    terminal = console()
+    terminal.print(log_table(rows))
+    if not rows:
+        terminal.print("no versions", style="dim")
+    elif shown is not None and len(commits) > shown:
+        terminal.print(f"the newest {shown:,}; --limit shows more", style="dim")
+    return Exit.DONE
+
+
+def _row(commit: Commit, newest: Commit | None, tags: Any) -> dict[str, Any]:
+    from ..protocol.history import is_effective
+    from ..protocol.progress import iso
+
+    return {
+        "version": commit.version,
+        "kind": commit.kind,
+        "undone": newest is not None and not is_effective(newest, commit.version),
+        "tags": [one.name for one in tags if (one.branch, one.version) == (commit.branch, commit.version)],
+        "batch_time": iso(commit.batch_time_ms),
+        "committed": iso(commit.committed_ms),
+        "input_rows": commit.counts.input_rows,
+        "input_files": commit.counts.input_files,
+        "late_rows": commit.counts.late_rows,
+        "quarantined_rows": commit.counts.quarantined_rows,
+        "restores": None if commit.restores is None else commit.restores.version,
+        "reason": commit.reason,
+    }

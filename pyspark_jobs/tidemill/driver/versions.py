@@ -1,0 +1,94 @@
+"""What users may write for a version: a number or a tag. Resolves it, and refuses versions that are no longer kept.
+
+INVARIANT: `hold` makes a version unreachable for garbage collection before a correction names its objects again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..clock import now_ms
+from ..errors import InvalidInput
+from ..protocol.entries import Hold
+from ..protocol.records import Commit
+from ..protocol.refs import Held, Refs
+from ..protocol.refs_log import position
+from ..protocol.retained import At, refuse_if_gone
+from ..spelling import nearest
+from .context import Context
+
+VersionSpec = int | str
+"""A version by its number, or a tag."""
+_NUMBER = re.compile(r"-?[0-9]+")
+
+
+def resolve(context: Context, version: VersionSpec) -> int:
+    """Return the number of a version. `InvalidInput` for an unknown tag, or a number that is not one of a version."""
+    if isinstance(version, str) and not _NUMBER.fullmatch(version):
+        return _tagged(context, version)
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise InvalidInput(f"version={version!r}, expected a whole number or a tag; -1 is before the first batch")
+    if version < -1:
+        raise InvalidInput(f"version={version}, expected at least -1, which is before the first batch")
+    return version
+
+
+def _tagged(context: Context, name: str) -> int:
+    tags = context.initialised().tags
+    if name not in tags:
+        tags = context.refresh().tags
+    if name not in tags:
+        near = nearest(name, tags)
+        known = ", ".join(f"`{one}`" for one in sorted(tags)) or "there is none"
+        raise InvalidInput(
+            f"unknown tag `{name}`" + (f"; did you mean `{near}`?" if near else f"; tags: {known}"),
+            hint="give the number of a version, or the name of a tag; `tidemill tag --list` shows them",
+        )
+    tagged = tags[name]
+    if tagged.branch != context.branch:
+        raise InvalidInput(f"tag `{name}` names version {tagged.version} of branch `{tagged.branch}`, not of this one")
+    return tagged.version
+
+
+def kept_commit(context: Context, version: int, verb: str = "read", operator: str | None = None) -> Commit | None:
+    """Return the commit of a version, None for -1. `InvalidInput` if the version is no longer kept, or never existed.
+
+    With `operator`, only the state of that operator must be kept.
+    """
+    if version < 0:
+        return None
+    refuse_if_gone(context.initialised(), At(context.branch, version), f"{verb} `{context.store.uri}`,", operator)
+    return context.log.commit(version)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a correction restores: a version, and other versions whose outputs it publishes again."""
+
+    version: int
+    outputs: Sequence[int]
+
+
+def hold(context: Context, needed: Needed, number: int, verb: str, reason: str) -> Refs:
+    """Keep versions until version `number` of this branch is committed. `InvalidInput` if they are no longer kept.
+
+    The entry is appended only while the versions are kept, so a floor that is raised later leaves their objects alone.
+    """
+    at = At(context.branch, needed.version)
+    first = min([needed.version, *needed.outputs])
+
+    def make(refs: Refs, entry: int) -> Hold | None:
+        del entry
+        refuse_if_gone(refs, at, f"{verb} to", whole=True)
+        for version in needed.outputs:
+            refuse_if_gone(refs, At(context.branch, version), f"{verb}: publish again")
+        known = Held(at.branch, first, at.version, context.branch, number)
+        if known in refs.holds:
+            return None
+        return Hold(**position(refs, now_ms()), **dataclasses.asdict(known), reason=reason)
+
+    context.refs_log.append(make)
+    return context.refresh()

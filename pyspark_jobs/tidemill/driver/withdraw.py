@@ -1,0 +1,77 @@
+"""What a rewind needs of the sinks: which versions they show, whether that can be undone, and what came back since.
+
+INVARIANT: a correction that a sink cannot carry out is refused before it is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..counts import count_of
+from ..errors import InvalidInput
+from ..protocol.history import is_shown
+from ..protocol.records import Commit
+from ..protocol.refs import MAIN
+from ..sinks.contract import Identity, Publication
+from ..sinks.foreach import ForeachBatch
+from .context import Context
+from .publish import CALLED, works
+
+LOG = logging.getLogger("tidemill")
+
+
+SUSPECT_VERSIONS = 100
+"""For how many versions after a rewind a run that makes a batch looks for files that a stalled process copied."""
+
+
+def may_have_strays(head: Commit | None) -> bool:
+    """Whether the last rewind is so recent that a run looks for files of withdrawn versions."""
+    return head is not None and bool(head.replaced) and head.version - head.replaced[-1][1] <= SUSPECT_VERSIONS
+
+
+def published_sinks(commit: Commit) -> list[str]:
+    """Return the sinks in which a version shows rows, or whose function was called for it."""
+    return [
+        work.name
+        for work in works(commit)
+        if work.files or (work.described["kind"] == ForeachBatch.kind and commit.kind in CALLED)
+    ]
+
+
+def refuse_unless_withdrawable(context: Context, name: str) -> None:
+    """Raise `InvalidInput` if what a sink published cannot be withdrawn, or the code does not have the sink."""
+    sink = context.declared_sink(name)
+    if sink is None:
+        raise InvalidInput(
+            f"rewind: sink `{name}` published versions that would be undone, but this code does not have the sink",
+            hint="restore the sink in the code, rewind, and then remove it",
+        )
+    try:
+        sink.refuse_withdrawal()
+    except InvalidInput as error:
+        raise InvalidInput(f"rewind: sink `{name}`: {error.message}", hint=error.hint) from error
+
+
+def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str]]:
+    """Withdraw files of versions that were withdrawn before, and return their names by sink.
+
+    A process that stalled while it published may copy them after the withdrawal, and then die.
+    """
+    found: dict[str, list[str]] = {}
+    if head is None or context.branch != MAIN or not head.replaced:
+        return found
+    for name, output in context.job.outputs.items():
+        if output.sink is None or not output.sink.path:
+            continue
+        identity = Identity(context.job.pipeline, context.initialised().uuid, name, head.version)
+        place = Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))
+        present = output.sink.present(place)
+        strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version))
+        if strays:
+            LOG.warning(
+                "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",
+                name, count_of(len(strays), "file"), strays[0],
+            )  # fmt: skip
+            output.sink.withdraw(place, strays)
+            found[name] = strays
+    return found

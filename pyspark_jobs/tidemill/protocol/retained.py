@@ -1,0 +1,104 @@
+"""Which versions are kept: those from the floor on, and those that tags, forks and holds name. Pure.
+
+INVARIANT: whoever makes a version reachable again (a tag, a fork, a hold) appends an entry that is checked against the
+floors of the same `refs/`, so a version that is not kept can never be named again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..errors import InvalidInput
+from .named import Object, named
+from .progress import iso
+from .records import Commit
+from .refs import Kept, Refs
+
+ALL = Kept(-1, 0)
+"""The floor of a branch without a floor."""
+
+
+@dataclass(frozen=True, order=True)
+class At:
+    """A version of a branch, by the branch's id."""
+
+    branch: str
+    version: int
+
+
+def floor(refs: Refs, branch: str) -> Kept:
+    """Return from which version on a branch is kept."""
+    return refs.floors.get(branch, ALL)
+
+
+def names_for(refs: Refs, at: At) -> list[str]:
+    """Return what keeps a version apart from its floor: tags and branches, in words."""
+    tags = [f"tag `{name}`" for name, one in sorted(refs.tags.items()) if At(one.branch, one.version) == at]
+    forks = [
+        f"branch `{branch.name}`"
+        for branch in refs.branches.values()
+        if branch.fork is not None and At(branch.fork.branch, branch.fork.version) == at
+    ]
+    return tags + forks
+
+
+def is_kept(refs: Refs, at: At, operator: str | None = None) -> bool:
+    """Whether a version can be read: for an operator its state, otherwise everything else."""
+    return at.version < 0 or at.version >= floor(refs, at.branch).of(operator) or bool(names_for(refs, at))
+
+
+def is_whole(refs: Refs, at: At) -> bool:
+    """Whether everything of a version is kept, so that it can be restored, tagged or forked."""
+    return at.version < 0 or at.version >= floor(refs, at.branch).highest or bool(names_for(refs, at))
+
+
+def refuse_if_gone(refs: Refs, at: At, verb: str, operator: str | None = None, whole: bool = False) -> None:
+    """Raise `InvalidInput` for a version that is not kept, naming what is kept and since when."""
+    if is_whole(refs, at) if whole else is_kept(refs, at, operator):
+        return
+    kept = floor(refs, at.branch)
+    since = kept.highest if whole else kept.of(operator)
+    of_operator = f" of operator `{operator}`" if operator is not None and operator in kept.operators else ""
+    tags = ", ".join(f"`{name}` ({one.version})" for name, one in refs.tags.items() if one.branch == at.branch)
+    raise InvalidInput(
+        f"{verb} version {at.version} of branch `{at.branch}`: it is no longer kept; versions{of_operator} from "
+        f"{since} on are kept, since {iso(kept.since_ms)}" + (f", and the tags {tags}" if tags else ""),
+        hint="a floor cannot be lowered; tag a version to keep it for longer",
+    )
+
+
+def pinned(refs: Refs, heads: Mapping[str, int] | None = None) -> set[At]:
+    """Return the versions that tags and forks keep, and with the `heads` of branches also those that holds keep."""
+    found = {At(one.branch, one.version) for one in refs.tags.values()}
+    found |= {At(one.fork.branch, one.fork.version) for one in refs.branches.values() if one.fork is not None}
+    if heads is not None:
+        held = [one for one in refs.holds if one.by_version > heads.get(one.by_branch, -1)]
+        found |= {At(one.branch, version) for one in held for version in range(one.first, one.version + 1)}
+    return {at for at in found if at.version >= 0}
+
+
+def kept_objects(refs: Refs, commit: Commit, is_pinned: bool) -> frozenset[Object]:
+    """Return the objects of a version that are kept. `is_pinned`: a tag, fork or hold keeps all of them.
+
+    Below the floor of the branch, only the state of operators with a lower floor is kept; and the state of an operator
+    is not kept below its own.
+    """
+    at, kept = commit.version, floor(refs, commit.branch)
+    if is_pinned or at >= kept.highest:
+        return named(commit)
+    state = {name: maps for name, maps in commit.state.items() if at >= kept.of(name)}
+    if at >= kept.version:
+        return named(dataclasses.replace(commit, state=state))
+    return named(dataclasses.replace(commit, state=state, ledger=[], outputs={}, quarantine=[], adds={}))
+
+
+def first_kept(kept: Kept) -> int:
+    """Return the lowest version of which something is kept by a floor."""
+    return max(0, min([kept.version, *kept.operators.values()]))
+
+
+def kept_versions(refs: Refs, branch: str, head: int) -> Iterator[int]:
+    """Yield the versions of a branch of which its floors keep something, oldest first."""
+    yield from range(first_kept(floor(refs, branch)), head + 1)

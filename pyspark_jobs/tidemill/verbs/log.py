@@ -1,0 +1,36 @@
+"""`commits` and `log`: the commits of a branch that are kept, oldest or newest first. Reads only."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ..driver.context import Context
+from ..driver.identity import warn_if_moved
+from ..driver.versions import VersionSpec, resolve
+from ..errors import InvalidInput
+from ..protocol.records import Commit
+from ..protocol.retained import At, first_kept, floor, refuse_if_gone
+
+
+def commits(context: Context, since: VersionSpec | None = None) -> list[Commit]:
+    """Return the commits from a version to the newest, oldest first, each checked to follow the one before."""
+    refs = context.initialised()
+    first = first_kept(floor(refs, context.branch)) if since is None else max(resolve(context, since), 0)
+    if since is not None and first < first_kept(floor(refs, context.branch)):
+        refuse_if_gone(refs, At(context.branch, first), "read the commits since")
+    return list(context.log.commits(first, refs.start if first == 0 else None))
+
+
+def log(context: Context, limit: int | None = None) -> list[Commit]:
+    """Return the commits that are kept, newest first; with `limit`, only so many."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidInput(f"log: limit={limit!r}, expected a whole number of at least 0")
+    warn_if_moved(context)
+    return list(itertools.islice(_newest_first(context), limit))
+
+
+def _newest_first(context: Context) -> Iterator[Commit]:
+    head, first = context.head(), first_kept(floor(context.initialised(), context.branch))
+    for version in range(-1 if head is None else head.version, first - 1, -1):
+        yield context.log.commit(version)

@@ -1,0 +1,137 @@
+"""`maintain`: raises the floor by a retention rule, deletes garbage, and withdraws what appeared again in sinks.
+
+It is safe beside runs, corrections and other calls, and does what is left when it is called again. CRASH: each step is
+one entry of `refs/`, or deletes objects that no kept version names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from ..driver.context import Context
+from ..driver.identity import check_root
+from ..driver.withdraw import withdraw_strays
+from ..errors import InvalidInput
+from ..names import LEDGER
+from ..protocol.garbage import Garbage
+from ..protocol.refs import Kept, Refs
+from ..protocol.retained import floor
+from ..protocol.retention import ALL_OPERATORS, Retention, Rule
+from ..spelling import unknown
+from ..store.probe import probe
+from ..units import duration_ms
+from ..upkeep.collect import Collected, OnDeleted, collect, look
+from ..upkeep.retain import raise_floor, wanted
+
+Age = str | timedelta
+Keep = Age | Mapping[str, Age]
+KeepVersions = int | Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class MaintainReport:
+    """What `maintain` did, or in a dry run would do.
+
+    `floor_before` and `floor`: the lowest version of which everything is kept, apart from tagged ones.
+    `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
+    below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
+    `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
+    their withdrawal.
+    """
+
+    floor_before: int
+    floor: int
+    operator_floors: dict[str, int]
+    kept_by: dict[str, int]
+    garbage: list[Garbage]
+    deleted: int
+    strays: dict[str, list[str]] = field(default_factory=dict)
+    dry_run: bool = False
+
+    @property
+    def garbage_bytes(self) -> int:
+        """The bytes of all garbage."""
+        return sum(one.size for one in self.garbage)
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The arguments of `maintain`."""
+
+    keep: Keep | None = None
+    keep_versions: KeepVersions | None = None
+    time_budget_s: float | None = None
+    reason: str = ""
+    on_deleted: OnDeleted | None = None
+
+
+def maintain(context: Context, asked: Maintenance) -> MaintainReport:
+    """Raise the floor, delete garbage, and withdraw strays. `InvalidInput` for a wrong retention rule."""
+    retention = _retention(context, asked)
+    deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
+    check_root(context)
+    probe(context.store)
+    before = floor(context.refresh(), context.branch)
+    context.head()
+    after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
+    collected = collect(context, deadline, asked.on_deleted)
+    strays = withdraw_strays(context, context.head())
+    return dataclasses.replace(_report(context.initialised(), context.branch, before, after, collected), strays=strays)
+
+
+def planned(context: Context, asked: Maintenance) -> MaintainReport:
+    """Return what `maintain` would do. Writes nothing."""
+    retention = _retention(context, asked)
+    refs = context.refresh()
+    before, after = floor(refs, context.branch), wanted(context, retention)
+    as_if = dataclasses.replace(refs, floors=refs.floors | {context.branch: after})
+    found, _ = look(context, as_if)
+    report = _report(refs, context.branch, before, after, Collected(found, 0))
+    return dataclasses.replace(report, dry_run=True)
+
+
+def _report(refs: Refs, branch: str, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
+    tags = {name: one.version for name, one in refs.tags.items() if one.branch == branch}
+    return MaintainReport(
+        floor_before=max(before.version, 0),
+        floor=max(after.version, 0),
+        operator_floors=after.operators,
+        kept_by={name: version for name, version in tags.items() if version < after.highest},
+        garbage=collected.found,
+        deleted=collected.deleted,
+    )
+
+
+def _retention(context: Context, asked: Maintenance) -> Retention:
+    """Return the rules by operator. `InvalidInput` for an unknown operator, or a rule that would keep nothing."""
+    ages = _by_operator(asked.keep)
+    counts = _by_operator(asked.keep_versions)
+    known = [*context.job.operators, *context.initialised().schemas]
+    for name in (*ages, *counts):
+        if name != ALL_OPERATORS and name not in known:
+            raise unknown("operator to keep", str(name), [one for one in known if one != LEDGER])
+    rules = {}
+    for name in dict.fromkeys((*ages, *counts)):
+        count = counts.get(name)
+        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+            raise InvalidInput(f"maintain: keep_versions={count!r}, expected a whole number of at least 1")
+        age = ages.get(name)
+        rules[name] = Rule(None if age is None else duration_ms(age), count)
+    return Retention(rules)
+
+
+def _by_operator(rule: Any) -> dict[str, Any]:
+    if rule is None:
+        return {}
+    return dict(rule) if isinstance(rule, Mapping) else {ALL_OPERATORS: rule}
+
+
+def _seconds(budget: float) -> float:
+    if isinstance(budget, bool) or not isinstance(budget, int | float) or budget < 0:
+        raise InvalidInput(f"maintain: time_budget={budget!r}, expected a number of at least 0")
+    return float(budget)

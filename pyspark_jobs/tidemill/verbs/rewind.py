@@ -1,0 +1,211 @@
+"""`rewind`: go back to an earlier version, by a commit that restores it. Files that were read since then wait again.
+
+Files that were published since are withdrawn. A rewind to a version that was itself rewound publishes its files again.
+CRASH: one conditional create is the whole rewind. Withdrawing follows it, and the next run completes it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import names
+from ..driver.context import Context
+from ..driver.correct import correct, required
+from ..driver.discard import discard_names
+from ..driver.identity import check_root
+from ..driver.ledger import store_skipped
+from ..driver.publish import repair
+from ..driver.versions import Needed, VersionSpec, hold, resolve
+from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
+from ..errors import Fenced, InvalidInput
+from ..protocol.history import Correction, correction
+from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
+from ..protocol.retained import At, is_kept, refuse_if_gone
+from ..protocol.successor import Origin, restored
+from ..sources.contract import SourceFile
+from ..sources.ledger import READ, look_up
+from ..spelling import unknown
+from ..store.probe import probe
+from .skip import File, listed_files, pair_of, planned_files
+
+Files = Mapping[tuple[str, str], SourceFile]
+
+
+@dataclass(frozen=True)
+class Rewind:
+    """What `rewind` would do.
+
+    `undone`: versions that leave the effective history. `waiting`: files that they read, which wait again, without
+    those in `without`. `withdraws` and `adds`: by sink, the versions whose files go and come back. `ends_plan`: the
+    version whose open plan ends.
+    """
+
+    to_version: int
+    undone: list[int]
+    waiting: list[SourceFile]
+    without: list[SourceFile]
+    withdraws: dict[str, list[int]]
+    adds: dict[str, list[int]]
+    ends_plan: int | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The versions at both ends, and what would be done."""
+
+    origin: Origin
+    target: Commit | None
+    correction: Correction
+    added: dict[str, list[AddedOutput]]
+    rewind: Rewind
+
+
+def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequence[File] = ()) -> Commit:
+    """Restore a version by a commit, and return it. `InvalidInput` for a version that is not kept, or no reason."""
+    required("rewind", reason)
+    check_root(context)
+    probe(context.store)
+    repair(context, context.head())  # completes an earlier rewind, also if this one is refused
+    found = _found(context, to_version, without)
+    origin, target = found.origin, found.target
+    if target is not None:
+        again = sorted({one.version for those in found.added.values() for one in those if one.files})
+        hold(context, Needed(target.version, again), origin.number, "rewind", reason)
+    origin = context.origin(origin.head)
+    attempt = uuid.uuid4().hex[:12]
+    changes: dict[str, Any] = {
+        "attempt": attempt,
+        "reason": reason,
+        **restored(origin, target),
+        "shown_by": found.correction.shown_by,
+        "withdraws": {
+            sink: [VersionOf(context.branch, one) for one in versions]
+            for sink, versions in found.rewind.withdraws.items()
+        },
+        "adds": found.added,
+    }
+    stored: list[str] = []
+    if found.rewind.without:
+        ours = store_skipped(context, target, found.rewind.without, origin.number, attempt)
+        stored = [one.name for one in ours.segments]
+        changes["ledger"] = ours.segments
+        changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
+        changes["skipped"] = [SkippedFile(f.source, f.path, f.etag, f.size) for f in found.rewind.without]
+    try:
+        return correct(context, origin, "rewind", changes)
+    except Fenced:
+        discard_names(context.store, stored, attempt)
+        raise
+
+
+def planned(context: Context, to_version: VersionSpec, without: Sequence[File] = ()) -> Rewind:
+    """Return what `rewind` would do. Writes nothing."""
+    return _found(context, to_version, without).rewind
+
+
+def _found(context: Context, to_version: VersionSpec, without: Sequence[File]) -> _Found:
+    head = context.head()
+    origin, target = context.origin(head), _target(context, head, to_version)
+    number = -1 if target is None else target.version
+    change = correction(head, target)
+    undone = [context.log.commit(version) for version in change.undone]
+    withdraws = _by_sink([context.log.commit(version) for version in change.withdraws])
+    for sink in withdraws:
+        refuse_unless_withdrawable(context, sink)
+    added = _added(context, change.adds)
+    plan = context.log.plan(origin.number, origin.parent)
+    waiting = _read_by(context, undone, target)
+    out = _taken_out(context, target, without, waiting | planned_files(plan))
+    if head is not None and _is_there(head, number, out):
+        raise InvalidInput(f"rewind to version {number}: this is what the newest version has, so nothing would change")
+    rest = [file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}]
+    adds = {sink: [one.version for one in versions] for sink, versions in added.items()}
+    ends = None if plan is None else plan.number
+    return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, withdraws, adds, ends))
+
+
+def _is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
+    """Whether the head is the version to restore, or restores it and took the same files out of the input."""
+    if number == head.version:
+        return not out
+    same = {(one.source, one.path, one.etag) for one in head.skipped} == {(f.source, f.path, f.etag) for f in out}
+    return head.restores is not None and head.restores.version == number and same
+
+
+def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> Commit | None:
+    number = resolve(context, to_version)
+    if head is None:
+        raise InvalidInput(f"rewind to version {number}: pipeline `{context.job.pipeline}` has no version yet")
+    if number > head.version:
+        raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
+    refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
+    return None if number < 0 else context.log.commit(number)
+
+
+def _by_sink(commits: Sequence[Commit]) -> dict[str, list[int]]:
+    """Return by sink which of the commits published something there."""
+    found: dict[str, list[int]] = {}
+    for commit in commits:
+        for sink in published_sinks(commit):
+            found.setdefault(sink, []).append(commit.version)
+    return found
+
+
+def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOutput]]:
+    """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
+    found: dict[str, list[AddedOutput]] = {}
+    for version in versions:
+        commit = context.log.commit(version)
+        for sink in published_sinks(commit):
+            files = commit.outputs.get(sink, [])
+            if files and not is_kept(context.initialised(), At(context.branch, version)):
+                refuse_if_gone(context.initialised(), At(context.branch, version), "rewind: publish again")
+            refuse_unless_withdrawable(context, sink)
+            found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
+    return found
+
+
+def _read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
+    """Return the files that the undone batches read and the target did not, by source and path."""
+    files: dict[tuple[str, str], SourceFile] = {}
+    for commit in undone:
+        if commit.kind == "batch":
+            files |= planned_files(context.log.plan(commit.version))
+    known = look_up(context.ledger(target).map, list(files.values()))
+    return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
+
+
+def _taken_out(context: Context, target: Commit | None, without: Sequence[File], known: Files) -> list[SourceFile]:
+    """Return the files of `without`, as they are now. `InvalidInput` for a file that is unknown or that was kept."""
+    if not without:
+        return []
+    candidates = {**known, **listed_files(context)}
+    found = [_one(context, candidates, file) for file in without]
+    before = look_up(context.ledger(target).map, found)
+    for file, at in zip(found, before, strict=True):
+        if at is not None and at.how == READ:
+            raise InvalidInput(
+                f"rewind without `{file.path}`: version {at.version} read it, so its rows are part of the version to "
+                "restore",
+                hint=f"rewind to version {at.version - 1}",
+            )
+    return list(dict.fromkeys(found))
+
+
+def _one(context: Context, candidates: Files, file: File) -> SourceFile:
+    source, path = pair_of(file, "rewind")
+    if source and source not in context.job.sources:
+        raise unknown("source", source, list(context.job.sources))
+    matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
+    if not matching:
+        raise unknown("file to leave out", path, sorted({one.path for one in candidates.values()}))
+    if len(matching) > 1:
+        raise InvalidInput(
+            f"rewind without `{path}`: several sources have this file: "
+            + ", ".join(f"`{one.source}`" for one in matching),
+            hint="name the source too",
+        )
+    return matching[0]

@@ -1,0 +1,98 @@
+"""The effective history, beside a naive model that keeps for each version the list of versions that led to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import pytest
+
+from tests.unit.protocol import valid_records as make
+from tidemill.protocol.history import correction, effective, is_effective, is_shown, replaced_at, shown_by
+from tidemill.protocol.records import Commit, Shown
+
+
+def batch(head: Commit | None) -> Commit:
+    """The next batch inherits what its parent says of the history."""
+    number = 0 if head is None else head.version + 1
+    before: Any = {} if head is None else {"replaced": head.replaced, "shown_by": head.shown_by}
+    return dataclasses.replace(make.commit(number), **before)
+
+
+def rewound(head: Commit, target: Commit | None) -> Commit:
+    number, change = head.version + 1, correction(head, target)
+    replaced = replaced_at(number, target)
+    return dataclasses.replace(make.commit(number), replaced=replaced, shown_by=change.shown_by)
+
+
+def test_a_rewind_leaves_out_the_versions_between() -> None:
+    commits = [batch(None)]
+    for _ in range(4):
+        commits.append(batch(commits[-1]))
+    change = correction(commits[4], commits[1])
+    assert (change.undone, change.withdraws, change.adds, change.shown_by) == ([2, 3, 4], [2, 3, 4], [], [])
+    fifth = rewound(commits[4], commits[1])
+    assert fifth.replaced == [(2, 4)]
+    assert list(effective(fifth)) == [0, 1, 5]
+    assert [version for version in range(7) if is_effective(fifth, version)] == [0, 1, 5]
+
+
+def test_restoring_what_was_rewound_shows_it_again_under_the_new_number() -> None:
+    commits = [batch(None)]
+    for _ in range(4):
+        commits.append(batch(commits[-1]))
+    commits.append(rewound(commits[4], commits[1]))
+    change = correction(commits[5], commits[4])
+    assert (change.undone, change.withdraws, change.adds) == ([5], [5], [2, 3, 4])
+    assert change.shown_by == [Shown(2, 4, 6)]
+    commits.append(rewound(commits[5], commits[4]))
+    assert list(effective(commits[6])) == [0, 1, 2, 3, 4, 6]
+    change = correction(commits[6], commits[2])  # what version 6 shows goes; version 2 must come back
+    assert (change.undone, change.withdraws, change.adds) == ([3, 4, 6], [6], [2])
+    assert change.shown_by == [Shown(2, 2, 7)]
+
+
+def test_version_minus_one_has_an_empty_history() -> None:
+    first = batch(None)
+    assert list(effective(None)) == []
+    assert correction(first, None).undone == [0]
+    second = rewound(first, None)
+    assert (second.replaced, list(effective(second))) == ([(0, 0)], [1])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_random_rewinds_agree_with_a_naive_model(seed: int) -> None:
+    """Every version of the history is shown once: by a record that is not withdrawn, and by no other."""
+    chance = random.Random(seed)
+    commits: list[Commit] = []
+    histories: list[list[int]] = []
+    batches: set[int] = set()
+    shown: dict[int, set[int]] = {}  # by record: the versions whose rows it shows now
+    for number in range(chance.randint(1, 25)):
+        head = commits[-1] if commits else None
+        if head is None or chance.random() < 0.6:
+            commits.append(batch(head))
+            histories.append([*(histories[-1] if histories else []), number])
+            shown[number] = {number}
+            batches.add(number)
+        else:
+            at = chance.randint(-1, head.version)
+            target = None if at < 0 else commits[at]
+            change = correction(head, target)
+            for record in change.withdraws:
+                shown.pop(record, None)
+            if change.adds:
+                shown[number] = set(change.adds)
+            commits.append(rewound(head, target))
+            histories.append([*([] if at < 0 else histories[at]), number])
+        newest = commits[-1]
+        assert list(effective(newest)) == histories[-1]
+        visible = sorted(version for versions in shown.values() for version in versions & batches)
+        assert visible == [version for version in histories[-1] if version in batches]
+        for record, versions in shown.items():
+            assert is_shown(newest, record)
+            assert all(shown_by(newest, version) == record for version in versions)
+        for record in range(number):
+            if record in batches and record not in shown:
+                assert not is_shown(newest, record)

@@ -107,6 +107,11 @@ def head_hint(branch_id: str) -> str:
     return branch(branch_id) + HEAD_HINT
 
 
+def touched_hint(branch_id: str) -> str:
+    """Return the name of the hint with fingerprints of files that were touched after they were read."""
+    return branch(branch_id) + "touched.json"
+
+
 def published(branch_id: str, sink: str) -> str:
     """Return the prefix of the records of what a sink of a branch made visible."""
     return f"published/{branch_id}/{sink}/"

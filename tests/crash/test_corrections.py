@@ -22,6 +22,7 @@ import tidemill as tm
 from tests.crash import worlds
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
+from tidemill.driver import correct
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 from tidemill.upkeep.merge_choice import MergeRule
@@ -304,3 +305,45 @@ def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: Wo
         difference = differences(action, settle(busy, action), expected)
         assert not difference, f"{difference}; the callers got {errors}"
     assert store.writes
+
+
+CORRECTIONS: dict[str, Callable[[World], Any]] = {
+    "skip one file": lambda world: world.open().skip(SKIPPED, "a test"),
+    "skip another file": lambda world: world.open().skip("0004.json", "a test"),
+    "reset the watermark": lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
+    "reset it otherwise": lambda world: world.open().reset(watermark="2023-01-01", reason="a test"),
+    "replan": lambda world: world.open().replan("a test"),
+}
+
+
+PAIRS = [
+    (begin, *pair)
+    for begin in (two_operators, open_plan)
+    for pair in itertools.permutations(CORRECTIONS, 2)
+    if begin is open_plan or "replan" not in pair
+]
+
+
+@pytest.mark.parametrize(("begin", "first", "second"), PAIRS)
+def test_of_two_different_corrections_at_once_one_is_made_and_the_other_refused(
+    begin: Callable[[World], None], first: str, second: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(world)
+    probe = correct.probe
+
+    def meanwhile(store: Any) -> None:
+        monkeypatch.setattr(correct, "probe", probe)
+        CORRECTIONS[first](world)
+        probe(store)
+
+    monkeypatch.setattr(correct, "probe", meanwhile)  # `second` has read the head
+    with pytest.raises(tm.Fenced):
+        CORRECTIONS[second](world)
+    head = world.open().head
+    assert head.version == FIRST and head.kind == {"skip": "skip", "reset": "reset"}.get(first.split()[0], "void")
+    assert [file.path for file in head.skipped] == {"skip one file": [SKIPPED], "skip another file": ["0004.json"]}.get(
+        first, []
+    )
+    if second != "replan":
+        CORRECTIONS[second](world)
+        assert world.open().head.version == FIRST + 1

@@ -213,6 +213,7 @@ class _Range:
             failure=str(counters.get("failure", "")),
             rows_total=more,  # the driver adds the rows of the version before
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
+            kept_late_rows=self.inbox.kept_late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
@@ -291,6 +292,8 @@ class _Range:
             next_deadline=self.deadlines,
             fingerprints=self.inbox.fingerprints if self.index == 0 else {},
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
+            kept_late_rows=self.inbox.kept_late_rows if self.index == 0 else 0,
+            late_examples=self.inbox.late_examples if self.index == 0 else [],
             quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             furthest=self.inbox.furthest if self.index == 0 else {},
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},

@@ -23,6 +23,7 @@ from ..schema import int64_array
 from ..sources.contract import ROW
 from . import wire
 from .batch import Batch
+from .lateness import EXAMPLES, examples, kept_late
 from .quarantine import Whence, ahead_rejects, late_rejects
 from .wire import ChunkHead
 from .work import Item
@@ -133,6 +134,8 @@ class Outgoing:
         self._late_ids: set[int] = set()
         self._quarantined_ids: set[int] = set()
         self._late_without_id = 0
+        self._kept_ids: set[int] = set()
+        self._kept_without_id = 0
 
     @property
     def items(self) -> list[Item]:
@@ -146,6 +149,9 @@ class Outgoing:
         prepared = self.sender.prepare(placed, rows)
         if prepared.late is not None:
             self._count_late(placed, rows.filter(prepared.late))
+        kept = kept_late(placed, rows, placed.least(self.sender.batch.watermarks))
+        if kept is not None:
+            self._count_kept(placed, kept)
         self._by_key(placed, prepared.rows)
 
     def rest(self, placed: Placed) -> None:
@@ -196,7 +202,10 @@ class Outgoing:
         A row that is late for several operators counts once. Rows that lost their number are counted by operator, the
         largest count being taken.
         """
-        self.sender.observed.late_rows += min(rows, len(self._late_ids) + self._late_without_id)
+        late = min(rows, len(self._late_ids) + self._late_without_id)
+        kept = len(self._kept_ids - self._late_ids) + self._kept_without_id
+        self.sender.observed.late_rows += late
+        self.sender.observed.kept_late_rows += min(rows - late, kept)
 
     def _by_key(self, placed: Placed, rows: pa.RecordBatch) -> None:
         name = placed.operator.name
@@ -209,8 +218,26 @@ class Outgoing:
             self._late_ids.update(late.column(ROW).to_pylist())
         else:  # a step that changes the number of rows drops their numbers
             self._late_without_id = max(self._late_without_id, late.num_rows)
+        self._note_late(placed, late)
         if placed.operator.input.late == "quarantine" and late.num_rows:
             self._late.append((placed, late))
+
+    def _count_kept(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Count late rows that the operator is given all the same."""
+        name, counts = placed.operator.name, self.sender.observed.kept_late
+        counts[name] = counts.get(name, 0) + late.num_rows
+        if ROW in late.schema.names:
+            self._kept_ids.update(late.column(ROW).to_pylist())
+        else:
+            self._kept_without_id = max(self._kept_without_id, late.num_rows)
+        self._note_late(placed, late)
+
+    def _note_late(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Remember the first late rows of the task, so that messages can name them."""
+        known = self.sender.observed.late_examples
+        if len(known) < EXAMPLES:
+            watermark_ms = placed.least(self.sender.batch.watermarks) or 0
+            known += examples(placed, late, watermark_ms, self.origin.split)[: EXAMPLES - len(known)]
 
     def _quarantine_late(self, found: Sequence[tuple[Placed, pa.RecordBatch]]) -> None:
         """Send late rows to quarantine, each row once, with all operators that it is late for."""

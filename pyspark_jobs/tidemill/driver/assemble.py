@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..batch.batch import Batch
+from ..batch.lateness import first_late
 from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
@@ -59,6 +60,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             for seen in [last.event_time.get(name, {})]
         },
         "furthest": _furthest(receipts),
+        "late_examples": first_late([row for receipt in receipts for row in receipt.late_examples]),
         "state": state,
         "rows": _live_rows(context, head, batch, receipts),
         "outputs": outputs,
@@ -130,7 +132,8 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     # A row that the functions of two operators fail on is quarantined twice, and ranges do not know of each other.
     quarantined = min(sum(receipt.quarantined_rows for receipt in receipts), rows - late)
     files = {(split.source, split.path): split.size for split in plan.splits}
-    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
+    kept = min(sum(receipt.kept_late_rows for receipt in receipts), rows - late - quarantined)
+    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()), kept)
 
 
 def _still_waiting(head: Commit | None, plan: Plan) -> list[Split]:

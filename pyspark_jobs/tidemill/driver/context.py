@@ -33,6 +33,7 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map
 from ..store import Store, folder_uri
 from ..store.contract import ObjectMissing
+from .touched import Touched
 
 Options = Mapping[str, Mapping[str, Any]]
 AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
@@ -60,11 +61,18 @@ class Context:
     refs_seen: list[Refs] = field(default_factory=list)
     touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+    sinks_seen: set[str] = field(default_factory=set)
+    """Sinks that were seen to have no files of versions that the repository has lost."""
 
     @functools.cached_property
     def place(self) -> str:
         """The URI of the repository, the same however the root is spelled."""
         return f"{folder_uri(self.root).rstrip('/')}/{self.job.pipeline}"
+
+    @functools.cached_property
+    def fingerprints(self) -> Touched:
+        """The fingerprints of files whose ETags changed, as far as this process and the hint know them."""
+        return Touched(self.store, names.touched_hint(self.branch))
 
     @property
     def cache(self) -> RunCache:

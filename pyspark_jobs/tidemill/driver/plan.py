@@ -106,9 +106,11 @@ def _unread(
 ) -> dict[str, list[SourceFile]]:
     options = dict(context.storage_options.get("source") or {})
     found = {}
+    context.fingerprints.begin()
     for name, files in listed.items():
         source = context.job.sources[name]
-        fingerprint = functools.partial(source.fingerprint, storage_options=options)
+        compute = functools.partial(source.fingerprint, storage_options=options)
+        fingerprint = functools.partial(context.fingerprints.fingerprint, compute=compute)
         compared = compare(files, ledger, source.intake.overwritten, fingerprint)
         found[name] = compared.fresh
         context.touched.update({(file.source, file.path): file for file in compared.touched})

@@ -160,6 +160,8 @@ class OperatorMetrics:
     commit_ms: Count = 0
     failed: Count = 0
     """Keys whose function calls raised under `on_error="quarantine"`, for data or for a timeout."""
+    kept_late_rows: Count = 0
+    """Late rows that the function was given, with `late="keep"`."""
     failure: str = ""
     """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
 
@@ -175,6 +177,20 @@ class Furthest:
     """The row with the greatest event time of a batch, for messages. `file` is None for outputs of an operator."""
 
     time_ms: EventMs
+    file: str | None = None
+    row: Count | None = None
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """A late row, for messages: its event time, and the watermark that it was compared with.
+
+    `file` is None for outputs of an operator, `row` also if a step does not keep the numbers of rows.
+    """
+
+    operator: str
+    watermark_ms: EventMs
+    time_ms: EventMs | None = None
     file: str | None = None
     row: Count | None = None
 
@@ -204,6 +220,8 @@ class Receipt:
     event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     furthest: dict[str, Furthest] = field(default_factory=dict)
+    kept_late_rows: Count = 0
+    late_examples: list[LateRow] = field(default_factory=list)
     format: int = FORMAT_VERSION
 
 
@@ -217,6 +235,8 @@ class Counts:
     quarantined_rows: Count = 0
     input_files: Count = 0
     input_bytes: Count = 0
+    kept_late_rows: Count = 0
+    """Applied rows that were late for an operator with `late="keep"`, and not late for any other."""
 
 
 @dataclass(frozen=True)
@@ -349,6 +369,8 @@ class Commit:
     """All keys that were forgotten up to this version."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
+    late_examples: list[LateRow] = field(default_factory=list)
+    """A few of the late rows, whatever becomes of them."""
     durations_ms: dict[str, Count] = field(default_factory=dict)
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0

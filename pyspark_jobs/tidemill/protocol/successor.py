@@ -22,8 +22,8 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 """What each commit says about itself, whatever its kind."""
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
-    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "durations_ms", "outstanding_files",
-    "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
+    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
+    "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {

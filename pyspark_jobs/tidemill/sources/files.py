@@ -69,7 +69,8 @@ class Files:
       `init` runs, whatever their modification times.
     - `order`: `"name"` (the default) or `"modified"`.
     - `overwritten`: for a file with other bytes than those that were read, `"error"` (the default), `"new"`, which
-      reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file.
+      reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file. So is one
+      that `start="latest"` left out, as long as its size does not change.
 
     Differences from Spark: `escape` defaults to `"` (doubled quotes), line ends inside quotes are always read, a CSV
     record with too few cells is unreadable, a header must name the schema's columns in order, and a Parquet file must

@@ -93,7 +93,7 @@ def compare(
             fresh.append(file)
         elif known.etag == file.etag:
             continue
-        elif _has_same_bytes(file, known, fingerprint):
+        elif _is_touched(file, known, fingerprint):
             touched.append(file)
         elif overwritten == "new":
             fresh.append(file)
@@ -106,11 +106,14 @@ def compare(
 
 def is_same(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
     """Whether a file is the one that the ledger has: not overwritten, but perhaps touched or copied."""
-    return known.etag == file.etag or _has_same_bytes(file, known, fingerprint)
+    return known.etag == file.etag or _is_touched(file, known, fingerprint)
 
 
-def _has_same_bytes(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
-    return bool(known.fingerprint) and known.size == file.size and fingerprint(file) == known.fingerprint
+def _is_touched(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
+    """Whether a file with another ETag has the same bytes. A file that was never read is compared by size alone."""
+    if known.size != file.size:
+        return False
+    return known.how == EARLIER or (bool(known.fingerprint) and fingerprint(file) == known.fingerprint)
 
 
 def _overwritten(changed: Sequence[tuple[SourceFile, Known]]) -> InvalidInput:
@@ -195,7 +198,10 @@ def record(ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str]
 
 
 def record_earlier(ledger: _native.StateMap, files: Sequence[SourceFile]) -> None:
-    """Record files that were there before `start="latest"`. They are not read, so they have no fingerprints."""
+    """Record files that were there before `start="latest"`.
+
+    They have no fingerprints, because that would mean to read the whole history. Their size must do.
+    """
     put(ledger, {file: Known(file.etag, file.size, file.modified_ms, -1, "", EARLIER) for file in files}, 0)
 
 

@@ -104,8 +104,11 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
     ours = _described(context)
     if not _any(_difference(context.refresh(), head, ours, drop, runs)):
         return
+    stored: list[str] = []
 
     def make(refs: Refs, number: int) -> Operators | None:
+        context.store.delete_many(stored)  # another entry took the number for which they were stored
+        stored.clear()
         found = _difference(refs, head, ours, drop, runs)
         if not _any(found):
             return None
@@ -114,6 +117,7 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
         if found.seeded:
             stem = names.seed_stem(number, placed["attempt"])
             seeds = store_initial_state(context, found.seeded, stem)
+            stored.extend(one.name for maps in seeds.values() for segments in maps.values() for one in segments)
         schemas = found.fresh | {name: ours[name] for name in found.seeded}
         return Operators(**placed, schemas=schemas, removed=found.gone, seeds=seeds)
 

@@ -20,7 +20,7 @@ from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Plan, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, SKIPPED, is_same, look_up
+from ..sources.ledger import EARLIER, READ, SKIPPED, is_same, look_up
 from ..spelling import unknown
 
 File = str | tuple[str, str]
@@ -118,6 +118,8 @@ def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> int | N
         return known.version if known is not None and known.how == READ else None
     if known.how == SKIPPED:
         raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
+    if known.how == EARLIER:
+        raise InvalidInput(f'skip `{file.path}`: start="latest" leaves it out already')
     raise InvalidInput(
         f"skip `{file.path}`: version {known.version} has read it, so its rows are in the state",
         hint="skip takes only files that were not read yet",

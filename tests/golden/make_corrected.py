@@ -1,4 +1,4 @@
-"""Makes `format-1-corrected`: a small repository with every correction, tag, floor, base and hold, as files.
+"""Makes `format-1-corrected`: a small repository with corrections, a tag, a floor and holds, as files.
 
 Like `make`, it refuses a folder that is there: golden files are never regenerated. `EXPECTED` was computed by hand.
 Run in the project's folder: `python -m tests.golden.make_corrected`.
@@ -11,11 +11,11 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+
 import tidemill as tm
 from tests.golden.make import ms
 from tidemill.pipeline.load import load
-from tidemill.upkeep.merge_choice import MergeRule
-from tidemill.upkeep.merging import merge
 
 FOLDER = Path(__file__).parent / "format-1-corrected"
 PLACE = Path("/tmp/tidemill-golden-corrected")
@@ -97,15 +97,16 @@ def make() -> None:
     renamed.migrate({}, rename={"totals": "sums"}, reason="a better name")  # 11
     arrive("06.csv")
     run(renamed)  # 12
-    merge(renamed.context, rule=MergeRule(least_rows=1))
     renamed.maintain(keep_versions=5)
 
 
 def _corrected(r: tm.Repository) -> object:
     """Return the quarantined row of fay, corrected."""
     rows = r.quarantine(3, export=True)
-    at = rows.column_names.index("cents")
-    return rows.set_column(at, rows.schema.field(at), [[4]])
+    for name, values in (("who", pa.array(["fay"])), ("cents", pa.array([4], pa.int32()))):
+        at = rows.column_names.index(name)
+        rows = rows.set_column(at, rows.schema.field(at), values)
+    return rows
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from tests.servers.s3 import S3Server
 from tests.servers.s3_proxy import Fault, Request, S3Proxy
 from tidemill.store import Store, open_store
 
-PIPELINE = '''
+PIPELINE = """
 import tidemill as tm
 from pathlib import Path
 
@@ -46,9 +46,11 @@ rows.groupBy("user").mapWithState(
     stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
 ).write(tm.Parquet(base + "/sinks/users"))
 rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(base + "/sinks/by-n"))
-'''
+"""
 AT_ONCE = 3
 """How many processes run at once, at most."""
+FIRST_FILES = 6
+"""How many files are read before, two a batch."""
 SHARE = 0.04
 """The share of requests that the proxy treats badly."""
 FAULTS = {
@@ -139,6 +141,9 @@ class Storm:
     def blow(self, seconds: float) -> None:
         """Disturb for so long, then let all processes end, and run until nothing is left to do."""
         assert self.place.call("init") == 0
+        for _ in range(FIRST_FILES):
+            self._arrive()
+        assert self.place.call("run", "--engine", "local", "--tasks", "1") == 0
         end = time.monotonic() + seconds
         try:
             with self._faults():
@@ -178,7 +183,9 @@ class Storm:
             self.running.append(self.place.start(verb, *arguments))
 
     def _some_version(self) -> int:
-        return max(-1, len(list(self.place.store.list("root/chaos/branches/main/commits/"))) - self.chance.randint(2, 5))
+        return max(
+            -1, len(list(self.place.store.list("root/chaos/branches/main/commits/"))) - self.chance.randint(2, 5)
+        )
 
     def _kill(self) -> None:
         if self.running and self.chance.random() < 0.4:

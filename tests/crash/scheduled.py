@@ -1,8 +1,8 @@
 """A scheduler that interleaves two actors at every store call, and repeats an interleaving from its seed.
 
-Each actor is a thread that opens a `ScheduledStore` by its URI. INVARIANT: one actor runs at a time, from one store call
-to the next. Random ids come from the seed too, and work for pools of threads is done by the actor itself. So a seed
-gives the same calls in the same order.
+Each actor is a thread that opens a `ScheduledStore` by its URI. INVARIANT: one actor runs at a time, from one store
+call to the next. Random ids come from the seed too, and an actor does the work of its pools of threads by itself. So a
+seed gives the same calls in the same order.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
+from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
-from ..errors import Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import shown_again
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
@@ -94,9 +95,10 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
     origin, keys = _checked(context, asked)
     assert origin.head is not None
     if not _is_done(origin.head, asked, keys):
-        _refuse_missing(context, origin.head, asked, keys)
+        with fenced_if_overtaken(context, origin.head, "forget"):
+            _refuse_missing(context, origin.head, asked, keys)
         attempt = uuid.uuid4().hex[:12]
-        made = _make(context, origin.head, asked, keys, Writing(origin.number, attempt))
+        made = _made(context, origin.head, asked, keys, Writing(origin.number, attempt))
         commit = _commit(context, origin, asked, made, attempt)
         removed = _finish(context)
         return _report(context, asked, made, commit, removed)
@@ -181,6 +183,18 @@ def _columns(asked: Forgetting) -> dict[str, list[str]]:
     return {name: [one] if isinstance(one, str) else list(one) for name, one in asked.columns.items()}
 
 
+def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+    """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
+    while True:
+        kept = floor(context.initialised(), context.branch)
+        try:
+            with fenced_if_overtaken(context, head, "forget"):
+                return _make(context, head, asked, keys, to)
+        except CorruptState:
+            if floor(context.refresh(), context.branch) == kept:
+                raise
+
+
 def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
     """Write everything again that the commit names."""
     described = head.schemas[asked.operator]["maps"]
@@ -206,7 +220,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
     if asked.operator in rows:
         rows[asked.operator] = {name: count - gone.get(name, 0) for name, count in rows[asked.operator].items()}
     withdrawn = {name: [VersionOf(MAIN, one) for one in found.records] for name, found in made.sinks.items()}
-    again = sorted({one for found in made.sinks.values() for one in found.records})
+    again = {name: found.records for name, found in made.sinks.items() if found.records}
     forgotten = Forgotten(
         origin.number, asked.operator, salt, made.keys.salted(salt), _columns(asked), drop_refs=asked.drop_refs
     )

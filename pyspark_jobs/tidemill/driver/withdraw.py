@@ -21,12 +21,15 @@ LOG = logging.getLogger("tidemill")
 
 
 SUSPECT_VERSIONS = 100
-"""For how many versions after a rewind a run that makes a batch looks for files that a stalled process copied."""
+"""For how many versions after a withdrawal a run that makes a batch looks for files that a stalled process copied."""
 
 
 def may_have_strays(head: Commit | None) -> bool:
-    """Whether the last rewind is so recent that a run looks for files of withdrawn versions."""
-    return head is not None and bool(head.replaced) and head.version - head.replaced[-1][1] <= SUSPECT_VERSIONS
+    """Whether files were withdrawn so recently that a run looks for copies that came later."""
+    if head is None:
+        return False
+    last = max([*(last for _, last in head.replaced), *(one.by for one in head.shown_by)], default=None)
+    return last is not None and head.version - last <= SUSPECT_VERSIONS
 
 
 def published_sinks(commit: Commit) -> list[str]:
@@ -58,7 +61,7 @@ def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str
     A process that stalled while it published may copy them after the withdrawal, and then die.
     """
     found: dict[str, list[str]] = {}
-    if head is None or context.branch != MAIN or not head.replaced:
+    if head is None or context.branch != MAIN or not (head.replaced or head.shown_by):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:

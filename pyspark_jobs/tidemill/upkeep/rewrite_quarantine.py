@@ -1,12 +1,13 @@
-"""Quarantine files without rows that may hold some keys. Quarantined rows are text, so the search is cautious.
+"""Quarantine files without rows that may hold some keys. Rows that could not be read are text.
 
-INVARIANT: a row goes if its text contains every part of a key, so rows of others may go with it, but none of the key
-stay.
+INVARIANT: a row that could not be read goes if its text contains every part of a key. Rows of others may go with it,
+but none of the key stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,9 +32,7 @@ def without_keys(
     for commit in commits:
         for file in commit.quarantine:
             table = rows_of(context, file)
-            left = table.filter(
-                pa.array([not holds(text, keys) for text in table.column("text").to_pylist()], pa.bool_())
-            )
+            left = table.filter(pa.array([not holds(row, keys) for row in table.to_pylist()], pa.bool_()))
             if left.num_rows < table.num_rows:
                 removed[file.name] = table.num_rows - left.num_rows
             if left.num_rows and not to.dry_run:
@@ -47,15 +46,15 @@ def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
-def holds(text: str | None, keys: Keys) -> bool:
-    """Whether a text contains every part of one of the keys."""
-    return text is not None and any(parts and all(part in text for part in parts) for parts in keys.texts())
+def holds(row: dict[str, Any], keys: Keys) -> bool:
+    """Whether a row of quarantine may hold one of the keys. A row with a `line` could not be read."""
+    return keys.is_in_row(row["text"], row["line"] is not None)
 
 
 def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.combine_chunks(), sink, compression="zstd")
     data = sink.getvalue().to_pybytes()
-    name = names.quarantine(context.branch, to.stem(index))
+    name = to.name(names.quarantine(context.branch, to.stem(index)))
     context.store.put(name, data)
     return QuarantineFile(name, digest(data), len(data), rows.num_rows)

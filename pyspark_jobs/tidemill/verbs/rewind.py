@@ -142,6 +142,12 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
+    if number < 0 and head.forgotten:
+        raise InvalidInput(
+            f"rewind to version {number}: version {head.forgotten[-1].version} forgot keys, and all versions before it "
+            "were given up",
+            hint="start again under another root",
+        )
     return None if number < 0 else context.log.commit(number)
 
 

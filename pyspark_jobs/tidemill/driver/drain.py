@@ -109,7 +109,7 @@ class Drain:
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind == "rewind":
+        if head is not None and head.kind in ("rewind", "forget"):
             withdraw_strays(context, head)
         check_outputs(context, head, self.limits.accepted)
         return head

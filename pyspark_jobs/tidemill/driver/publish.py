@@ -162,7 +162,7 @@ def works(commit: Commit) -> Iterator[Work]:
 def _withdraw_if_late(context: Context, work: Work, sink: Sink, publication: Publication) -> None:
     """Withdraw what we have just copied if the version was withdrawn while this process stalled."""
     head = context.log.head()
-    if head is not None and not is_shown(head, work.commit.version):
+    if head is not None and not is_shown(head, work.commit.version, work.name):
         files = [public for public in sink.present(publication) if public.is_ours]
         sink.withdraw(publication, [one.name for one in files if one.version == work.commit.version])
 

@@ -218,11 +218,15 @@ class AddedOutput:
 
 @dataclass(frozen=True)
 class Shown:
-    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`."""
+    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`.
+
+    With `sink`, only there; such an entry takes precedence over one for all sinks.
+    """
 
     first: Number
     last: Number
     by: Number
+    sink: str = ""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def records(context: Context, head: Commit, name: str) -> Iterator[Published]:
     prefix = names.published(MAIN, name)
     for entry in context.store.list(prefix):
         number = names.number_in(prefix, entry.name)
-        if number is not None and number <= head.version and is_shown(head, number):
+        if number is not None and number <= head.version and is_shown(head, number, name):
             record = read_record(context, VersionOf(MAIN, number), name)
             if record is not None and record.files:
                 yield record

@@ -250,7 +250,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
     if asked.operator in rows:
         rows[asked.operator] = {name: count - gone.get(name, 0) for name, count in rows[asked.operator].items()}
     withdrawn = {name: [VersionOf(MAIN, one) for one in found.records] for name, found in made.sinks.items()}
-    again = sorted({one for found in made.sinks.values() for one in found.records})
+    again = {name: found.records for name, found in made.sinks.items() if found.records}
     forgotten = Forgotten(
         version=origin.number,
         operator=asked.operator,

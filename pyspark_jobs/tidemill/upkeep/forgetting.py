@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..driver.context import Context
 from ..errors import InvalidInput
+from ..protocol.compatible import first_name
 from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
 from ..protocol.records import Forgotten
 from ..protocol.refs import MAIN, Branch, Refs, Tagged
@@ -51,7 +52,10 @@ def give_up_forgotten(context: Context) -> None:
     head = context.head()
     if head is None or not head.forgotten:
         return
-    entries = {one.operator: context.log.commit(one.version).refs_through for one in head.forgotten}
+    entries = {}
+    for one in head.forgotten:
+        commit = context.log.commit(one.version)
+        entries[first_name(one.operator, commit.renamed)] = commit.refs_through
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number

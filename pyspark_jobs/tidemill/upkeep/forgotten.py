@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import _native, names
+from .. import names
 from ..driver.context import Context
 from ..errors import TidemillError
+from ..protocol.compatible import first_name
 from ..protocol.garbage import COLLECTED
 from ..protocol.records import Commit, Forgotten, OutputFile, Segment
 from ..protocol.refs import Refs
@@ -23,11 +24,13 @@ from ..protocol.retained import floor
 from ..schema import to_arrow
 from ..sinks import reader
 from ..state.columns import MapColumns
+from ..state.older import read_run
 from ..state.versions import fetch
 from .key_text import key_in_row, possible_keys
 from .keys import holds
 from .report import Findings
 from .rewrite_published import added_fields, place_of, records, rows_of
+from .rewrite_quarantine import texts_of
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
 
@@ -37,6 +40,7 @@ class Search:
 
     def __init__(self, context: Context, refs: Refs, head: Commit, found: Findings) -> None:
         self.context, self.refs, self.head, self.found = context, refs, head, found
+        self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in head.forgotten}
         self.keys = {one.salt: to_arrow(one.key) for one in head.forgotten}
         self.there = {entry.name for prefix in COLLECTED for entry in context.store.list(prefix)}
         self.seen: set[str] = set()
@@ -61,8 +65,13 @@ class Search:
         self._published()
         return len(self.seen)
 
-    def _of(self, operator: str) -> list[Forgotten]:
-        return [one for one in self.head.forgotten if one.operator == operator]
+    @staticmethod
+    def _first(operator: str, commit: Commit) -> str:
+        """Return the name that an operator of a version had at first. Migrations may rename it."""
+        return first_name(operator, commit.renamed)
+
+    def _of(self, first: str) -> list[Forgotten]:
+        return [one for one in self.head.forgotten if self.firsts[one.salt] == first]
 
     def _is_new(self, name: str, is_kept: bool) -> bool:
         """Whether an object was not read yet. One that was given up is left out unless it is there."""
@@ -79,16 +88,22 @@ class Search:
     def _state(self, state: dict[str, dict[str, list[Segment]]], commit: Commit, is_kept: bool) -> None:
         for operator, maps in state.items():
             described = commit.schemas.get(operator, self.refs.schemas.get(operator, {})).get("maps", {})
-            for name, segments in maps.items() if self._of(operator) and described else ():
+            first = self._first(operator, commit)
+            for name, segments in maps.items() if self._of(first) and described else ():
                 for segment in segments:
                     if self._is_new(segment.name, is_kept):
                         data = fetch(self.context.store, segment.name, segment.checksum)
-                        self._segment(segment.name, data, operator, MapColumns.described(name, described[name]))
+                        self._segment(segment.name, data, first, MapColumns.described(name, described[name]))
 
-    def _segment(self, name: str, data: bytes, operator: str, shape: MapColumns) -> None:
-        rows = _native.Run.read(shape.engine(), data, name).rows().select(shape.key.names)
-        fitting = [one for one in self._of(operator) if self.keys[one.salt].types == shape.key.types]
-        self._note(name, holds(fitting, rows), f"state of `{operator}`")
+    def _segment(self, name: str, data: bytes, first: str, shape: MapColumns) -> None:
+        rows, found = read_run(shape.engine(), data, name).rows().select(shape.key.names), 0
+        for one in self._of(first):
+            if self.keys[one.salt].types == rows.schema.types:
+                found += holds([one], rows)
+            elif len(self.keys[one.salt]) == len(rows.schema):
+                with contextlib.suppress(pa.ArrowException):  # a migration changed the type of the key
+                    found += holds([one], rows.rename_columns(self.keys[one.salt].names).cast(self.keys[one.salt]))
+        self._note(name, found, f"state of `{first}`")
 
     def _outputs(self, commit: Commit, is_kept: bool) -> None:
         for sink, files in commit.outputs.items():
@@ -136,8 +151,8 @@ class Search:
         return found
 
     def _quarantined(self, name: str, data: bytes) -> None:
-        rows = pq.ParquetFile(pa.BufferReader(data)).read(columns=["text", "line"], use_threads=False).to_pylist()
-        count = sum(self._in_text(row["text"], row["line"] is not None) for row in rows)
+        rows = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pylist()
+        count = sum(max(self._in_text(*text) for text in texts_of(row)) for row in rows)
         self._note(name, count, "quarantined rows")
 
     def _in_text(self, text: str | None, is_unreadable: bool) -> int:
@@ -163,9 +178,9 @@ class Search:
             self.seen.add(name)
             if kind == "quarantine":
                 self._quarantined(name, data)
-            elif kind == "state" and self._of(of):
+            elif kind == "state" and of in self.head.schemas:
                 described = self.head.schemas[of]["maps"][rest[0]]
-                self._segment(name, data, of, MapColumns.described(rest[0], described))
+                self._segment(name, data, self._first(of, self.head), MapColumns.described(rest[0], described))
             elif kind == "output" and name.endswith(".parquet"):
                 table = pq.read_table(io.BytesIO(data), use_threads=False)
                 forgotten = [one for one in self.head.forgotten if of in one.columns]

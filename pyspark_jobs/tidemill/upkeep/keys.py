@@ -33,6 +33,11 @@ class Keys:
         found: list[int] = _native.key_hashes(self.columns).to_pylist()
         return found
 
+    def distinct(self) -> Keys:
+        """Return the keys, each once."""
+        first = {key_hash: place for place, key_hash in reversed(list(enumerate(self.hashes)))}
+        return Keys(self.columns.take(pa.array(sorted(first.values()), pa.int64())))
+
     def salted(self, salt: str) -> list[str]:
         """Return the salted hash of each key."""
         return [salted(salt, one) for one in self.hashes]

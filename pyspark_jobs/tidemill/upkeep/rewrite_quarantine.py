@@ -6,6 +6,7 @@ but none of the key stay.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from .. import names
 from ..driver.context import Context
 from ..protocol.records import Commit, QuarantineFile, digest
+from ..sources.contract import CONTENT
 from ..state.versions import fetch
 from .keys import Keys
 from .rewrite_state import Writing
@@ -47,8 +49,19 @@ def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
 
 
 def holds(row: dict[str, Any], keys: Keys) -> bool:
-    """Whether a row of quarantine may hold one of the keys. A row with a `line` could not be read."""
-    return keys.is_in_row(row["text"], row["line"] is not None)
+    """Whether a row of quarantine may hold one of the keys."""
+    return any(keys.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row))
+
+
+def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:
+    """Yield what a row of quarantine has of the rejected row, and whether that could not be read.
+
+    `text` has the columns that the operator was given, `content` those of the source.
+    """
+    yield row["text"], row["line"] is not None
+    for name, content in row.items():
+        if name.startswith(CONTENT) and content is not None:
+            yield json.dumps(content, default=str, ensure_ascii=False), False
 
 
 def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:

@@ -19,6 +19,7 @@ from ..driver.context import Context
 from ..errors import InternalError
 from ..protocol.records import HASH_END, Segment
 from ..state.columns import MapColumns
+from ..state.older import read_run
 from ..state.versions import LARGEST_COLUMN, fetch, open_map, store_run
 from .keys import Keys
 
@@ -101,7 +102,7 @@ def _live(context: Context, columns: MapColumns, segments: Sequence[Segment], ke
 
 def _with_keys(context: Context, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
     """Return the run of a segment if it has a row of one of the keys. `InternalError` if hashes collide."""
-    run = _native.Run.read(columns.engine(), fetch(context.store, segment.name, segment.checksum), segment.name)
+    run = read_run(columns.engine(), fetch(context.store, segment.name, segment.checksum), segment.name)
     found = False
     for key_hash in set(keys.hashes):
         rows = pa.Table.from_batches([run.within(key_hash, key_hash).rows()])

@@ -14,6 +14,8 @@ from ..driver.context import Context
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from ..sinks.partitions import folder_values
+from ..state.columns import MapColumns
+from ..state.older import cache_key, columns_key
 from .key_text import mentions, names_key
 from .keys import Keys
 
@@ -23,11 +25,14 @@ SHOWN = 3
 
 @dataclass
 class Traces:
-    """Records that have a key in a message or reason, or in the name of a partition folder; checksums of segments."""
+    """Records that have a key in a message or reason, or in the name of a partition folder.
+
+    `cached`: the keys by which caches know segments of the operator.
+    """
 
     messages: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    segments: set[str] = field(default_factory=set)
+    cached: set[str] = field(default_factory=set)
 
     def lines(self) -> list[str]:
         """Return what is left, in words."""
@@ -51,9 +56,15 @@ def traces(context: Context, head: Commit, operator: str, keys: Keys, columns: C
             wanted = by.get(sink, set(keys.columns.schema.names))
             if any(_has_key(suffix, wanted, parts) for suffix in suffixes):
                 found.folders += [name, names.numbered(names.published(MAIN, sink), commit.version)]
-        found.segments |= {one.checksum for those in commit.state.get(operator, {}).values() for one in those}
+        found.cached |= set(_cached(commit, operator))
     found.folders = list(dict.fromkeys(found.folders))
     return found
+
+
+def _cached(commit: Commit, operator: str) -> Iterator[str]:
+    for name, segments in commit.state.get(operator, {}).items():
+        columns = columns_key(MapColumns.described(name, commit.schemas[operator]["maps"][name]).engine())
+        yield from (cache_key(one.checksum, columns) for one in segments)
 
 
 def _suffixes(commit: Commit) -> Iterator[tuple[str, set[str]]]:

@@ -118,8 +118,8 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
             _discard_unless_named(context, to)
             raise
     removed = _finish(context)
-    for checksum in before.traces.segments:
-        context.cache.drop(checksum)
+    for cached in before.traces.cached:
+        context.cache.drop(cached)
     return dataclasses.replace(
         _report(context, asked, made, before), version=commit.version, removed=sorted(removed), commit=commit
     )
@@ -171,7 +171,7 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
     if not asked.keys:
         raise InvalidInput("forget: found no key, expected at least one")
     described = next(iter(head.schemas[asked.operator]["maps"].values()))
-    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget"))
+    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget")).distinct()
     if not len(keys.columns.schema):
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     for name, columns in _columns(asked).items():
@@ -182,6 +182,11 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
                 f"({', '.join(keys.columns.schema.names)})"
             )
         rewrite_published.key_columns(place.schema.empty_table(), columns, keys, f"sink `{name}`")
+    if head.waiting:
+        raise InvalidInput(
+            "forget: requeued rows wait for the next batch, and may have the keys",
+            hint="run once, then forget the keys",
+        )
     pins = pins_below(context.initialised(), origin.number)
     if pins and not asked.drop_refs:
         raise InvalidInput(

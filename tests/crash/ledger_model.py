@@ -43,10 +43,14 @@ class Happened:
 
 def versions(log: Iterable[Happened], inbox: Path, forgotten: str) -> list[Version]:
     """Return all versions, beginning with -1. `forgotten` is the user whom commits of the kind `forget` remove."""
-    found = [Version()]
+    found, done = [Version()], list[Happened]()
     for one in log:
         assert one.version == len(found) - 1
         before = found[-1] if one.kind != "rewind" else found[one.restores + 1]
+        if one.kind == "rewind":
+            past = max((earlier.version for earlier in done if earlier.kind == "forget"), default=-1)
+            assert one.restores >= past, f"version {one.version} restores what version {past} forgot"
+        done.append(one)
         again = before.done & {*one.files, *one.skipped}
         assert not again, f"version {one.version} reads or skips {sorted(again)} again"
         if one.kind in ("batch", "sweep"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import os
 import random
 import uuid
@@ -33,7 +34,8 @@ from tidemill.upkeep.merging import merge
 SEEDS = int(os.environ.get("TIDEMILL_SCHEDULES", "0"))
 FIRST_SEED = int(os.environ.get("TIDEMILL_SEED", "0"))
 PAIR = os.environ.get("TIDEMILL_PAIR", "")
-FORGOTTEN = "u1"
+FORGOTTEN = "once"
+"""A user of one file."""
 BEGUN = 3
 """Versions before the two begin. Three files wait."""
 SWEEP_MS = 1000 * 3 * (BEGUN - 1) + 900
@@ -135,6 +137,8 @@ class Prepared:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> list[Prepared]:
     inbox = tmp_path_factory.mktemp("scheduled") / "inbox"
     worlds.make_inbox(inbox)
+    with (inbox / f"{BEGUN - 2:04d}.json").open("a") as file:
+        file.write(json.dumps({"user": FORGOTTEN, "n": 1, "ts": "2024-01-01T00:00:00"}) + "\n")
     made = []
     for begin in BEGINNINGS:
         inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
@@ -202,6 +206,9 @@ def check(world: Users, is_settled: bool) -> None:
     if is_settled:
         assert head.done == {f"{number:04d}.json" for number in range(FILES)}
         assert set(r.status().waiting_files.values()) == {0}
+        since = [one for one in log if one.version >= forgotten_at(log)]
+        if not any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in one.files):
+            assert r.verify(forgotten=True).problems == []
         assert published(world) == {sink: sorted(map(repr, rows)) for sink, rows in head.rows.items()}
 
 

@@ -17,6 +17,7 @@ from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
+from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import is_effective, shown_again
@@ -109,10 +110,11 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
     if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
         made, commit = _Made(keys, Rewritten(), {}, [], {}), origin.head
     else:
-        _refuse_missing(context, origin.head, asked, keys)
+        with fenced_if_overtaken(context, origin.head, "forget"):
+            _refuse_missing(context, origin.head, asked, keys)
         to = Writing(origin.number, uuid.uuid4().hex[:12])
         try:
-            made = _make(context, origin.head, asked, keys, to)
+            made = _made(context, origin.head, asked, keys, to)
             commit = _commit(context, origin, asked, made, to.attempt)
         except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
             _discard_unless_named(context, to)
@@ -166,11 +168,16 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
         raise InvalidInput(f"forget: this is branch `{context.branch}`, expected `{MAIN}`, which publishes")
     if head is None:
         raise InvalidInput(f"forget: pipeline `{context.job.pipeline}` has no version yet")
-    if asked.operator not in head.state:
-        raise unknown("operator with state", asked.operator, head.state)
+    recorded = {**context.declared(head), **head.schemas}
+    if asked.operator not in recorded:
+        raise unknown("operator", asked.operator, recorded)
+    if asked.operator in context.begins_with(head):
+        raise InvalidInput(
+            f"forget: operator `{asked.operator}` has initial state that no batch has used yet", hint="run once first"
+        )
     if not asked.keys:
         raise InvalidInput("forget: found no key, expected at least one")
-    described = next(iter(head.schemas[asked.operator]["maps"].values()))
+    described = next(iter(recorded[asked.operator]["maps"].values()))
     keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget")).distinct()
     if not len(keys.columns.schema):
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
@@ -224,13 +231,24 @@ def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Key
 
 def _maps(context: Context, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.Maps]:
     """Return the maps of an operator with their columns and live segments."""
-    described = head.schemas[operator]["maps"]
     maps = context.committed(head).get(operator, {})
-    return {name: MapColumns.described(name, described[name]) for name in maps}, maps
+    return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
 
 
 def _columns(asked: Forgetting) -> dict[str, list[str]]:
     return {name: [one] if isinstance(one, str) else list(one) for name, one in asked.columns.items()}
+
+
+def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+    """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
+    while True:
+        kept = floor(context.initialised(), context.branch)
+        try:
+            with fenced_if_overtaken(context, head, "forget"):
+                return _make(context, head, asked, keys, to)
+        except CorruptState:
+            if floor(context.refresh(), context.branch) == kept:
+                raise
 
 
 def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
@@ -249,7 +267,7 @@ def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Wri
 def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, attempt: str) -> Commit:
     head, salt = origin.head, new_salt()
     assert head is not None
-    state = context.committed(head) | {asked.operator: made.state.maps}
+    state = context.committed(head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
     gone = made.state.rows
     rows = dict(head.rows)
     if asked.operator in rows:
@@ -283,7 +301,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
 def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mapping[str, int]) -> dict[str, Any]:
     """Return the totals of all operators after the commit."""
     found = totals(head.operators)
-    if operator in found:
+    if operator in found and operator in state:
         first = next(iter(gone.values()), 0)
         sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
         found[operator] = dataclasses.replace(

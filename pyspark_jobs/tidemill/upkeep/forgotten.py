@@ -66,9 +66,8 @@ class Search:
         return len(self.seen)
 
     def _key_of(self, one: Forgotten) -> pa.Schema:
-        if one.key:
-            return to_arrow(one.key)
-        maps = self.context.log.commit(one.version).schemas[one.operator]["maps"]
+        commit = self.context.log.commit(one.version)
+        maps = {**self.context.declared(commit), **commit.schemas}[one.operator]["maps"]
         return MapColumns.described("keys", next(iter(maps.values()))).key
 
     @staticmethod

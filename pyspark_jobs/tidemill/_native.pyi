@@ -71,6 +71,9 @@ class MapSchema:
     def name(self) -> str:
         """The name of the map, for error messages."""
     @property
+    def widths(self) -> tuple[int, int]:
+        """How many key and sub-key columns there are."""
+    @property
     def columns(self) -> pa.Schema:
         """All columns: those of the key, the sub-key and the value, then `updated_at` timestamp[ms, UTC] not null,
         `deadline` timestamp[ms, UTC] and `deleted` bool not null."""
@@ -95,6 +98,13 @@ class Run:
 
         `CorruptState`, naming `name`, if they are not valid Parquet, have other columns, or if a checksum or the order
         of the rows is wrong.
+        """
+    @staticmethod
+    def of_rows(schema: MapSchema, rows: pa.RecordBatch) -> Run:
+        """Make a run of rows in the columns of `MapSchema.columns`, in any order of keys. Copies the rows.
+
+        If a key occurs more than once, its last row wins. A row with `deleted` is a tombstone: its values and deadline
+        become null. `InvalidInput` for other columns, and if `updated_at` or `deleted` is null.
         """
     @staticmethod
     def map(schema: MapSchema, descriptor: int, key: str, verify: bool) -> Run:

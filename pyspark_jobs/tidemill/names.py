@@ -46,7 +46,7 @@ REFS = "refs/"
 """The prefix of the entries of `refs/`."""
 SEEDS = "ref-"
 """How the file of a segment begins that an entry of `refs/` names."""
-BY_BATCH, BY_SKIP = "driver", "skip"
+BY_BATCH, BY_SKIP, BY_REQUEUE = "driver", "skip", "requeue"
 """The last part of the stem of a ledger segment: what kind of commit it was written for."""
 REFS_HEAD = REFS + HEAD_HINT
 """The name of the snapshot of `refs/`, which every entry overwrites."""
@@ -107,6 +107,11 @@ def head_hint(branch_id: str) -> str:
     return branch(branch_id) + HEAD_HINT
 
 
+def touched_hint(branch_id: str) -> str:
+    """Return the name of the hint with fingerprints of files that were touched after they were read."""
+    return branch(branch_id) + "touched.json"
+
+
 def published(branch_id: str, sink: str) -> str:
     """Return the prefix of the records of what a sink of a branch made visible."""
     return f"published/{branch_id}/{sink}/"
@@ -139,12 +144,12 @@ def base_stem(number: int, attempt: str) -> str:
 def needs_plan(name: str) -> bool:
     """Whether an object below `state/`, `output/`, `quarantine/` or `published/` is stored only after a plan.
 
-    Segments for an entry of `refs/` and for a `skip` are stored without one, and stay if the call dies.
+    Segments for an entry of `refs/`, a `skip` or a `requeue` are stored without one, and stay if the call dies.
 
     >>> needs_plan("state/_ledger/files/main/0000000000-3f2a91bc00aa-00000-skip.parquet")
     False
     """
-    return f"/{SEEDS}" not in name and not name.endswith(f"-{BY_SKIP}.parquet")
+    return f"/{SEEDS}" not in name and not name.endswith((f"-{BY_SKIP}.parquet", f"-{BY_REQUEUE}.parquet"))
 
 
 def segment(operator: str, map_name: str, branch: str, file_stem: str) -> str:
@@ -211,6 +216,38 @@ def quarantine(branch: str, file_stem: str) -> str:
     return f"{quarantine_folder(branch)}{file_stem}.parquet"
 
 
+REQUEUED = "requeued/"
+"""The prefix of all objects with requeued rows."""
+
+
+def requeued(branch: str, file_stem: str, version: int) -> str:
+    """Return the name of an object with rows that `version` quarantined and that are read again."""
+    return f"{REQUEUED}{branch}/{file_stem}-{version:010d}.parquet"
+
+
+def requeued_path(name: str) -> str:
+    """Return the path of requeued rows in plans and in the ledger. No file of a folder has a path that begins with `/`.
+
+    >>> requeued_path(requeued("main", "0000000012-3f2a91bc00aa-00000-requeue", 7))
+    '/requeued/main/0000000012-3f2a91bc00aa-00000-requeue-0000000007.parquet'
+    """
+    return f"/{name}"
+
+
+def is_requeued(path: str) -> bool:
+    """Whether a path in a plan or in the ledger is one of requeued rows, not of a file."""
+    return path.startswith(f"/{REQUEUED}")
+
+
+def requeued_version(path: str) -> int:
+    """Return the version that quarantined the rows of a path that `requeued_path` made.
+
+    >>> requeued_version("/requeued/main/0000000012-3f2a91bc00aa-00000-requeue-0000000007.parquet")
+    7
+    """
+    return int(path.removesuffix(".parquet").rpartition("-")[2])
+
+
 def number_of_file(name: str) -> int | None:
     """Return the number with which the last part of a name begins, or None. A file of a batch begins with it.
 
@@ -231,7 +268,7 @@ class Owner:
 
 
 def owner(name: str) -> Owner | None:
-    """Return for what an object below `state/`, `output/` or `quarantine/` was stored, or None for any other name.
+    """Return for what an object was stored whose name has a version or an entry, or None for any other name.
 
     >>> owner("state/spend/state/main/0000000012-3f2a91bc00aa-00000-1b2c3d4e.parquet")
     Owner(branch='main', number=12, is_ref=False)

@@ -25,9 +25,12 @@ from .verbs.open import open_context
 from .verbs.replan import replan
 
 if TYPE_CHECKING:
+    from .batch.rewriting import Function
     from .driver.drain import Drained, Limits, OnProgress
+    from .driver.migration import Functions
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
+    from .verbs.check import CheckReport
     from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
@@ -249,6 +252,54 @@ class Repository:
 
         return reset(self.context, watermark, batch_time, reason)
 
+    def migrate(
+        self,
+        functions: Functions | None = None,
+        reason: str = "",
+        rename: Mapping[str, str] | None = None,
+        drop_keys: bool = False,
+        merge: Function | None = None,
+        spark: Any = None,
+        engine: str = "local",
+        tasks: int | Literal["auto"] = "auto",
+    ) -> Commit:
+        """Rewrite the state of operators that this code declares otherwise, and return the commit that does it.
+
+        `functions` maps an operator to a function of a `pyarrow.Table`. The function gets some rows of the operator's
+        state, with the key and state columns that they were written with, and returns them with the key and state
+        columns that this code declares. It must treat each row by itself. A function of two arguments also gets a table
+        with `updated_at` and `deadline` of the rows. A processor with several variables has a dict of functions by
+        variable instead. `rename` maps old names of operators to new ones.
+
+        Rows keep `updated_at` and `deadline`, unless the function returns these columns. It must return each key once
+        and no other ones, unless `drop_keys`. If the key columns change, every row may get a new key; two rows with one
+        key are an error, unless `merge` is given: a function that gets all rows of such keys, with their times, and
+        returns one row for each key. If timeouts follow another clock, the function must return `deadline`.
+
+        `engine`: "local" or "spark". Tasks hold about 262,144 rows at once. The commit records `reason`. An open plan
+        ends. `InvalidInput` if rows do not fit, `Fenced` if another run commits first; then nothing has changed. Older
+        versions keep their columns.
+
+        >>> import tidemill as tm
+        >>> def renamed(table):
+        ...     return table.rename_columns(["user", "euros"])
+        >>> p = tm.Pipeline("spending")
+        >>> _ = p.read(tm.Rows("user string, x int")).groupBy("user").agg(n=tm.count(), name="spend")
+        >>> r = tm.open(p, root="memory://docs-migrate")
+        >>> _ = r.init()
+        >>> r.migrate({"spend": renamed}, reason="new names")
+        Traceback (most recent call last):
+        tidemill.errors.InvalidInput: migrate: pipeline `spending` has had no batch yet, so there is no state to migrate
+        hint: run init again, which records the operators of this code
+        """
+        from .driver.migration import Wanted
+        from .engines import engine_for
+        from .verbs.migrate import migrate
+
+        wanted = Wanted(functions or {}, rename or {}, drop_keys, merge)
+        conf = self.context.spark_conf
+        return migrate(self.context, wanted, reason, lambda: engine_for(spark, engine, tasks, conf))
+
     def adopt(self, reason: str = "", moved: bool = False, copy: bool = False, sources: Sequence[str] = ()) -> Refs:
         """Confirm that this repository was moved or copied on purpose, or that the folder of a source changed.
 
@@ -263,6 +314,24 @@ class Repository:
         from .verbs.adopt import adopt
 
         return adopt(self.context, reason, moved, copy, sources)
+
+    def check(self) -> CheckReport:
+        """Compare this code with the repository, without running and without writing.
+
+        `status` of the report is `"compatible"`, `"needs init"`, `"needs migration"` or `"refused"`. Each of its
+        `differences` names the operator, the field, what it was and is now, and what will happen. New nullable fields,
+        wider types and new aggregates are compatible: rows written earlier stay as they are, and are converted when
+        they are read.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("checked")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> tm.open(p, root="memory://docs-check").check().status
+        'needs init'
+        """
+        from .verbs.check import check
+
+        return check(self.context)
 
     def maintain(
         self,
@@ -438,14 +507,43 @@ class Repository:
         """
         return read.outputs(self.context, version, sink, limit)
 
-    def quarantine(self, version: int | str | None = None, limit: int | None = None) -> pa.Table:
-        """Return quarantined rows: source, file, line, column, reason, text and the version that quarantined them.
+    def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
+        """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.
+
+        The next batch reads them before any file. Unreadable rows go to the whole pipeline. Rows of a failed key go
+        only to the operator whose function failed, because the others have taken them. Late rows go to the operators
+        that they were late for, if those are declared with `late="keep"` now. `source`: only the rows of this source.
+
+        `rows`: the corrected rows, a table or the path of a Parquet, CSV or JSON file with the columns of
+        `quarantine(…, export=True)`. Rows that are not in it stay in quarantine. Without it, all rows come back as they
+        are. Unreadable ones are then parsed again by the schema that the source has now.
+
+        `InvalidInput` if a row cannot come back, is not one of this version, or was requeued already. Then nothing has
+        changed. `Fenced` if another run commits first.
+        """
+        from .verbs.requeue import requeue
+
+        return requeue(self.context, version, source, rows, reason)
+
+    def quarantine(
+        self,
+        version: int | str | None = None,
+        limit: int | None = None,
+        *,
+        source: str | None = None,
+        export: bool = False,
+    ) -> pa.Table:
+        """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
+        or `ahead`), the operators that did not take the row, and the version that quarantined it.
 
         `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
-        those that a rewind undid. `limit`: return only the first rows, and read
-        nothing after them.
+        those that a rewind undid. `source`: only those of this source. `limit`: return only the first rows. `export`:
+        return what `requeue` takes: `_version` and `_row_id`, which name a row, what is known of it in columns that
+        begin with `_`, and the columns of its source, which are null if the row is unreadable.
         """
-        return read.quarantine(self.context, version, limit)
+        from .verbs.quarantine import shown
+
+        return shown(self.context, version, limit, source, export)
 
     def __repr__(self) -> str:
         return f"Repository({self.context.store.uri!r}, branch={self.context.branch!r})"

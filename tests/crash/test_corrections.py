@@ -7,19 +7,23 @@ again, as a user does after an error. The result is that of an undisturbed call,
 from __future__ import annotations
 
 import itertools
+import os
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidemill as tm
 from tests.crash import worlds
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
+from tidemill.driver import correct
 from tidemill.store import open_store
 from tidemill.store.fault import Crash, Effect, Fault, FaultStore
 from tidemill.upkeep.merge_choice import MergeRule
@@ -29,7 +33,10 @@ SKIPPED = "0003.json"
 WATERMARK = "2024-01-01T00:00:00"
 FIRST = 3
 """Versions before the action; the file to skip is then the next to be read."""
-MANY_WRITES = 40
+MANY_WRITES = 12
+"""Of an action with more writes, each write fails in two ways, in turn, so that all six occur; see `EVERY_EFFECT`."""
+EVERY_EFFECT = bool(os.environ.get("TIDEMILL_EVERY_EFFECT"))
+"""Whether each write of every action fails in all ways, which takes some minutes."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,41 @@ def two_operators(world: World) -> None:
         world.run(1)
 
 
+def in_doubles(world: World) -> None:
+    """Earlier code kept the sums as doubles."""
+    two_operators(replace(world, sums="double"))
+
+
+def to_longs(table: pa.Table) -> pa.Table:
+    if table.schema.field("state").type != pa.float64():
+        raise ValueError("migrated already")
+    return table.set_column(1, "state", table["state"].cast("int64"))
+
+
+def merged(table: pa.Table) -> pa.Table:
+    raise AssertionError(f"no two rows have one key: {table}")
+
+
 def open_plan(world: World) -> None:
     """The next batch is planned, and failed."""
     two_operators(world)
     with worlds.dying("create", rf"/commits/{FIRST:010d}\.json$", "before"):
         world.run()
+
+
+def requeued(world: World) -> None:
+    """Rows that version 1 quarantined wait, corrected."""
+    two_operators(world)
+    requeue(world)
+
+
+def requeue(world: World) -> Any:
+    """Correct the unreadable row of version 1, and give it back."""
+    repository = world.open()
+    rows = repository.quarantine(1, export=True).to_pylist()
+    fixed = [row | {"user": "u1", "n": 100, "ts": datetime(2024, 1, 1, tzinfo=UTC)} for row in rows]
+    schema = repository.quarantine(1, export=True).schema
+    return repository.requeue(1, rows=pa.Table.from_pylist(fixed, schema=schema))
 
 
 def rewound(world: World) -> None:
@@ -116,9 +153,20 @@ ACTIONS = {
     ),
     "skip in a plan": Action(open_plan, lambda world: world.open().skip(SKIPPED, "a test"), is_once=True),
     "replan": Action(open_plan, lambda world: world.open().replan("a test"), is_once=True),
+    "requeue": Action(two_operators, requeue, is_once=True),
+    "requeue in a plan": Action(open_plan, requeue, is_once=True),
+    "a batch of requeued rows": Action(requeued, lambda world: world.run(1), is_once=False),
     "reset": Action(
         two_operators,
         lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
+        is_once=True,
+    ),
+    "migrate": Action(
+        in_doubles, lambda world: world.open().migrate({"users": to_longs}, reason="a test"), is_once=True
+    ),
+    "migrate keys": Action(
+        in_doubles,
+        lambda world: world.open().migrate({"users": to_longs}, reason="a test", merge=merged),
         is_once=True,
     ),
     "rewind": Action(two_operators, lambda world: world.open().rewind(0, "a test"), is_once=True),
@@ -223,10 +271,11 @@ def test_an_action_that_fails_at_any_write_takes_effect_once(name: str, world: W
 
 
 def failures(writes: int) -> list[tuple[int, Effect]]:
-    """Return each write with each way to fail; of an action with many writes, with one way each, in turn."""
+    """Return each write with each way to fail; of an action with many writes, with two ways each, in turn."""
     numbers = range(1, writes + 1)
-    if writes > MANY_WRITES:
-        return list(zip(numbers, itertools.cycle(EFFECTS), strict=False))
+    if writes > MANY_WRITES and not EVERY_EFFECT:
+        turn = itertools.cycle(EFFECTS)
+        return [(number, next(turn)) for number in numbers for _ in range(2)]
     return list(itertools.product(numbers, EFFECTS))
 
 
@@ -261,3 +310,45 @@ def test_an_action_of_two_callers_at_once_takes_effect_once(name: str, world: Wo
         difference = differences(action, settle(busy, action), expected)
         assert not difference, f"{difference}; the callers got {errors}"
     assert store.writes
+
+
+CORRECTIONS: dict[str, Callable[[World], Any]] = {
+    "skip one file": lambda world: world.open().skip(SKIPPED, "a test"),
+    "skip another file": lambda world: world.open().skip("0004.json", "a test"),
+    "reset the watermark": lambda world: world.open().reset(watermark=WATERMARK, reason="a test"),
+    "reset it otherwise": lambda world: world.open().reset(watermark="2023-01-01", reason="a test"),
+    "replan": lambda world: world.open().replan("a test"),
+}
+
+
+PAIRS = [
+    (begin, *pair)
+    for begin in (two_operators, open_plan)
+    for pair in itertools.permutations(CORRECTIONS, 2)
+    if begin is open_plan or "replan" not in pair
+]
+
+
+@pytest.mark.parametrize(("begin", "first", "second"), PAIRS)
+def test_of_two_different_corrections_at_once_one_is_made_and_the_other_refused(
+    begin: Callable[[World], None], first: str, second: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(world)
+    probe = correct.probe
+
+    def meanwhile(store: Any) -> None:
+        monkeypatch.setattr(correct, "probe", probe)
+        CORRECTIONS[first](world)
+        probe(store)
+
+    monkeypatch.setattr(correct, "probe", meanwhile)  # `second` has read the head
+    with pytest.raises(tm.Fenced):
+        CORRECTIONS[second](world)
+    head = world.open().head
+    assert head.version == FIRST and head.kind == {"skip": "skip", "reset": "reset"}.get(first.split()[0], "void")
+    assert [file.path for file in head.skipped] == {"skip one file": [SKIPPED], "skip another file": ["0004.json"]}.get(
+        first, []
+    )
+    if second != "replan":
+        CORRECTIONS[second](world)
+        assert world.open().head.version == FIRST + 1

@@ -40,9 +40,9 @@ Snapshot = dict[str, tuple[bytes, int]]
 def track(batch_time: Any, user: Any, row: Any, state: Any) -> Any:
     """A sum a user, and a goodbye when the user times out."""
     if state.isTimingOut:
-        return (user, state.get, True)
+        return (user, int(state.get), True)
     state.update((state.getOption or 0) + row.n)
-    return (user, state.get, False)
+    return (user, int(state.get), False)
 
 
 def by_file_name(plan: Any) -> int:
@@ -76,6 +76,8 @@ class World:
     name: str = "damaged"
     root_name: str = "root"
     sink_name: str = "sinks"
+    sums: str = "long"
+    """The type of the state of `users`."""
 
     @property
     def store(self) -> Store:
@@ -95,7 +97,7 @@ class World:
         ).withWatermark("ts", "1 second")  # fmt: skip
         rows.groupBy("user").mapWithState(
             tm.StateSpec.function(track).timeout("2 seconds", clock="event"),
-            stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
+            stateSchema=self.sums, outputSchema="user string, n long, closed boolean", name="users",
         ).write(tm.Parquet(f"{self.base}/{self.sink_name}/users"))  # fmt: skip
         if operators == 2:
             by_n = rows.groupBy("n").agg(users=tm.count(), name="by-n")

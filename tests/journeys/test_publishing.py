@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import tidemill as tm
 from tests.journeys.shop import arrive, corrected, files, opened, published, record, run
+from tidemill.driver import drain
+from tidemill.protocol.codec import encode
 from tidemill.protocol.records import AddedOutput, VersionOf
 
 # published once
@@ -203,35 +206,35 @@ def copied(folder: Path, sink: Any) -> tm.Repository:
     return made
 
 
-def test_the_rows_of_a_restored_repository_are_refused_not_taken_for_published(tmp_path: Path) -> None:
+def test_the_rows_of_a_plan_that_runs_again_with_other_code_are_not_taken_for_published(tmp_path: Path) -> None:
     arrive(tmp_path, "a")
+    (tmp_path / "in" / "a.csv").write_text("a,5\n")
     run(opened(tmp_path))
-    shutil.copytree(tmp_path / "root", tmp_path / "backup")
-    arrive(tmp_path, "b")
-    assert run(opened(tmp_path)) == [1]
+    lose_version(tmp_path, 0)
     before = published(tmp_path)
-    shutil.rmtree(tmp_path / "root")
-    (tmp_path / "backup").rename(tmp_path / "root")
-    (tmp_path / "in" / "b.csv").write_text("z,1\n")
     with pytest.raises(
-        tm.CorruptState, match="publish version 1 of sink `counts`, which is committed: found "
+        tm.CorruptState, match="publish version 0 of sink `counts`, which is committed: found "
     ) as caught:
-        run(opened(tmp_path))
+        run(opened(tmp_path, n=tm.max("v")), accept_output_change=True)
     assert "the repository is older than its published files" in str(caught.value.hint)
     assert published(tmp_path) == before
 
 
-def test_a_restored_repository_that_makes_the_same_rows_goes_on(tmp_path: Path) -> None:
-    arrive(tmp_path, "a")
-    run(opened(tmp_path))
-    shutil.copytree(tmp_path / "root", tmp_path / "backup")
-    arrive(tmp_path, "b")
+def test_a_plan_whose_commit_is_lost_makes_the_same_rows_again(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b")
     run(opened(tmp_path))
     before = published(tmp_path)
-    shutil.rmtree(tmp_path / "root")
-    (tmp_path / "backup").rename(tmp_path / "root")
+    lose_version(tmp_path, 1)
     assert run(opened(tmp_path)) == [1]
     assert published(tmp_path) == before
+
+
+def lose_version(folder: Path, version: int) -> None:
+    """Lose a commit and all that shows that it was made, but not its plan."""
+    for path in (folder / "root" / "shop").rglob(f"{version:010d}*"):
+        if path.parent.name != "plans" and not {"refs", "state"} & set(path.parts):
+            path.unlink()
+    (folder / "root" / "shop" / "branches" / "main" / "head.json").unlink()
 
 
 def test_a_record_of_another_commit_is_corrupt_state(tmp_path: Path) -> None:
@@ -245,6 +248,53 @@ def test_a_record_of_another_commit_is_corrupt_state(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "newer", tmp_path / "root" / "shop" / "published", dirs_exist_ok=True)
     with pytest.raises(tm.CorruptState):
         run(r)
+
+
+def test_a_commit_of_another_history_below_the_head_stops_batches_and_corrections(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    run(opened(tmp_path))
+    shutil.copytree(tmp_path / "root", tmp_path / "at 0")
+    commit = tmp_path / "root/shop/branches/main/commits/0000000001.json"
+    for history in ("other", "this"):  # both begin with version 0
+        shutil.rmtree(tmp_path / "root")
+        shutil.copytree(tmp_path / "at 0", tmp_path / "root")
+        shutil.rmtree(tmp_path / "out")
+        arrive(tmp_path, f"b {history}", "c")
+        assert run(opened(tmp_path)) == [1, 2]
+        shutil.copy(commit, tmp_path / history)
+        (tmp_path / "in" / "b other.csv").unlink(missing_ok=True)
+    shutil.copy(tmp_path / "other", commit)
+    arrive(tmp_path, "d")
+    before = sorted((tmp_path / "root").rglob("*.json")), published(tmp_path)
+    for write in (run, lambda r: r.reset(batch_time="2020-01-01", reason="a test")):
+        with pytest.raises(tm.CorruptState, match="read commit 2 of branch `main` .* is based on version 1"):
+            write(opened(tmp_path))
+    assert (sorted((tmp_path / "root").rglob("*.json")), published(tmp_path)) == before
+    shutil.copy(tmp_path / "this", commit)
+    assert run(opened(tmp_path)) == [3]
+
+
+def test_the_plan_of_another_repository_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drain, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(r)
+    monkeypatch.undo()
+    plan, uuid = r.context.log.plan(0), "f" * 32
+    assert plan is not None
+    r.context.store.put("branches/main/plans/0000000000.json", encode(dataclasses.replace(plan, pipeline_uuid=uuid)))
+    assert [problem.what for problem in r.verify().problems] == [
+        f"read plan `branches/main/plans/0000000000.json`: it was made by repository {uuid}"
+    ]
+    with pytest.raises(tm.CorruptState, match=f"execute plan 0 of .* it was made by repository {uuid}"):
+        run(opened(tmp_path))
+    opened(tmp_path).replan("a test")
+    assert run(opened(tmp_path)) == [1]
 
 
 # withdrawals and additions
@@ -279,6 +329,27 @@ def test_a_withdrawal_that_died_is_resumed(tmp_path: Path, monkeypatch: pytest.M
     files(tmp_path)[0].unlink()  # the first one was deleted
     assert run(opened(tmp_path)) == []
     assert files(tmp_path) == []
+
+
+def test_a_withdrawal_after_the_sink_moved_deletes_what_is_at_its_place_now(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    arrive(tmp_path, "a", "b")
+    run(opened(tmp_path))
+    (tmp_path / "out").rename(tmp_path / "before")
+    shutil.copytree(tmp_path / "before", tmp_path / "out")
+    shutil.copytree(tmp_path / "before", tmp_path / "out" / "now")
+    names = [path.name for path in sorted((tmp_path / "out" / "now").iterdir())]
+    r = opened(tmp_path, sink=tm.Json(str(tmp_path / "out" / "now")))
+    corrected(r, withdraws={"counts": [VersionOf("main", 0)]})
+    with caplog.at_level(logging.WARNING):
+        assert run(r) == []
+    assert [path.name for path in (tmp_path / "out" / "now").iterdir()] == names[1:]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*names, "now"}
+    (warning,) = caplog.messages
+    assert (
+        f"version 0 is withdrawn, but it was published in `{tmp_path}/out`, which is not the sink's path now" in warning
+    )
 
 
 def test_publishing_again_is_logged_nowhere_as_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -74,6 +74,19 @@ def test_published_files_may_go_but_not_change(shop: Path, capsys: pytest.Captur
     assert hint == "  hint: delete it, and run `tidemill publish --from 0 --sink counts`"
 
 
+def test_files_that_were_published_again_at_a_new_place_are_compared_there(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shop / "shop.py").write_text(CODE.replace('"out"', '"new"'))
+    assert main(["publish", "shop.py:p", "--root", "root", "--from", "0"]) == 0
+    assert verify("--deep") == 0
+    assert "3 published files" in capsys.readouterr().out
+    altered = sorted((shop / "new").iterdir())[0]
+    altered.write_text("altered\n")
+    assert verify() == 1
+    assert f"{altered.name}: found 8 bytes" in capsys.readouterr().out
+
+
 def test_it_writes_nothing_and_works_in_a_copy(shop: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in shop.rglob("*")}
     verify("--deep")

@@ -42,6 +42,11 @@ impl PyMapSchema {
     }
 
     #[getter]
+    fn widths(&self) -> (usize, usize) {
+        (self.schema.key.len(), self.schema.sub_key.len())
+    }
+
+    #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         schema_out(py, &self.schema.columns())
     }

@@ -3,15 +3,20 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::FieldRef;
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use tidemill_core::run::{self, DuePlace, Tombstones};
-use tidemill_core::{Error, KeyRange, SortedRun, segment};
+use tidemill_core::{Changes, Error, KeyRange, MapSchema, Result, SortedRun, StateMap, segment};
 
-use crate::arrow::batch_out;
+use crate::arrow::{batch_in, batch_out};
 use crate::bytes::bytes_out;
 use crate::error::{Raise, invalid};
 use crate::map_schema::PyMapSchema;
@@ -27,6 +32,13 @@ impl PyRun {
     #[staticmethod]
     fn read(py: Python<'_>, schema: &PyMapSchema, data: PyBackedBytes, name: &str) -> PyResult<Self> {
         let run = py.detach(|| segment::read(&schema.schema, Bytes::from_owner(data), name)).raise(py)?;
+        Ok(Self { run })
+    }
+
+    #[staticmethod]
+    fn of_rows(py: Python<'_>, schema: &PyMapSchema, rows: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let rows = batch_in(rows)?;
+        let run = py.detach(|| run_of_rows(&schema.schema, &rows)).raise(py)?;
         Ok(Self { run })
     }
 
@@ -102,6 +114,36 @@ impl PyRun {
     fn with_due_from(&self, deadline_ms: i64, hash: u64) -> Self {
         Self { run: self.run.with_due_from(DuePlace { deadline_ms, hash }) }
     }
+}
+
+/// Return a run of `rows`, which have the columns of the schema in any order of keys. Of equal keys the last row wins.
+fn run_of_rows(schema: &Arc<MapSchema>, rows: &RecordBatch) -> Result<SortedRun> {
+    let (expected, found) = (schema.columns(), rows.schema());
+    let kinds = |(a, b): (&FieldRef, &FieldRef)| a.name() == b.name() && a.data_type() == b.data_type();
+    if expected.fields().len() != found.fields().len() || !expected.fields().iter().zip(found.fields()).all(kinds) {
+        let why = format!("cannot make a run of state map `{}`: the rows have other columns", schema.name);
+        return Err(Error::InvalidInput(why));
+    }
+    let (keys, rest) = rows.columns().split_at(schema.key_width());
+    let (key, sub_key) = keys.split_at(schema.key.len());
+    let (values, times) = rest.split_at(schema.value.len());
+    let updated_at = times[0].as_primitive::<TimestampMillisecondType>();
+    let deleted = times[2].as_boolean();
+    if updated_at.null_count() > 0 || deleted.null_count() > 0 {
+        let why = format!("cannot make a run of state map `{}`: `updated_at` or `deleted` is null", schema.name);
+        return Err(Error::InvalidInput(why));
+    }
+    let changes = Changes {
+        keys: key.to_vec(),
+        sub_keys: sub_key.to_vec(),
+        values: values.to_vec(),
+        updated_at: updated_at.values().to_vec(),
+        deadline: times[1].as_primitive::<TimestampMillisecondType>().iter().collect(),
+        deleted: deleted.values().iter().collect(),
+    };
+    let mut map = StateMap::open(Arc::clone(schema), &[], KeyRange::ALL)?;
+    map.change(&changes)?;
+    map.delta()?.map_or_else(|| map.base(), Ok)
 }
 
 /// Convert a place in the order of deadlines to (deadline, key hash).

@@ -20,6 +20,7 @@ import pyarrow as pa
 from .. import _native, names
 from ..errors import InternalError, InvalidInput
 from ..operators.contract import BoundOperator, Handle, close_on_error
+from ..operators.keys import KeySet
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
@@ -32,8 +33,9 @@ from ..store import Store
 from . import wire
 from .batch import Batch, task_attempt
 from .inbox import Inbox
+from .input import read_rows
 from .output_files import KEPT, OutputFiles
-from .quarantine import failed_rejects
+from .quarantine import failed_rejects, with_rows
 from .sender import Origin, Outgoing, Sender
 from .wire import Chunk, Observed
 from .work import Item
@@ -145,7 +147,7 @@ class _Range:
         self.rows: dict[str, dict[str, int]] = {}
         self.metrics: dict[str, OperatorMetrics] = {}
         self.deadlines: dict[str, int] = {}
-        self.failed: list[pa.RecordBatch] = []
+        self.failed: dict[int | None, list[pa.RecordBatch]] = {}
         self.failed_input_rows = 0
 
     def _times(self) -> _Times:
@@ -169,7 +171,7 @@ class _Range:
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)
             rows = self._apply_pass(operator.name, handle, chunks, times.beginning() if begins else times)
-            self._quarantine_failed(handle, chunks)
+            self._quarantine_failed(operator, handle, chunks)
             if rows.num_rows:
                 outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
                 results = _Results(outgoing, self.files)
@@ -211,13 +213,14 @@ class _Range:
             failure=str(counters.get("failure", "")),
             rows_total=more,  # the driver adds the rows of the version before
             late_rows=self.inbox.late.get(operator.name, 0) if self.index == 0 else 0,
+            kept_late_rows=self.inbox.kept_late.get(operator.name, 0) if self.index == 0 else 0,
             apply_ms=int((applied.ended - applied.started) * 1000),
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
     def _apply_pass(self, operator: str, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
-            rows = handle.apply([chunk.batch() for chunk in chunks], pass_)
+            rows = handle.apply([_given(chunk) for chunk in chunks], pass_)
             order = handle.take_order()
             return rows if order is None else rows.append_column(ROW, order)
         except InvalidInput as error:
@@ -232,7 +235,7 @@ class _Range:
 
     def _whence(self, operator: str, chunk: Chunk, row: int | None) -> str:
         """Say which rows a call was given and where from: a file, or an operator and the files of the batch."""
-        shown = "rows" if row is None else f"the row {_shown(chunk.batch().slice(row, 1))}"
+        shown = "rows" if row is None else f"the row {_shown(_given(chunk).slice(row, 1))}"
         splits = self.batch.plan.splits
         if chunk.head.split is not None:
             return f"{shown} of file `{splits[chunk.head.split].path}`"
@@ -243,11 +246,13 @@ class _Range:
         )
         return f"{shown} that operator {emitters} emitted" + (f" from the files {listed}" if files else "")
 
-    def _quarantine_failed(self, handle: Handle, chunks: list[Chunk]) -> None:
+    def _quarantine_failed(self, operator: BoundOperator, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
         for number, rows, reasons in handle.take_quarantined():
             split = chunks[number].head.split
-            self.failed.append(failed_rejects(rows, reasons, None if split is None else self.batch.plan.splits[split]))
+            numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
+            of_split = None if split is None else self.batch.plan.splits[split]
+            self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, operator.name, of_split))
             self.failed_input_rows += rows.num_rows if self.level == 0 else 0
 
     def _open(self, operator: str, map_name: str, schema: _native.MapSchema) -> Opened:
@@ -287,6 +292,8 @@ class _Range:
             next_deadline=self.deadlines,
             fingerprints=self.inbox.fingerprints if self.index == 0 else {},
             late_rows=self.inbox.late_rows if self.index == 0 else 0,
+            kept_late_rows=self.inbox.kept_late_rows if self.index == 0 else 0,
+            late_examples=self.inbox.late_examples if self.index == 0 else [],
             quarantined_rows=self.failed_input_rows + (self.inbox.quarantined_rows if self.index == 0 else 0),
             furthest=self.inbox.furthest if self.index == 0 else {},
             event_time={name: {"min": low, "max": high} for name, (low, high) in self.inbox.event_times.items()},
@@ -305,16 +312,39 @@ class _Range:
             raise InternalError(f"rows arrived for the sink `{name}`, which the job does not have")
         return output
 
+    def _failed_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of failed keys, whole if their numbers in a file are known."""
+        for split, rejects in self.failed.items():
+            numbers = {row - 1 for rows in rejects for row in rows.column("row").to_pylist() if row is not None}
+            read = [] if split is None or not numbers else read_rows(self.batch, self.batch.plan.splits[split], numbers)
+            yield from (with_rows(self.batch.job, rows, read) for rows in rejects)
+
     def _store_quarantine(self) -> list[QuarantineFile]:
         tables = [pa.Table.from_batches(chunk.batches()) for chunk in self.inbox.quarantined()]
-        tables += [pa.Table.from_batches([rows]) for rows in self.failed]
+        tables += [pa.Table.from_batches([rows]) for rows in self._failed_rows()]
         if not tables:
             return []
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables(tables, promote_options="default")
         data = b"".join(encoded.data for encoded in KEPT.encode(table))
         name = names.quarantine(self.batch.plan.branch, self.stem)
         self.store.put(name, data)
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
+
+
+def _given(chunk: Chunk) -> pa.RecordBatch:
+    """Return the rows of a chunk as the operator prepared them, without their numbers."""
+    rows = chunk.batch()
+    return rows.drop_columns([ROW]) if ROW in rows.schema.names else rows
+
+
+def _numbers(chunk: pa.RecordBatch, failed: pa.RecordBatch, key: list[str]) -> pa.Array | None:
+    """Return the numbers of the rows of a chunk that failed, in order. Of a key that fails, all rows do."""
+    if ROW not in chunk.schema.names:
+        return None
+    numbers = chunk.column(ROW)
+    if key:
+        numbers = numbers.filter(KeySet(pa.Table.from_batches([failed.select(key)])).holds(chunk.select(key)))
+    return numbers if len(numbers) == failed.num_rows else None
 
 
 def _shown(row: pa.RecordBatch) -> str:

@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from ..errors import InternalError
-from ..protocol.records import Furthest
+from ..protocol.records import Furthest, LateRow
 from . import wire
+from .lateness import first_late
 from .wire import Chunk, ChunkKind, Failure, Header, Message, Receipt
 
 
@@ -110,6 +111,24 @@ class Inbox:
     def late_rows(self) -> int:
         """Input rows that were late for at least one operator."""
         return sum(header.observed.late_rows for header in self.headers)
+
+    @property
+    def kept_late(self) -> dict[str, int]:
+        """Late rows that operators with `late="keep"` are given, by operator."""
+        total: Counter[str] = Counter()
+        for header in self.headers:
+            total.update(header.observed.kept_late)
+        return dict(total)
+
+    @property
+    def kept_late_rows(self) -> int:
+        """Input rows that were late only for operators with `late="keep"`."""
+        return sum(header.observed.kept_late_rows for header in self.headers)
+
+    @property
+    def late_examples(self) -> list[LateRow]:
+        """A few late rows."""
+        return first_late([row for header in self.headers for row in header.observed.late_examples])
 
     @property
     def quarantined_rows(self) -> int:

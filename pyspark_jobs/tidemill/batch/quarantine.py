@@ -1,42 +1,63 @@
-"""Rows for quarantine: late rows, and rows of keys whose calls of your function failed.
+"""Rows for quarantine: late rows, rows too far ahead, and rows of keys whose calls of your function failed.
 
-Rows that a source cannot read come from `sources/rejects` in the same columns.
+Rows that a source cannot read come from `sources/rejects` in the same columns. INVARIANT: a row that was read from a
+source is kept as it was read, in the column `content.<source>`, unless a step lost its number. So it can come back.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..pipeline.job import Placed
+from ..pipeline.job import Job, Placed
 from ..protocol.progress import iso
 from ..protocol.records import Split
 from ..schema import records_batch, shown_cells
-from ..sources.contract import HIDDEN, REJECT_SCHEMA, ROW
+from ..sources.contract import AHEAD, CONTENT, FAILED, HIDDEN, LATE, REJECT_SCHEMA, ROW
 from .batch import Batch
 
-LATE = "late for operator"
+LATE_REASON = "late for operator"
 """How the reason of a late row begins."""
 
 
-def failed_rejects(rows: pa.RecordBatch, reasons: Sequence[str], split: Split | None) -> pa.RecordBatch:
-    """Return the rows that a function failed on, with the reason of each.
+@dataclass(frozen=True)
+class Whence:
+    """Where rows for quarantine come from. Rows of an upstream operator have no split.
 
-    `split` is None for rows of an upstream operator, which have no file.
+    `read` are the rows of the split's block, as the source gave them.
     """
-    records = [
-        _place(split) | {"reason": reason, "text": text} for text, reason in zip(_texts(rows), reasons, strict=True)
+
+    split: Split | None = None
+    read: pa.RecordBatch | None = None
+
+
+def failed_rejects(
+    rows: pa.RecordBatch, reasons: Sequence[str], numbers: pa.Array | None, operator: str, split: Split | None
+) -> pa.RecordBatch:
+    """Return the rows that a function failed on, with the reason of each, still without content.
+
+    `numbers` are those of the rows in their file, if they are known.
+    """
+    rejects = [
+        {"reason": reason, "text": text, "kind": FAILED, "operator": operator}
+        for text, reason in zip(_texts(rows), reasons, strict=True)
     ]
-    return records_batch(records, REJECT_SCHEMA)
+    places = [None] * rows.num_rows if numbers is None else numbers.to_pylist()
+    return _batch(rejects, places, split)
 
 
-def late_rejects(batch: Batch, placed: Placed, late: pa.RecordBatch, split: Split | None) -> pa.RecordBatch:
+def late_rejects(
+    batch: Batch, placed: Placed, late: pa.RecordBatch, whence: Whence, operators: Sequence[str] | None = None
+) -> pa.RecordBatch:
     """Return late rows in the columns that the operator was given. The reason names the operator and the watermark.
 
-    `split` is None for rows of an upstream operator, which have no file.
+    `operators` are, for each row, all operators that it is late for.
     """
     columns = [name for name in late.schema.names if name in placed.operator.input.schema.names]
     time = placed.operator.input.event_time
@@ -44,17 +65,20 @@ def late_rejects(batch: Batch, placed: Placed, late: pa.RecordBatch, split: Spli
     name = min(placed.watermarks, key=lambda one: batch.watermarks.get(one, 0), default="")
     watermark = f"`{name}`, {iso(batch.watermarks.get(name, 0))}"
     reasons = [
-        f"{LATE} `{placed.operator.name}`: without an event time, in no window"
+        f"{LATE_REASON} `{placed.operator.name}`: without an event time, in no window"
         if is_missing
-        else f"{LATE} `{placed.operator.name}`: at or before the watermark {watermark}"
+        else f"{LATE_REASON} `{placed.operator.name}`: at or before the watermark {watermark}"
         for is_missing in missing
     ]
-    return _rejects(late, columns, time, reasons, split)
+    given = [placed.operator.name] * late.num_rows if operators is None else operators
+    rejects = [
+        {"column": time, "reason": reason, "text": text, "kind": LATE, "operator": operator}
+        for text, reason, operator in zip(_texts(late.select(columns)), reasons, given, strict=True)
+    ]
+    return _with_content(batch.job, _batch(rejects, _numbers(late, whence), whence.split), whence.read)
 
 
-def ahead_rejects(
-    batch: Batch, watermark: str, column: str, ahead: pa.RecordBatch, split: Split | None
-) -> pa.RecordBatch:
+def ahead_rejects(batch: Batch, watermark: str, column: str, ahead: pa.RecordBatch, whence: Whence) -> pa.RecordBatch:
     """Return rows whose event time is too far after the batch time, for quarantine."""
     rule, columns = batch.job.watermarks[watermark], [name for name in ahead.schema.names if name not in HIDDEN]
     reason = (
@@ -62,23 +86,41 @@ def ahead_rejects(
         f"{iso(batch.plan.batch_time_ms)}, "
         f"so the row does not move the watermark `{watermark}`"
     )
-    return _rejects(ahead, columns, column, [reason] * ahead.num_rows, split)
+    operators = ",".join(name for name, placed in batch.job.operators.items() if watermark in placed.watermarks)
+    known = {"column": column, "reason": reason, "kind": AHEAD, "operator": operators or None, "watermark": watermark}
+    rejects = [known | {"text": text} for text in _texts(ahead.select(columns))]
+    return _with_content(batch.job, _batch(rejects, _numbers(ahead, whence), whence.split), whence.read)
 
 
-def _rejects(
-    rows: pa.RecordBatch, columns: Sequence[str], column: str | None, reasons: Sequence[str], split: Split | None
-) -> pa.RecordBatch:
-    has_lines = split is not None and ROW in rows.schema.names
-    numbers = rows.column(ROW).to_pylist() if has_lines else [None] * rows.num_rows
-    records = [
-        _place(split) | {"row": None if row is None else row + 1, "column": column, "reason": reason, "text": text}
-        for row, text, reason in zip(numbers, _texts(rows.select(columns)), reasons, strict=True)
-    ]
-    return records_batch(records, REJECT_SCHEMA)
+def with_rows(job: Job, rejects: pa.RecordBatch, read: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return rejects of one split with their whole rows, which are among `read`."""
+    return _with_content(job, rejects, pa.Table.from_batches(read).combine_chunks().to_batches()[0] if read else None)
 
 
-def _place(split: Split | None) -> dict[str, str | int | None]:
-    return {"source": None, "file": None} if split is None else {"source": split.source, "file": split.path}
+def _with_content(job: Job, rejects: pa.RecordBatch, read: pa.RecordBatch | None) -> pa.RecordBatch:
+    """Add the whole rows, found by their numbers among those that were read; null if the number is not known."""
+    if read is None or not rejects.num_rows:
+        return rejects
+    source = rejects.column("source")[0].as_py()
+    schema = job.sources[source].schema
+    if any(name not in read.schema.names for name in schema.names):
+        return rejects  # only the columns that the pipeline uses were read
+    places = pc.index_in(pc.subtract(rejects.column("row"), 1), value_set=read.column(ROW))
+    fields = [field.with_nullable(True) for field in schema]
+    columns = [read.column(field.name).take(places) for field in fields]
+    content = pa.StructArray.from_arrays(columns, fields=fields, mask=places.is_null())
+    return rejects.append_column(pa.field(CONTENT + source, content.type), content)
+
+
+def _numbers(rows: pa.RecordBatch, whence: Whence) -> list[int | None]:
+    has_numbers = whence.split is not None and ROW in rows.schema.names
+    return rows.column(ROW).to_pylist() if has_numbers else [None] * rows.num_rows
+
+
+def _batch(rejects: Sequence[dict[str, Any]], numbers: Sequence[int | None], split: Split | None) -> pa.RecordBatch:
+    place = {} if split is None else {"source": split.source, "file": split.path}
+    rows = ({"row": None if number is None else number + 1} for number in numbers)
+    return records_batch([place | row | reject for row, reject in zip(rows, rejects, strict=True)], REJECT_SCHEMA)
 
 
 def _texts(rows: pa.RecordBatch) -> list[str]:

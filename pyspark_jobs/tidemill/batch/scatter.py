@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
+
 from .. import _native
 from ..pipeline import flow
 from ..pipeline.job import Action
 from ..protocol.records import Split
 from ..sources.contract import ReadContext
 from .batch import Batch
+from .input import only, read_split
 from .ranges import range_of
 from .sender import Origin, Outgoing, Sender
 from .wire import Observed
@@ -41,15 +44,15 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
     keyless = range_of(hashed, batch.bounds)
     roots = [action for action in batch.job.actions if action.source == split.source]
 
-    def outgoing(block: int) -> Outgoing:
-        return Outgoing(sender, Origin((number, block), keyless, number=number, split=split, split_hash=hashed))
+    def outgoing(block: int, read: pa.RecordBatch | None = None) -> Outgoing:
+        origin = Origin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
+        return Outgoing(sender, origin)
 
     rows = blocks = 0
-    source = batch.job.sources[split.source]
-    for block in source.read(split, batch.plan.block_rows, _read_context(batch, roots)):
-        sent = outgoing(block.number)
+    for block in read_split(batch, split, _read_context(batch, roots)):
+        sent = outgoing(block.number, block.rows)
         for action in roots:
-            flow.run(batch.job, action.number, block.rows, sent, f"`{split.path}`")
+            flow.run(batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
         sent.quarantine_rejects(block.rejects)
         sent.count_late_rows(block.rows.num_rows)
         if block.fingerprint is not None:

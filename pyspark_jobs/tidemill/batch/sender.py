@@ -7,7 +7,7 @@ from every task, with the number of chunks that the task sent to it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .. import _native
-from ..operators.contract import Handle
+from ..operators.contract import BoundOperator, Handle
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Furthest, Split
@@ -23,7 +23,8 @@ from ..schema import int64_array
 from ..sources.contract import ROW
 from . import wire
 from .batch import Batch
-from .quarantine import ahead_rejects, late_rejects
+from .lateness import EXAMPLES, examples, kept_late
+from .quarantine import Whence, ahead_rejects, late_rejects
 from .wire import ChunkHead
 from .work import Item
 
@@ -41,6 +42,13 @@ class Origin:
     """The number of the split."""
     split: Split | None = None
     split_hash: int = 0
+    read: pa.RecordBatch | None = None
+    """The rows of the block as the source gave them, which quarantine keeps whole."""
+
+    @property
+    def whence(self) -> Whence:
+        """The place of its rows, for quarantine."""
+        return Whence(self.split, self.read)
 
 
 class Sender:
@@ -60,7 +68,8 @@ class Sender:
         operator = placed.operator
         given = flow.read_columns(rows, operator) if self.combine else flow.declared(rows, operator.input.schema)
         handle, data_pass = self._handle(placed)
-        return handle.prepare(given, data_pass, combine=self.combine)
+        prepared = handle.prepare(given, data_pass, combine=self.combine)
+        return _Numbered(prepared, rows) if self.combine and quarantines(operator) else prepared
 
     def rest(self, placed: Placed) -> pa.RecordBatch | None:
         """Return the rows that the operator buffered for combining, or None."""
@@ -93,22 +102,56 @@ class Sender:
         return self._handles[name]
 
 
+def quarantines(operator: BoundOperator) -> bool:
+    """Whether rows of the operator are quarantined if its function fails on them."""
+    return getattr(operator, "on_error", "fail") == "quarantine"
+
+
+class _Numbered:
+    """Prepared rows with their numbers in the file as last column, null if a step lost them; never combined.
+
+    By its number a row of a key that fails is found again in its file.
+    """
+
+    def __init__(self, prepared: Any, given: pa.RecordBatch) -> None:
+        self.late = prepared.late
+        numbers = given.column(ROW) if ROW in given.schema.names else pa.nulls(given.num_rows, pa.int64())
+        if prepared.late is not None:
+            numbers = numbers.filter(pc.invert(prepared.late))
+        if len(numbers) != prepared.rows.num_rows:
+            numbers = pa.nulls(prepared.rows.num_rows, pa.int64())
+        self.rows = prepared.rows.append_column(pa.field(ROW, pa.int64()), numbers)
+
+
 class Outgoing:
     """Receives the rows of one origin from `flow`; `items` is what it sends. A `flow.Receiver`."""
 
     def __init__(self, sender: Sender, origin: Origin) -> None:
         self.sender, self.origin = sender, origin
-        self.items: list[Item] = []
+        self._items: list[Item] = []
+        self._late: list[tuple[Placed, pa.RecordBatch]] = []
         self._turns: Counter[str] = Counter()
         self._late_ids: set[int] = set()
         self._quarantined_ids: set[int] = set()
         self._late_without_id = 0
+        self._kept_ids: set[int] = set()
+        self._kept_without_id = 0
+
+    @property
+    def items(self) -> list[Item]:
+        """Everything that was sent so far."""
+        late, self._late = self._late, []
+        self._quarantine_late(late)
+        return self._items
 
     def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
         """Send rows to the ranges of their keys, without the late ones."""
         prepared = self.sender.prepare(placed, rows)
         if prepared.late is not None:
             self._count_late(placed, rows.filter(prepared.late))
+        kept = kept_late(placed, rows, placed.least(self.sender.batch.watermarks))
+        if kept is not None:
+            self._count_kept(placed, kept)
         self._by_key(placed, prepared.rows)
 
     def rest(self, placed: Placed) -> None:
@@ -120,7 +163,7 @@ class Outgoing:
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Send rows of a keyless stream to the range of their split."""
         head = self._head(wire.OUTPUT, output.name, self._turn(f"output {output.name}"))
-        self.items += self.sender.to_range(self.origin.keyless, head, flow.declared(rows, output.schema))
+        self._items += self.sender.to_range(self.origin.keyless, head, flow.declared(rows, output.schema))
 
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Note the event times of the rows. Send those that are too far ahead to quarantine; return the others."""
@@ -159,11 +202,14 @@ class Outgoing:
         A row that is late for several operators counts once. Rows that lost their number are counted by operator, the
         largest count being taken.
         """
-        self.sender.observed.late_rows += min(rows, len(self._late_ids) + self._late_without_id)
+        late = min(rows, len(self._late_ids) + self._late_without_id)
+        kept = len(self._kept_ids - self._late_ids) + self._kept_without_id
+        self.sender.observed.late_rows += late
+        self.sender.observed.kept_late_rows += min(rows - late, kept)
 
     def _by_key(self, placed: Placed, rows: pa.RecordBatch) -> None:
         name = placed.operator.name
-        self.items += self.sender.by_key(placed, self._head(wire.ROWS, name, self._turn(name)), rows)
+        self._items += self.sender.by_key(placed, self._head(wire.ROWS, name, self._turn(name)), rows)
 
     def _count_late(self, placed: Placed, late: pa.RecordBatch) -> None:
         name, counts = placed.operator.name, self.sender.observed.late
@@ -172,38 +218,63 @@ class Outgoing:
             self._late_ids.update(late.column(ROW).to_pylist())
         else:  # a step that changes the number of rows drops their numbers
             self._late_without_id = max(self._late_without_id, late.num_rows)
-        if placed.operator.input.late == "quarantine":
-            self._quarantine_late(placed, late)
+        self._note_late(placed, late)
+        if placed.operator.input.late == "quarantine" and late.num_rows:
+            self._late.append((placed, late))
 
-    def _quarantine_late(self, placed: Placed, late: pa.RecordBatch) -> None:
-        """Send late rows to quarantine, each row once even if it is late for several operators."""
+    def _count_kept(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Count late rows that the operator is given all the same."""
+        name, counts = placed.operator.name, self.sender.observed.kept_late
+        counts[name] = counts.get(name, 0) + late.num_rows
         if ROW in late.schema.names:
-            ids = late.column(ROW).to_pylist()
-            fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
-            self._quarantined_ids.update(ids)
-            late = late.take(int64_array(fresh))
-        if late.num_rows:
-            self._to_quarantine(
-                wire.LATE, placed.operator.name, late_rejects(self.sender.batch, placed, late, self.origin.split)
-            )
+            self._kept_ids.update(late.column(ROW).to_pylist())
+        else:
+            self._kept_without_id = max(self._kept_without_id, late.num_rows)
+        self._note_late(placed, late)
+
+    def _note_late(self, placed: Placed, late: pa.RecordBatch) -> None:
+        """Remember the first late rows of the task, so that messages can name them."""
+        known = self.sender.observed.late_examples
+        if len(known) < EXAMPLES:
+            watermark_ms = placed.least(self.sender.batch.watermarks) or 0
+            known += examples(placed, late, watermark_ms, self.origin.split)[: EXAMPLES - len(known)]
+
+    def _quarantine_late(self, found: Sequence[tuple[Placed, pa.RecordBatch]]) -> None:
+        """Send late rows to quarantine, each row once, with all operators that it is late for."""
+        operators: dict[int, dict[str, None]] = {}
+        for placed, late in found:
+            for row in late.column(ROW).to_pylist() if ROW in late.schema.names else ():
+                operators.setdefault(row, {})[placed.operator.name] = None
+        for placed, late in found:
+            named = None
+            if ROW in late.schema.names:
+                late, ids = self._fresh(late)
+                named = [",".join(operators[row]) for row in ids]
+            if late.num_rows:
+                rejects = late_rejects(self.sender.batch, placed, late, self.origin.whence, named)
+                self._to_quarantine(wire.LATE, placed.operator.name, rejects)
+
+    def _fresh(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[int]]:
+        """Return the rows that are not in quarantine yet, with their numbers. From now on they are."""
+        ids = rows.column(ROW).to_pylist()
+        fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
+        self._quarantined_ids.update(ids)
+        return rows.take(int64_array(fresh)), [ids[place] for place in fresh]
 
     def _quarantine_ahead(self, name: str, column: str, ahead: pa.RecordBatch) -> None:
         """Send rows that are too far ahead of the batch time to quarantine, each row once. Input rows are counted."""
         if ROW in ahead.schema.names:
-            ids = ahead.column(ROW).to_pylist()
-            fresh = [place for place, row in enumerate(ids) if row not in self._quarantined_ids]
-            self._quarantined_ids.update(ids)
-            ahead = ahead.take(int64_array(fresh))
+            ahead, _ = self._fresh(ahead)
         if not ahead.num_rows:
             return
         if self.origin.split is not None:
             self.sender.observed.quarantined_rows += ahead.num_rows
-        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.split)
+        rejects = ahead_rejects(self.sender.batch, name, column, ahead, self.origin.whence)
         self._to_quarantine(wire.REJECTS, f"watermark {name}", rejects)
 
     def _to_quarantine(self, kind: wire.ChunkKind, subject: str, rejects: pa.RecordBatch | pa.Table) -> None:
         head = self._head(kind, subject, 0)
-        self.items.append(self.sender.chunk(self.origin.keyless, replace(head, order=(*head.order, 0)), rejects))
+        self._items.append(self.sender.chunk(self.origin.keyless, replace(head, order=(*head.order, 0)), rejects))
 
     def _turn(self, subject: str) -> int:
         """Return how often rows of this origin reached `subject`. By two branches of a union they reach it twice."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from ..errors import KINDS, InternalError, TidemillError
-from ..protocol.records import Furthest
+from ..protocol.records import Furthest, LateRow
 
 ChunkKind = Literal["rows", "output", "rejects", "late"]
 ROWS: ChunkKind = "rows"
@@ -84,6 +84,12 @@ class Observed:
     """Input rows that were late for at least one operator."""
     quarantined_rows: int = 0
     """Input rows that could not be read."""
+    kept_late: dict[str, int] = field(default_factory=dict)
+    """Late rows that operators with `late="keep"` are given, by operator."""
+    kept_late_rows: int = 0
+    """Input rows that were late only for operators with `late="keep"`."""
+    late_examples: list[LateRow] = field(default_factory=list)
+    """The first late rows of the task."""
 
 
 @dataclass(frozen=True)
@@ -173,4 +179,5 @@ def _encode(kind: str, fields: dict[str, Any], body: bytes = b"") -> bytes:
 def _observed(fields: dict[str, Any]) -> Observed:
     bounds = {name: (least, greatest) for name, (least, greatest) in fields["event_times"].items()}
     furthest = {name: Furthest(**found) for name, found in fields["furthest"].items()}
-    return Observed(**fields | {"event_times": bounds, "furthest": furthest})
+    late = [LateRow(**found) for found in fields["late_examples"]]
+    return Observed(**fields | {"event_times": bounds, "furthest": furthest, "late_examples": late})

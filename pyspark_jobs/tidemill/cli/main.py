@@ -9,7 +9,22 @@ from collections.abc import Sequence
 
 import click
 
-from . import correct, demo, forget, log, maintain, publish, read, rewind, run, tag, verify
+from . import (
+    check,
+    correct,
+    demo,
+    forget,
+    log,
+    maintain,
+    migrate,
+    publish,
+    read,
+    requeue,
+    rewind,
+    run,
+    tag,
+    verify,
+)
 from .exits import INTERRUPTED, Exit, as_tidemill_error, exit_status
 from .output import Output
 from .stdio import patient_stdio
@@ -46,9 +61,18 @@ def tidemill() -> None:
 
 
 RUNS = (run.init, run.run, run.sweep, publish.publish)
-CORRECTIONS = (rewind.rewind, correct.replan, correct.skip, correct.reset, correct.adopt)
+CORRECTIONS = (
+    rewind.rewind,
+    correct.replan,
+    correct.skip,
+    requeue.requeue,
+    correct.reset,
+    migrate.migrate,
+    forget.forget,
+    correct.adopt,
+)
 READS = (read.status, log.log, tag.tag, tag.untag, read.state, read.outputs, read.quarantine)
-REST = (forget.forget, maintain.maintain, verify.verify, demo.demo)
+REST = (check.check, maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):
     tidemill.add_command(command)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..counts import count_of
 from .exits import Exit
 from .options import VERSION, Target, point_in_time, target_options
 from .output import Output, json_line, output_options
@@ -100,16 +101,44 @@ def outputs(target: Target, sink: str | None, version: int | str | None, limit: 
 @click.command(short_help="Show unreadable rows, late rows, and rows of failed keys.")
 @target_options
 @click.option("--version", type=VERSION, metavar="N|TAG", help=_VERSION_HELP)
+@click.option("--source", metavar="NAME", help="Show only rows of this source. Default: of all sources.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT_HELP)
+@click.option(
+    "--export",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write whole rows to a new .parquet, .csv or .json file instead, to be corrected for `tidemill requeue`.",
+)
 @output_options
-def quarantine(target: Target, version: int | str | None, limit: int | None, out: Output) -> int:
+def quarantine(
+    target: Target, version: int | str | None, source: str | None, limit: int | None, export: str | None, out: Output
+) -> int:
     """Show quarantined rows: unreadable rows, late rows, and rows whose function failed.
 
     A pipeline quarantines late rows with late="quarantine", and rows of failed keys with on_error="quarantine". The
-    columns are source, file, line, row, column, reason, the row as text, and the version. --json prints a JSON line per
-    row.
+    columns are source, file, line, row, column, reason, the row as text, its kind, operator and watermark, and the
+    version. --json prints a JSON line per row.
     """
-    _show(target.open().quarantine(version, _wanted(limit, out)), limit, out, is_cut=True)
+    repository = target.open()
+    if export is not None:
+        return _export(repository, version, source, limit, export, out)
+    _show(repository.quarantine(version, _wanted(limit, out), source=source), limit, out, is_cut=True)
+    return Exit.DONE
+
+
+def _export(
+    repository: Repository, version: int | str | None, source: str | None, limit: int | None, path: str, out: Output
+) -> int:
+    """Write quarantined rows to a file."""
+    from ..verbs.quarantine import check_export, write
+
+    check_export(path)
+    rows = repository.quarantine(version, limit, source=source, export=True)
+    if not rows.num_rows:
+        out.result({"rows": 0}, ["no rows"])
+        return Exit.NOTHING
+    write(rows, path)
+    out.result({"rows": rows.num_rows, "file": path}, [f"wrote {count_of(rows.num_rows, 'row')} to {path}"])
     return Exit.DONE
 
 

@@ -154,6 +154,9 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         },
     )
     rows += _each("waiting", {name: count_of(count, "file") for name, count in status.waiting_files.items()})
+    rows += _each(
+        "requeued", {name: f"{count_of(count, 'row')} waiting" for name, count in status.requeued_rows.items()}
+    )
     if status.oldest_waiting_s is not None:
         rows.append(("oldest file", f"arrived {age(status.oldest_waiting_s)} ago"))
     if status.planned is not None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..batch.batch import Batch
+from ..batch.lateness import first_late
 from ..clock import now_ms
 from ..names import LEDGER
 from ..operators.contract import describe
 from ..protocol import decide
-from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment
+from ..protocol.compatible import accepted_changes
+from ..protocol.records import Commit, Counts, Furthest, OperatorMetrics, OutputFile, Plan, Receipt, Segment, Split
 from ..protocol.successor import successor
 from .context import Context, airflow
 from .fingerprint import fingerprint
@@ -45,6 +47,8 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     first = [receipt for receipt in receipts if receipt.level == 0]
     last = receipts[-1]  # of the last level, which knows all watermarks
     state, outputs = decide.merge_state(receipts), _outputs(receipts)
+    schemas = {name: describe(placed.operator) for name, placed in job.operators.items()}
+    before = {} if head is None else {name: head.schemas[name] for name in head.state if name in head.schemas}
     changes: dict[str, Any] = {
         "attempt": batch.attempt,
         "plan_id": plan.plan_id,
@@ -56,13 +60,16 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
             for seen in [last.event_time.get(name, {})]
         },
         "furthest": _furthest(receipts),
+        "late_examples": first_late([row for receipt in receipts for row in receipt.late_examples]),
         "state": state,
         "rows": _live_rows(context, head, batch, receipts),
         "outputs": outputs,
         "quarantine": [file for receipt in receipts for file in receipt.quarantine],
         "counts": _counts(plan, first),
         "operators": _metrics(receipts, state, _rows_before(head, batch)),
-        "schemas": {name: describe(placed.operator) for name, placed in job.operators.items()},
+        "schemas": schemas,
+        "state_changes": accepted_changes(before, schemas),
+        "renamed": [] if head is None else [one for one in head.renamed if one.new in schemas],
         "sinks": {
             name: described(context, head, output, executed.publishing.shared) for name, output in job.outputs.items()
         },
@@ -76,6 +83,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
         "oldest_waiting_ms": plan.oldest_waiting_ms,
         "airflow": airflow(),
         "engine": {"name": executed.engine, "tasks": str(batch.tasks)},
+        "waiting": _still_waiting(head, plan),
     }
     return successor(context.origin(head), plan.kind, changes)
 
@@ -124,7 +132,14 @@ def _counts(plan: Plan, receipts: list[Receipt]) -> Counts:
     # A row that the functions of two operators fail on is quarantined twice, and ranges do not know of each other.
     quarantined = min(sum(receipt.quarantined_rows for receipt in receipts), rows - late)
     files = {(split.source, split.path): split.size for split in plan.splits}
-    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()))
+    kept = min(sum(receipt.kept_late_rows for receipt in receipts), rows - late - quarantined)
+    return Counts(rows, rows - late - quarantined, late, quarantined, len(files), sum(files.values()), kept)
+
+
+def _still_waiting(head: Commit | None, plan: Plan) -> list[Split]:
+    """Return the requeued rows that this batch does not read."""
+    read = {split.path for split in plan.splits}
+    return [] if head is None else [split for split in head.waiting if split.path not in read]
 
 
 def _rows_before(head: Commit | None, batch: Batch) -> dict[str, int]:

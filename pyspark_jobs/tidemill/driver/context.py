@@ -19,12 +19,12 @@ from ..operators.contract import describe
 from ..pipeline.job import Job
 from ..pipeline.pipeline import Pipeline
 from ..protocol.bases import lay
+from ..protocol.compatible import Difference, compare_operators, refuse, renamed_schemas
 from ..protocol.log import Log, trace_of_batch
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import Refs
 from ..protocol.refs_log import RefsLog
 from ..protocol.successor import Origin
-from ..schema import difference, to_arrow
 from ..settings import Settings
 from ..sinks.contract import Sink
 from ..sources.contract import SourceFile
@@ -33,6 +33,7 @@ from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map
 from ..store import Store, folder_uri
 from ..store.contract import ObjectMissing
+from .touched import Touched
 
 Options = Mapping[str, Mapping[str, Any]]
 AIRFLOW = ("DAG_ID", "TASK_ID", "DAG_RUN_ID", "TRY_NUMBER", "LOGICAL_DATE")
@@ -60,11 +61,18 @@ class Context:
     refs_seen: list[Refs] = field(default_factory=list)
     touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
+    sinks_seen: set[str] = field(default_factory=set)
+    """Sinks that were seen to have no files of versions that the repository has lost."""
 
     @functools.cached_property
     def place(self) -> str:
         """The URI of the repository, the same however the root is spelled."""
         return f"{folder_uri(self.root).rstrip('/')}/{self.job.pipeline}"
+
+    @functools.cached_property
+    def fingerprints(self) -> Touched:
+        """The fingerprints of files whose ETags changed, as far as this process and the hint know them."""
+        return Touched(self.store, names.touched_hint(self.branch))
 
     @property
     def cache(self) -> RunCache:
@@ -176,9 +184,9 @@ class Context:
         segments = head.ledger if head is not None else self.initialised().ledger
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
 
-    def declared(self) -> dict[str, dict[str, Any]]:
-        """Return the operators that `init` declared, with their schemas at that time."""
-        return self.initialised().schemas
+    def declared(self, head: Commit | None) -> dict[str, dict[str, Any]]:
+        """Return the operators that `init` declared, with their schemas at that time and their present names."""
+        return renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
 
     def _must_fit(self, operator: str, head: Commit | None) -> bool:
         """Whether the code must declare an operator as it is recorded.
@@ -187,28 +195,17 @@ class Context:
         """
         return head is None or operator in head.state or operator in self.initialised().seeds
 
-    def check_operators(self, head: Commit | None) -> None:
-        """Raise `InvalidInput` if the code's operators differ from the declared ones, or do not match their state."""
-        declared, ours = self.initialised().schemas, self.job.operators
+    def differences(self, head: Commit | None) -> list[Difference]:
+        """Return how the code's operators differ from those that the repository has at `head`."""
+        ours = {name: describe(placed.operator) for name, placed in self.job.operators.items()}
+        declared = self.declared(head)
         recorded = {**declared, **(head.schemas if head is not None else {})}
-        gone = sorted(name for name in declared if name not in ours)
-        for name, placed in ours.items():
-            if name not in declared:
-                raise InvalidInput(
-                    f"operator `{name}` has no state in this repository, which has state for "
-                    + (", ".join(f"`{known}`" for known in sorted(declared)) or "no operator"),
-                    hint=(f"if you renamed `{gone[0]}`, restore its name; " if gone else "")
-                    + "if the operator is new, run init again, which adds it",
-                )
-            if self._must_fit(name, head):
-                check_operator(name, recorded[name], describe(placed.operator), has_state=head is not None)
-        for name in declared:
-            if name not in ours:
-                raise InvalidInput(
-                    f"operator `{name}` has state in this repository, but this code does not have the operator",
-                    hint="restore the operator, or discard its state: "
-                    f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}",
-                )
+        must_fit = {name for name in ours if self._must_fit(name, head)}
+        return compare_operators(declared, recorded, ours, must_fit=must_fit, has_state=head is not None)
+
+    def check_operators(self, head: Commit | None) -> None:
+        """Raise `InvalidInput` if the code's operators do not fit those of the repository, or their state."""
+        refuse(self.differences(head))
 
 
 def _belongs(head: Commit, refs: Refs) -> bool:
@@ -216,70 +213,6 @@ def _belongs(head: Commit, refs: Refs) -> bool:
     if head.refs_through == refs.through and head.refs_checksum != refs.refs_checksum:
         return False
     return head.pipeline_uuid in refs.uuids and head.refs_through <= refs.through
-
-
-def _shown_rules(rules: dict[str, Any]) -> str:
-    return ", ".join(f"`{rule}` = {value}" for rule, value in rules.items()) or "no rules"
-
-
-def check_operator(name: str, recorded: dict[str, Any], found: dict[str, Any], *, has_state: bool = True) -> None:
-    """Raise `InvalidInput` with the first difference between an operator's state and its code.
-
-    Before the first batch there is no state, so running `init` again is enough.
-    """
-    hint = (
-        "restore the earlier declaration; or, to start with empty state, rename the operator and discard this state: "
-        f"r.init(drop=[{name!r}]) or tidemill init PIPELINE --root ROOT --drop {name}"
-        if has_state
-        else "restore the earlier declaration; or, because no batch has run yet, run init again, which records this one"
-    )
-    if recorded["kind"] != found["kind"]:
-        raise InvalidInput(
-            f"operator `{name}` has state of a `{recorded['kind']}`, this code declares a `{found['kind']}`", hint=hint
-        )
-    if recorded["key"] != found["key"]:
-        raise InvalidInput(
-            f"operator `{name}` has state by key {recorded['key']}, this code declares {found['key']}", hint=hint
-        )
-    rules = recorded.get("rules", {})
-    new = _new_variables(recorded, found)
-    for rule, now in found["rules"].items():
-        if rules.get(rule) != now and rule not in new.values():
-            before, after = f"`{rule}` = {rules.get(rule)}", f"{now}"
-            if rule not in rules:
-                before, after = _shown_rules(rules), _shown_rules(found["rules"])
-            raise InvalidInput(f"operator `{name}` has state made with {before}, this code declares {after}", hint=hint)
-    for map_name, columns in found["maps"].items():
-        if map_name in new:
-            continue
-        known = recorded["maps"].get(map_name)
-        for part in ("key", "sub_key", "value"):
-            before, now = (known or {}).get(part, ""), columns[part]
-            if known is None or before != now:
-                detail = difference(to_arrow(before), to_arrow(now)) if before and now else None
-                what = "state" if part == "value" else part
-                raise InvalidInput(
-                    f"operator `{name}` has {what} schema `{before}`, this code declares `{now}`"
-                    + (f" ({detail})" if detail else ""),
-                    hint=hint,
-                )
-    for map_name, columns in recorded["maps"].items():
-        if map_name not in found["maps"] and _is_variable(map_name):
-            raise InvalidInput(
-                f"operator `{name}` has state in the variable `{names.variable_name(map_name)}` "
-                f"({columns['value'] or 'nothing'}), which this code does not declare",
-                hint=hint,
-            )
-
-
-def _is_variable(map_name: str) -> bool:
-    return names.variable_name(map_name) != map_name
-
-
-def _new_variables(recorded: dict[str, Any], found: dict[str, Any]) -> dict[str, str]:
-    """Return the maps of new variables of a processor, with the rule of each. They start empty."""
-    maps = (one for one in found["maps"] if one not in recorded["maps"] and _is_variable(one))
-    return {one: names.variable_rule(one) for one in maps}
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from ..protocol.successor import Origin, successor
 from ..store.probe import probe
 from .context import Context, airflow, version_of_tidemill
 from .identity import check_root
+from .lost_versions import check_history
 from .publish import publish, repair
 
 
@@ -35,6 +36,7 @@ def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, 
     check_root(context)
     probe(context.store)
     repair(context, origin.head)
+    check_history(context, origin.head, origin.number - 1)
     plan = context.log.plan(origin.number, origin.parent)
     said = {
         "attempt": uuid.uuid4().hex[:12],

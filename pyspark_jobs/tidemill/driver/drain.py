@@ -29,8 +29,9 @@ from .bounds import check_clock, check_planned
 from .context import Context
 from .discard import discard
 from .execute import execute
-from .identity import check_root
+from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
+from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .publish import missing_sinks, publish, repair
 from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
@@ -122,6 +123,7 @@ class Drain:
             batch = self._next(head)
             if batch is None:
                 self._replace_sinks(head)
+                self.context.fingerprints.save()
                 return self.done
             head = self._catch_up(self._run_batch(head, batch))
         if self._shared is not None and self._shared.replaced:
@@ -217,6 +219,7 @@ class Drain:
 
     def _create_plan(self, head: Commit | None, plan: Plan) -> Plan:
         """Create the plan, or return the one that another run created first. Only runs that write probe the store."""
+        check_history(self.context, head, plan.number - 1)
         self._check_sinks(head)
         probe(self.context.store)
         check_clock(self.context.store)
@@ -228,6 +231,8 @@ class Drain:
         probe(self.context.store)  # once a process, and needed here for a plan that another run created
         self.context.refresh()
         self.context.check_operators(head)  # again: operators may have been added or dropped since this run started
+        check_plan(self.context, plan)
+        check_history(self.context, head, plan.number)
         engine = self._engine()  # starting the engine does not count as time of the batch
         overtaken = self.context.head()
         if overtaken is not None and overtaken.version >= plan.number:
@@ -277,6 +282,9 @@ class Drain:
                 keys = "1 key failed" if metrics.failed == 1 else f"{metrics.failed:,} keys failed, one of them"
                 what = f"{commit.kind} {commit.version}, operator `{name}`: {keys}"
                 planning.LOG.warning("%s: %s", what, metrics.failure)
+        for name, changes in commit.state_changes.items():
+            what = f"{commit.kind} {commit.version}, operator `{name}`"
+            planning.LOG.warning("%s: the columns of its state have changed: %s", what, "; ".join(changes))
         for note in watermark_notes(commit):
             planning.LOG.warning(note)
         progress = progress_of(self.context.job.pipeline, commit, elapsed_ms)

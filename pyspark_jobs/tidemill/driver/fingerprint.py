@@ -16,11 +16,11 @@ def fingerprint(context: Context) -> dict[str, Any]:
     return {
         "reference": context.reference,
         "tidemill": version_of_tidemill(),
-        "functions": {name: [_function(f) for f in found] for name, found in functions.items()},
+        "functions": {name: [described_function(f) for f in found] for name, found in functions.items()},
     }
 
 
-def _function(function: Callable[..., Any]) -> dict[str, str]:
+def described_function(function: Callable[..., Any]) -> dict[str, str]:
     """Return a function's name and a digest of its source, or of its byte code if the source is not available."""
     try:
         text = inspect.getsource(function).encode()

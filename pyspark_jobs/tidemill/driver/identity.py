@@ -12,8 +12,8 @@ from typing import Any
 
 from .. import _native
 from ..counts import count_of
-from ..errors import InvalidInput
-from ..protocol.records import Commit
+from ..errors import CorruptState, InvalidInput
+from ..protocol.records import Commit, Plan
 from ..protocol.refs import Refs
 from ..sources.contract import SourceFile
 from ..sources.ledger import paths_of
@@ -30,6 +30,17 @@ def check_root(context: Context) -> None:
             f"open the repository `{context.place}` to write: {moved}",
             hint="if this is the repository now and the other place is dead, run `tidemill adopt --moved`; if both "
             "remain, run `tidemill adopt --copy`",
+        )
+
+
+def check_plan(context: Context, plan: Plan) -> None:
+    """Raise `CorruptState` if a plan was made by another repository."""
+    refs = context.initialised()
+    if plan.pipeline_uuid not in refs.uuids:
+        raise CorruptState(
+            f"execute plan {plan.number} of `{context.place}`: it was made by repository {plan.pipeline_uuid}, this is "
+            f"{refs.uuid}",
+            hint="restore `branches/` and `refs/` from one backup, or abandon the plan with `tidemill replan`",
         )
 
 

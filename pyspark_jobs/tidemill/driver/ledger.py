@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 from .. import _native, names
 from ..batch.batch import Batch
-from ..protocol.records import HASH_END, Commit, Segment
+from ..protocol.records import HASH_END, Commit, Segment, Split
 from ..sources.contract import SourceFile
-from ..sources.ledger import LEDGER_SCHEMA, record, record_earlier, record_skipped, record_touched
+from ..sources.ledger import (
+    LEDGER_SCHEMA,
+    record,
+    record_earlier,
+    record_requeued,
+    record_skipped,
+    record_touched,
+)
 from ..state.versions import Opened, open_map, persist
 from .context import Context
 
@@ -77,6 +84,17 @@ def store_skipped(
         fingerprint = context.job.sources[file.source].fingerprint(file, options)
         record_skipped(after, file, fingerprint, version, time_ms)
     segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_SKIP))
+    return Stored(segments, rows_before(context, head) + after.live_change())
+
+
+def store_requeued(
+    context: Context, head: Commit | None, splits: Sequence[Split], version: int, attempt: str
+) -> Stored:
+    """Store the ledger with rows that `version` requeues; return its live segments and rows."""
+    before = context.ledger(head)
+    after = before.map.copy()
+    record_requeued(after, splits, version, 0 if head is None else head.batch_time_ms)
+    segments = _persist(context, before, after, version, names.stem(version, attempt, 0, names.BY_REQUEUE))
     return Stored(segments, rows_before(context, head) + after.live_change())
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..batch.quarantine import LATE
+from ..batch.quarantine import LATE_REASON
 from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.progress import iso
-from ..protocol.records import Commit
+from ..protocol.records import Commit, LateRow
 from ..settings import share_or_number
-from ..sinks import reader
-from ..sources.contract import ABANDON_PLAN, REJECT_SCHEMA
-from ..state.versions import fetch
+from ..sources.contract import ABANDON_PLAN, LATE, REJECT_SCHEMA
+from ..sources.rejects import quarantined
 from .context import Context
 
 EXAMPLES = 3
@@ -25,12 +24,17 @@ EXAMPLES = 3
 def check_rows(context: Context, commit: Commit) -> None:
     """Raise `InvalidInput` if a batch has more late or quarantined rows than the settings allow."""
     counts, settings = commit.counts, context.settings
-    if _exceeds(counts.late_rows, counts.input_rows, settings.fail_if_late):
-        by = {name: metrics.late_rows for name, metrics in commit.operators.items() if metrics.late_rows}
+    late = counts.late_rows + counts.kept_late_rows  # whatever becomes of them
+    if _exceeds(late, counts.input_rows, settings.fail_if_late):
+        by = {
+            name: rows
+            for name, metrics in commit.operators.items()
+            if (rows := metrics.late_rows + metrics.kept_late_rows)
+        }
         where = ", ".join(f"{count_of(rows, 'row')} for operator `{name}`" for name, rows in by.items())
         raise _refusal(
-            commit, f"{count_of(counts.late_rows, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
-            _examples(context, commit, is_late=True),
+            commit, f"{count_of(late, 'late row')} ({where})", "fail_if_late", settings.fail_if_late,
+            _examples(context, commit, is_late=True) or [_shown(row) for row in commit.late_examples],
         )  # fmt: skip
     if _exceeds(counts.quarantined_rows, counts.input_rows, settings.fail_if_quarantined):
         raise _refusal(
@@ -61,15 +65,24 @@ def _examples(context: Context, commit: Commit, is_late: bool) -> list[str]:
         + ("" if row["row"] is None else f", row {row['row']}")
         + f": {row['reason']}: {row['text']}"
         for row in _quarantined(context, commit)
-        if str(row["reason"]).startswith(LATE) == is_late
+        if (row["kind"] == LATE) == is_late
     )
     return [example for _, example in zip(range(EXAMPLES), found, strict=False)]
 
 
+def _shown(row: LateRow) -> str:
+    """Return a late row that is not in quarantine, as `_examples` shows others."""
+    place = "an output" if row.file is None else f"file `{row.file}`"
+    place += "" if row.row is None else f", row {row.row}"
+    if row.time_ms is None:
+        return f"{place}: {LATE_REASON} `{row.operator}`: without an event time, in no window"
+    times = f"event time {iso(row.time_ms)}, watermark {iso(row.watermark_ms)}"
+    return f"{place}: {LATE_REASON} `{row.operator}`: {times}"
+
+
 def _quarantined(context: Context, commit: Commit) -> Iterator[dict[str, object]]:
     for file in commit.quarantine:
-        data = fetch(context.store, file.name, file.checksum)
-        yield from reader(".parquet", file.name).decode([(data, "")], REJECT_SCHEMA).to_pylist()
+        yield from quarantined(context.store, file).select(REJECT_SCHEMA.names).to_pylist()
 
 
 def watermark_notes(commit: Commit) -> list[str]:

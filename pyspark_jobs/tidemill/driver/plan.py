@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from .. import _native
 from ..clock import now_ms
+from ..counts import count_of
 from ..errors import InvalidInput
 from ..pipeline.graph import TimePolicy
 from ..pipeline.job import Job
@@ -38,11 +39,19 @@ class Waiting:
 
     listed_ms: int
     files: Mapping[str, list[SourceFile]] = field(default_factory=dict)
+    requeued: Sequence[Split] = ()
+    """Requeued rows, which are read before any file."""
 
     @property
     def all(self) -> list[SourceFile]:
         """The waiting files of all sources."""
         return [file for files in self.files.values() for file in files]
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Arrival of the oldest file, or of requeued rows; None if nothing waits."""
+        arrived = [file.modified_ms for file in self.all] + [split.modified_ms for split in self.requeued]
+        return min(arrived, default=None)
 
 
 def waiting(context: Context, head: Commit | None) -> Waiting:
@@ -55,7 +64,7 @@ def waiting(context: Context, head: Commit | None) -> Waiting:
     check_names(listed, [name for name, files in found.items() if 0 < len(files) == len(listed[name])], ledger)
     check_folders(context, head, found, ledger)
     check_latest(context, head, found)
-    return Waiting(listed_ms, found)
+    return Waiting(listed_ms, found, _requeued(context, head))
 
 
 def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiting:
@@ -64,7 +73,32 @@ def still_waiting(context: Context, head: Commit | None, seen: Waiting) -> Waiti
     One listing serves a whole drain, so that its cost does not grow with the number of batches. Files that arrive after
     it are for the next run. The time of the listing stays, because nothing that arrived later may be passed.
     """
-    return Waiting(seen.listed_ms, _unread(context, seen.files, context.ledger(head).map))
+    found = _unread(context, seen.files, context.ledger(head).map)
+    return Waiting(seen.listed_ms, found, _requeued(context, head))
+
+
+def _requeued(context: Context, head: Commit | None) -> list[Split]:
+    """Return the requeued rows that wait. `InvalidInput` if this code lacks their source."""
+    found = [] if head is None else head.waiting
+    for split in found:
+        if split.source not in context.job.sources:
+            raise InvalidInput(
+                f"rows of source `{split.source}` were requeued, which this code does not have",
+                hint=f"restore the source: p.read(…, name={split.source!r})",
+            )
+    return found
+
+
+def _warn_of_lost(context: Context, requeued: Sequence[Split]) -> None:
+    """Warn of rows that were requeued for an operator that was removed since: they are read, and go nowhere."""
+    for split in requeued:
+        held = split.requeued
+        for name in () if held is None else held.operators:
+            if held is not None and name not in context.job.operators:
+                LOG.warning(
+                    "%s of source `%s` were requeued for the operator `%s`, which was removed; they are discarded",
+                    count_of(held.rows, "row"), split.source, name,
+                )  # fmt: skip
 
 
 def _unread(
@@ -72,9 +106,11 @@ def _unread(
 ) -> dict[str, list[SourceFile]]:
     options = dict(context.storage_options.get("source") or {})
     found = {}
+    context.fingerprints.begin()
     for name, files in listed.items():
         source = context.job.sources[name]
-        fingerprint = functools.partial(source.fingerprint, storage_options=options)
+        compute = functools.partial(source.fingerprint, storage_options=options)
+        fingerprint = functools.partial(context.fingerprints.fingerprint, compute=compute)
         compared = compare(files, ledger, source.intake.overwritten, fingerprint)
         found[name] = compared.fresh
         context.touched.update({(file.source, file.path): file for file in compared.touched})
@@ -82,7 +118,17 @@ def _unread(
 
 
 def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int | str | None) -> Plan | None:
-    """Return a plan over waiting files, within the caps of the sources, or None if no files are waiting."""
+    """Return a plan over waiting files, within the caps of the sources, or None if no files are waiting.
+
+    Requeued rows come first, all of them, in a batch of their own.
+    """
+    if seen.requeued:
+        _warn_of_lost(context, seen.requeued)
+        draft = _draft(context, head, seen, seen.requeued, seen.all)
+        newest_ms = max(split.modified_ms for split in seen.requeued)
+        if draft.oldest_waiting_ms is not None:  # a batch of requeued rows must not pass a file that waits
+            newest_ms = min(newest_ms, draft.oldest_waiting_ms)
+        return _timed(context, draft, newest_ms, given, head)
     options = dict(context.storage_options.get("source") or {})
     chosen: list[SourceFile] = []
     splits: list[Split] = []
@@ -93,10 +139,17 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int 
         splits.extend(source.splits(picked, options, context.settings.split_bytes))
     if not chosen:
         return None
-    rest = len(seen.all) - len(chosen)
     chosen_files = set(chosen)
     left = [file for file in seen.all if file not in chosen_files]
-    draft = Plan(
+    draft = _draft(context, head, seen, splits, left)
+    return _timed(context, draft, max(file.modified_ms for file in chosen), given, head)
+
+
+def _draft(
+    context: Context, head: Commit | None, seen: Waiting, splits: Sequence[Split], left: Sequence[SourceFile]
+) -> Plan:
+    """Return a plan without its batch time. `left` are the files that it leaves for later batches."""
+    return Plan(
         number=context.origin(head).number,
         kind="batch",
         plan_id=uuid.uuid4().hex,
@@ -107,25 +160,29 @@ def next_batch(context: Context, head: Commit | None, seen: Waiting, given: int 
         splits=tuple(splits),
         block_rows=context.settings.block_rows,
         created_ms=seen.listed_ms,
-        outstanding_files=rest,
+        outstanding_files=len(left),
         outstanding_bytes=sum(file.size for file in left),
         oldest_waiting_ms=min((file.modified_ms for file in left), default=None),
     )
-    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, chosen, given, head).ms)
+
+
+def _timed(context: Context, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None) -> Plan:
+    """Return the plan with its batch time."""
+    return dataclasses.replace(draft, batch_time_ms=_batch_time(context, draft, newest_ms, given, head).ms)
 
 
 def _batch_time(
-    context: Context, draft: Plan, chosen: list[SourceFile], given: int | str | None, head: Commit | None
+    context: Context, draft: Plan, newest_ms: int, given: int | str | None, head: Commit | None
 ) -> decide.BatchTime:
     """Return the batch time by the pipeline's rule, raised to that of the last commit if it is earlier."""
     observed = decide.Observed(
         planned_ms=draft.created_ms,
-        newest_ms=max(file.modified_ms for file in chosen),
+        newest_ms=newest_ms,
         oldest_waiting_ms=draft.oldest_waiting_ms,
         previous_ms=None if head is None else head.batch_time_ms,
     )
     rule = context.pipeline.time_policy
-    chosen_rule = _rule(context, draft, rule) if given is None else given_time(context, given)
+    chosen_rule = _rule(context, draft, rule, head) if given is None else given_time(context, given)
     found = decide.batch_time(chosen_rule, observed)
     if found.note is not None:
         # A clock that moved backwards is worth a warning, and so is a given time that is ignored. If only files
@@ -141,9 +198,12 @@ def _batch_time(
     return found
 
 
-def _rule(context: Context, draft: Plan, policy: TimePolicy) -> decide.TimeRule | int:
+def _rule(context: Context, draft: Plan, policy: TimePolicy, head: Commit | None) -> decide.TimeRule | int:
+    """Return the pipeline's rule. A function is not asked about requeued rows, which keep the last batch's time."""
     if not callable(policy):
         return policy
+    if head is not None and all(split.requeued is not None for split in draft.splits):
+        return head.batch_time_ms
     try:
         value = policy(draft)
     except Exception as error:
@@ -169,7 +229,7 @@ def sweep_time(context: Context, head: Commit | None, seen: Waiting, given: int 
     previous = head.batch_time_ms if head is not None else None
     observed = decide.Observed(
         planned_ms=seen.listed_ms,
-        oldest_waiting_ms=min((file.modified_ms for file in seen.all), default=None),
+        oldest_waiting_ms=seen.oldest_ms,
         previous_ms=previous,
     )
     if given is not None:

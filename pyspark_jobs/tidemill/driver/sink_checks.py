@@ -6,17 +6,17 @@ INVARIANT: a batch is never committed for a sink that would then refuse to publi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..counts import count_of
-from ..errors import CorruptState, InvalidInput
+from ..errors import InvalidInput
 from ..pipeline.job import Output
 from ..protocol.records import Commit
 from ..schema import difference, to_arrow, to_ddl
-from ..sinks.contract import Identity, Present, Publication
 from .context import Context
+from .lost_versions import place_of
 from .publish import take_over
 
 LOG = logging.getLogger("tidemill")
@@ -94,9 +94,7 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
     for output in context.job.outputs.values():
         if output.sink is None or not output.sink.path or owner(context, head, output) is not None:
             continue
-        present = list(output.sink.present(_at(context, output)))
-        if head is None or not _is_there(head, output):
-            _refuse_lost_versions(output, head, present)
+        present = list(output.sink.present(place_of(context, output)))
         others = [one.name for one in present if not one.is_ours]
         if others and not (accepted.adopt_sink or accepted.replace_sink):
             raise InvalidInput(
@@ -111,18 +109,6 @@ def check_owners(context: Context, head: Commit | None, accepted: Accepted) -> S
         elif present:
             ours.add(output.name)
     return Shared(frozenset(ours), frozenset(adopted), frozenset(replaced))
-
-
-def _refuse_lost_versions(output: Output, head: Commit | None, present: Sequence[Present]) -> None:
-    """Raise `CorruptState` if we published a version that the repository does not have any more."""
-    newest = -1 if head is None else head.version
-    lost = [one for one in present if one.is_ours and one.version > newest]
-    if lost and output.sink is not None:
-        raise CorruptState(
-            f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(lost), 'file')} of versions after "
-            f"{newest}, for example `{lost[0].name}`: the repository published them, but has lost their commits",
-            hint="restore the newest backup of the repository, or remove these files; their rows would come twice",
-        )
 
 
 def owner(context: Context, head: Commit | None, output: Output) -> str | None:
@@ -157,14 +143,8 @@ def replace(context: Context, shared: Shared) -> None:
     for name in sorted(shared.replaced):
         output = context.job.outputs[name]
         assert output.sink is not None
-        place = _at(context, output)
+        place = place_of(context, output)
         others = [one for one in output.sink.present(place) if not one.is_ours]
         take_over(context, name, others)
         output.sink.withdraw(place, [one.name for one in others])
         LOG.info("sink `%s`: deleted %s of other repositories", name, count_of(len(others), "file"))
-
-
-def _at(context: Context, output: Output) -> Publication:
-    """Return what a sink needs to look at its place: a publication without files."""
-    identity = Identity(context.job.pipeline, context.initialised().uuid, output.name, 0)
-    return Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))

@@ -17,6 +17,7 @@ from .. import _native
 from ..errors import InvalidInput
 from ..schema import check_names, to_ddl
 from ..state.columns import MapColumns
+from .aggregate_initial import AggregateInitial
 from .contract import BoundOperator, Clock, Declared, Defaults, Handle, Input, column
 from .finishing import NEVER_MS, folded
 from .functions import Aggregate, engine_arguments, output_and_map
@@ -207,6 +208,18 @@ class BoundAggregate(Defaults):
         """
         forever = replace(self, over=None, ends="never")
         return folded(forever.open(), rows, [(_native.Pass("data", 0, NEVER_MS, NEVER_MS))])
+
+    @property
+    def initial(self) -> AggregateInitial | None:
+        """Partial values, or finished ones. None if keys end, because an initial state has no deadlines."""
+        if self.input.window is not None or self.ends != "never":
+            return None
+        columns, output = self.maps[0], list(self.output_schema)[len(self.input.key) :]
+        return AggregateInitial(columns.key, columns.value, aggregates=self.aggregates, output=pa.schema(output))
+
+    def seed(self, rows: pa.Table) -> Mapping[str, pa.Table]:
+        """Return the rows unchanged."""
+        return {self.maps[0].name: rows.rename_columns(self.maps[0].names)}
 
     @property
     def rules(self) -> dict[str, str]:

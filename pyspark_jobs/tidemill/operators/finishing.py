@@ -16,8 +16,6 @@ from ..protocol.records import HASH_END
 from ..schema import one_batch
 from .contract import Handle
 
-PARTIAL_KINDS = ("aggregate", "sessions")
-"""Kinds of operators whose state holds partial values."""
 NEVER_MS = -(2**62)
 """A watermark before all times, so that nothing is late and nothing ends."""
 ALWAYS_MS = 2**62

@@ -129,6 +129,8 @@ class Job:
         if action.watermark is None:
             return None
         rule, below = self.watermarks.get(action.watermark), self.reads(action.number)
+        if rule is not None and rule.max_ahead_ms is not None:
+            return None  # rows that are too far ahead are quarantined with all columns
         return below if rule is None or below is None else below | {rule.column}
 
     def at_level(self, level: int) -> list[Placed]:

@@ -38,7 +38,10 @@ from .typed import Unfit, reader
 AnyRecord = Plan | Receipt | Commit | Published | Refs | Entry | StoreVersion | StoreFloor
 Record = TypeVar("Record", Plan, Receipt, Commit, Published, Refs, Entry, StoreVersion, StoreFloor)
 
-_OMITTED = {"failed", "failure", "min_deadline_hash", "etag", "restores", "replaced", "shown_by", "forgotten"}
+_OMITTED = {
+    "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
+    "shown_by", "forgotten", "state_changes", "kept_late_rows", "late_examples",
+}  # fmt: skip
 """Fields that are written only if they are set, because most records have none."""
 _DESCRIBED = {
     "schemas": dict[str, DescribedOperator],

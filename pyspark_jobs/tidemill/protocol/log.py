@@ -61,6 +61,7 @@ class Log:
         self._commits = Numbered(store, names.commits(branch), "commit", hint_name, self._first, pause)
         self._plans = Numbered(store, names.plans(branch), "plan", None, self._first, pause)
         self._newest: Commit | None = None
+        self._confirmed = -1  # the newest version that this process has compared with the one before it
 
     @property
     def branch(self) -> str:
@@ -86,8 +87,25 @@ class Log:
             before, found = self._newest, self._commit(newest)
             if before is not None and before.version + 1 == newest:
                 self._check_parent(found, before.as_parent)
+                self._confirmed = newest
             self._newest = found
         return self._newest
+
+    def confirm(self, head: Commit, start: Parent) -> None:
+        """Raise `CorruptState` if `head` does not follow the commit before it, or `start` as version 0.
+
+        Whoever writes after `head` calls this. It costs one request, and none if this process knows both commits.
+        """
+        if head.branch != self._branch or head.version == self._confirmed:
+            return
+        if head.version > self._first:
+            before = self._find(head.version - 1)
+            parent = None if before is None else before.as_parent
+        else:
+            parent = start if self._fork is None else self._fork.parent
+        if parent is not None:
+            self._check_parent(head, parent)
+        self._confirmed = head.version
 
     def commit(self, version: int) -> Commit:
         """Return the commit that made `version`. `InvalidInput` for any other number names the versions that exist."""
@@ -164,6 +182,7 @@ class Log:
         self._commits.reached(commit.version)
         if self._newest is None or self._newest.version < there.version:
             self._newest = there
+            self._confirmed = there.version
         outcome = decide.commit_outcome(commit, there)
         if outcome == "fenced":
             raise Fenced(decide.fenced_reason(commit, there), hint=decide.fenced_hint(there))

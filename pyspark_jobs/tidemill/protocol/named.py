@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
-from .records import AddedOutput, Commit, OutputFile, QuarantineFile, Segment, StoreVersion
+from .records import AddedOutput, Commit, OutputFile, QuarantineFile, Segment, Split, StoreVersion
 from .refs import Refs
 
 
@@ -35,7 +35,9 @@ def _commit(record: Commit) -> frozenset[Object]:
     segments = (one for maps in record.state.values() for of_map in maps.values() for one in of_map)
     outputs = (file for files in record.outputs.values() for file in files)
     added = (file for outputs in record.adds.values() for file in _added(outputs))
-    return _objects(segments, record.ledger, outputs, record.quarantine, added)
+    return _objects(segments, record.ledger, outputs, record.quarantine, added) | _requeued(
+        *record.requeued, *record.waiting
+    )
 
 
 @named.register
@@ -48,6 +50,10 @@ def _refs(record: Refs) -> frozenset[Object]:
 @named.register
 def _store_version(record: StoreVersion) -> frozenset[Object]:
     return _objects(record.segments)
+
+
+def _requeued(*splits: Split) -> frozenset[Object]:
+    return frozenset(Object(one.requeued.name, one.requeued.checksum, one.size) for one in splits if one.requeued)
 
 
 def _added(outputs: Iterable[AddedOutput]) -> Iterator[OutputFile]:

@@ -27,7 +27,8 @@ class BatchProgress:
     `batchDuration` and `durationMs` are ms. `numFilesOutstanding` is the number of files that still waited when the
     batch was planned, and `oldestWaitingSeconds` the age of the oldest of them at batch time; None if none waited.
     `watermarkLagSeconds` is how far the least watermark is behind the batch time; None without a watermark. `outputs`
-    maps each sink to its number of rows.
+    maps each sink to its number of rows. `stateChanges` says by operator, in words, how the columns of its state
+    changed because the code changed.
     """
 
     id: str
@@ -56,6 +57,7 @@ class BatchProgress:
     oldestWaitingSeconds: float | None
     watermarkLagSeconds: float | None
     outputs: dict[str, int] = field(default_factory=dict)
+    stateChanges: dict[str, list[str]] = field(default_factory=dict)
 
     def json(self) -> str:
         """Return the progress as one line of JSON."""
@@ -107,6 +109,7 @@ def progress_of(pipeline: str, commit: Commit, elapsed_ms: int | None = None) ->
         oldestWaitingSeconds=None if oldest is None else max(0, commit.batch_time_ms - oldest) / 1000,
         watermarkLagSeconds=None if watermark is None else (commit.batch_time_ms - watermark) / 1000,
         outputs=rows_out,
+        stateChanges=commit.state_changes,
     )
 
 

@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "rewind", "forget"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -40,8 +40,27 @@ class Parent:
 
 
 @dataclass(frozen=True)
+class Requeued:
+    """An object of the repository with quarantined rows of `version` that are read again, and where they go.
+
+    `operators` are those that have not taken the rows, `watermark` the one for which their event times were too far
+    ahead. Without either, the rows are for the whole pipeline.
+    """
+
+    name: str
+    checksum: str
+    rows: Count
+    version: Number
+    operators: tuple[str, ...] = ()
+    watermark: str = ""
+
+
+@dataclass(frozen=True)
 class Split:
-    """The unit of reading: a file, or the row groups `row_groups` (first and last, inclusive) of a Parquet file."""
+    """The unit of reading: a file, or the row groups `row_groups` (first and last, inclusive) of a Parquet file.
+
+    With `requeued`, it is an object of the repository instead, and `path` is one that no file of a folder can have.
+    """
 
     source: str
     path: str
@@ -50,6 +69,7 @@ class Split:
     modified_ms: EventMs
     row_groups: tuple[Count, Count] | None = None
     first_row: Count = 0
+    requeued: Requeued | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +160,8 @@ class OperatorMetrics:
     commit_ms: Count = 0
     failed: Count = 0
     """Keys whose function calls raised under `on_error="quarantine"`, for data or for a timeout."""
+    kept_late_rows: Count = 0
+    """Late rows that the function was given, with `late="keep"`."""
     failure: str = ""
     """The reason of one failed key, in one line: the first in sort order. Quarantine files have the reason per row."""
 
@@ -155,6 +177,20 @@ class Furthest:
     """The row with the greatest event time of a batch, for messages. `file` is None for outputs of an operator."""
 
     time_ms: EventMs
+    file: str | None = None
+    row: Count | None = None
+
+
+@dataclass(frozen=True)
+class LateRow:
+    """A late row, for messages: its event time, and the watermark that it was compared with.
+
+    `file` is None for outputs of an operator, `row` also if a step does not keep the numbers of rows.
+    """
+
+    operator: str
+    watermark_ms: EventMs
+    time_ms: EventMs | None = None
     file: str | None = None
     row: Count | None = None
 
@@ -184,6 +220,8 @@ class Receipt:
     event_time: dict[str, dict[str, EventMs]] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     furthest: dict[str, Furthest] = field(default_factory=dict)
+    kept_late_rows: Count = 0
+    late_examples: list[LateRow] = field(default_factory=list)
     format: int = FORMAT_VERSION
 
 
@@ -197,6 +235,8 @@ class Counts:
     quarantined_rows: Count = 0
     input_files: Count = 0
     input_bytes: Count = 0
+    kept_late_rows: Count = 0
+    """Applied rows that were late for an operator with `late="keep"`, and not late for any other."""
 
 
 @dataclass(frozen=True)
@@ -256,6 +296,14 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """An operator that `refs/` knows as `old`, and that migrations gave the name `new`."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Commit:
     """The record that makes a batch real.
 
@@ -307,6 +355,14 @@ class Commit:
     adds: dict[str, list[AddedOutput]] = field(default_factory=dict)
     """By sink: outputs of other versions that this commit publishes."""
     skipped: list[SkippedFile] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    """The operators that have another name than in `refs/`, by their present names."""
+    state_changes: dict[str, list[str]] = field(default_factory=dict)
+    """By operator, in words: how the columns of its state differ from those of the version before."""
+    requeued: list[Split] = field(default_factory=list)
+    """What a `requeue` commit adds to `waiting`."""
+    waiting: list[Split] = field(default_factory=list)
+    """Requeued rows that no batch has read up to this version."""
     restores: Parent | None = None
     """The version whose state a `rewind` takes."""
     replaced: list[tuple[Number, Number]] = field(default_factory=list)
@@ -317,6 +373,8 @@ class Commit:
     """All keys that were forgotten up to this version."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
+    late_examples: list[LateRow] = field(default_factory=list)
+    """A few of the late rows, whatever becomes of them."""
     durations_ms: dict[str, Count] = field(default_factory=dict)
     outstanding_files: Count = 0
     outstanding_bytes: Count = 0

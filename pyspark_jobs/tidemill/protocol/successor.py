@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import InternalError
 from ..names import LEDGER
+from .compatible import renamed_schemas
 from .history import replaced_at
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
@@ -21,13 +22,13 @@ RECORDED = {"attempt", "plan_id", "code", "airflow", "published_through", "commi
 """What each commit says about itself, whatever its kind."""
 BATCH = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "outputs", "quarantine", "counts",
-    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "durations_ms", "outstanding_files",
-    "outstanding_bytes", "oldest_waiting_ms", "engine",
+    "operators", "schemas", "sinks", "sources", "next_deadline", "furthest", "late_examples", "durations_ms",
+    "outstanding_files", "outstanding_bytes", "oldest_waiting_ms", "engine", "waiting", "renamed", "state_changes",
 }  # fmt: skip
 """What a batch or sweep makes."""
 RESTORED = {
     "batch_time_ms", "watermarks", "event_time", "state", "rows", "ledger", "operators", "schemas", "sources",
-    "next_deadline",
+    "next_deadline", "waiting", "renamed",
 }  # fmt: skip
 """What a rewind takes from the version that it restores."""
 CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
@@ -38,6 +39,8 @@ CHANGES: dict[Kind, set[str]] = {
     "void": {"reason"},
     "skip": {"reason", "ledger", "rows", "skipped"},
     "reset": {"reason", "watermarks", "batch_time_ms", "next_deadline"},
+    "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
+    "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
     "rewind": RESTORED | CORRECTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
 }
@@ -109,6 +112,8 @@ def _inherited(origin: Origin) -> Commit:
         next_deadline={} if head is None else head.next_deadline,
         published_through=-1,
         committed_ms=0,
+        renamed=[] if head is None else head.renamed,
+        waiting=[] if head is None else head.waiting,
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
         forgotten=[] if head is None else head.forgotten,
@@ -123,10 +128,11 @@ def restored(origin: Origin, target: Commit | None) -> dict[str, Any]:
     refs = origin.refs
     like = _inherited(Origin(refs, origin.branch, target))
     changes = {name: getattr(like, name) for name in RESTORED}
-    state = {name: maps for name, maps in like.state.items() if name in refs.schemas}
+    known = renamed_schemas(refs.schemas, like.renamed)
+    state = {name: maps for name, maps in like.state.items() if name in known}
     rows = {name: maps for name, maps in like.rows.items() if name in state or name == LEDGER}
     operators = {name: metrics for name, metrics in like.operators.items() if name in state}
-    schemas = {name: schema for name, schema in like.schemas.items() if name in refs.schemas}
+    schemas = {name: schema for name, schema in like.schemas.items() if name in known}
     changes |= {"state": state, "rows": rows, "operators": operators, "schemas": schemas}
     changes["replaced"] = replaced_at(origin.number, target)
     changes["restores"] = refs.start if target is None else target.as_parent

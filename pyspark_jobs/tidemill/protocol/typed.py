@@ -17,13 +17,13 @@ from typing import Any, Literal
 from .. import names
 from .bounds import Hexadecimal, Range
 from .described import Ddl, ddl_fault
-from .records import OutputFile, PublishedFile, QuarantineFile, Segment
+from .records import OutputFile, PublishedFile, QuarantineFile, Requeued, Segment
 
 Reader = Callable[[Any], Any]
 
 _WORDS = {int: "an integer", str: "a string", bool: "true or false", float: "a number"}
 _HASH = re.compile(r"[0-9a-f]{16}")
-_OBJECTS = (Segment, OutputFile, QuarantineFile, PublishedFile)
+_OBJECTS = (Segment, OutputFile, QuarantineFile, PublishedFile, Requeued)
 
 
 class Unfit(ValueError):

@@ -1,7 +1,8 @@
 """Schemas: the only mapping between DDL text and the types of Spark, Python, Arrow and DuckDB.
 
 Inside Tidemill a schema is a `pyarrow.Schema` in the canonical types of `to_arrow`. `types` has those types, `ddl`
-text, `spark` a `StructType`, `python` dataclasses. `casts` converts data; `cells` and `plain` hold Python values.
+text, `spark` a `StructType`, `python` dataclasses. `casts` converts data; `widening` reads data of an older schema;
+`cells` and `plain` hold Python values.
 INVARIANT: nothing here imports pyspark.
 """
 
@@ -21,15 +22,18 @@ from .plain import binary_array, empty_table, int64_array, int64_scalar, records
 from .python import from_dataclass
 from .spark import from_spark, spark_json
 from .types import TIMESTAMP, TIMESTAMP_NTZ, check_depth, check_names, has_within, listed, normalise
+from .widening import FieldChange, compare, widened
 
 __all__ = [
     "TIMESTAMP",
     "TIMESTAMP_NTZ",
+    "FieldChange",
     "array_of",
     "binary_array",
     "cell_array",
     "check_names",
     "checked",
+    "compare",
     "conform",
     "difference",
     "empty_table",
@@ -51,6 +55,7 @@ __all__ = [
     "to_ddl",
     "to_duckdb",
     "type_ddl",
+    "widened",
 ]
 
 

@@ -1,7 +1,7 @@
 """The protocol of a sink: it turns rows into files and back, exactly, and makes committed files visible.
 
-A new sink is one file with a class of this shape, and one entry in `sinks/__init__.py`. INVARIANT: a sink decides
-nothing about versions. The driver says what to publish and withdraw, in order, and keeps the record.
+A new sink is one file with a class of this shape. INVARIANT: a sink decides nothing about versions. The driver says
+what to publish and withdraw, in order, and keeps the record.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Sink(Protocol):
         """The URI of `path`, the same however it is spelled; empty if there is none. Touches nothing."""
 
     def describe(self) -> dict[str, Any]:
-        """Return what commits record: `kind`, `path` and options. `sinks.rebuilt` makes the sink again from it."""
+        """Return what commits record: `kind`, `path` and options, to compare the code of later runs with."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written."""
@@ -119,8 +119,14 @@ class Sink(Protocol):
     def fetch(self, publication: Publication, name: str) -> bytes | None:
         """Return the content of a published file at `path`, or None if it is not there any more."""
 
-    def present(self, publication: Publication) -> Iterator[Present]:
-        """Yield the files at `path` that any repository published for the same pipeline and sink."""
+    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
+        """Yield the files at `path` that any repository published for the same pipeline and sink.
+
+        Only those of versions after `after`.
+        """
+
+    def lists_whole(self, options: Options) -> bool:
+        """Whether `present` costs requests that grow with the number of all files, whatever `after` is."""
 
     def compare(
         self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool

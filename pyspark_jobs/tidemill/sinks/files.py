@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,11 +64,6 @@ class Parquet:
         """Return kind, path and partition columns, for commits."""
         return {"kind": self.kind, "path": self.path, "partitionBy": list(self.partitionBy)}
 
-    @classmethod
-    def rebuilt(cls, described: Mapping[str, Any]) -> Self:
-        """Return the sink that `describe` describes."""
-        return cls(described["path"], partitionBy=described.get("partitionBy", ()))
-
     def check(self, schema: pa.Schema) -> None:
         """Raise `InvalidInput` if rows of this schema cannot be written.
 
@@ -123,9 +118,13 @@ class Parquet:
         except ObjectMissing:
             return None
 
-    def present(self, publication: Publication) -> Iterator[Present]:
-        """Yield the files in the folder that any repository published for this pipeline and sink."""
-        return present_files(self._folder(publication), publication.identity)
+    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
+        """Yield the files in the folder that any repository published for this pipeline and sink after a version."""
+        return present_files(self._folder(publication), publication.identity, after, bool(self.partitionBy))
+
+    def lists_whole(self, options: Options) -> bool:
+        """Whether all partition folders must be listed on S3 to find the files of later versions."""
+        return bool(self.partitionBy) and folder_store(self.path, options).lists_after
 
     def compare(
         self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool

@@ -91,10 +91,15 @@ class ForeachBatch(Parquet):
         """Return None: a function has no place with files."""
         del publication, name
 
-    def present(self, publication: Publication) -> Iterator[Present]:
+    def present(self, publication: Publication, after: int = -1) -> Iterator[Present]:
         """Yield nothing: a function has no place with files."""
-        del publication
+        del publication, after
         return iter(())
+
+    def lists_whole(self, options: Options) -> bool:
+        """Return False: there is nothing to list."""
+        del options
+        return False
 
     def compare(
         self, publication: Publication, files: Mapping[str, PublishedFile], deep: bool

@@ -44,7 +44,12 @@ def public_name(identity: Identity, place: int, file: OutputFile) -> str:
 
 def prefix(identity: Identity) -> str:
     """Return the beginning of the names of one version, after the partition folder."""
-    return f"{identity.pipeline}.{identity.sink}-{identity.version:010d}-"
+    return f"{beginning(identity)}{identity.version:010d}-"
+
+
+def beginning(identity: Identity) -> str:
+    """Return the beginning of the names of all versions, after the partition folder."""
+    return f"{identity.pipeline}.{identity.sink}-"
 
 
 def parsed(name: str) -> PublicName | None:

@@ -6,13 +6,14 @@ content is that of the commit. CRASH: every step can be repeated; no file is eve
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import CorruptState
 from ..protocol.records import OutputFile, PublishedFile, digest
 from ..store import Entry, ObjectMissing, ObjectReplaced, Store
 from .contract import Identity, Present, Publication
-from .public import parsed, prefix, public_name
+from .public import beginning, parsed, prefix, public_name
 
 _RESTORE = "restore the object from a backup; nothing is repaired silently"
 
@@ -36,11 +37,16 @@ def withdraw_files(folder: Store, identity: Identity, names: Sequence[str]) -> N
     folder.delete_many(names)
 
 
-def present_files(folder: Store, identity: Identity) -> Iterator[Present]:
-    """Yield the files of the same pipeline and sink in the folder, of all versions and repositories."""
-    for entry in folder.list():
+def present_files(folder: Store, identity: Identity, after: int = -1, has_folders: bool = True) -> Iterator[Present]:
+    """Yield the files of the same pipeline and sink in the folder, of all repositories and of versions after `after`.
+
+    Without partition folders, names sort by version, so the files of earlier versions are not listed.
+    """
+    start = prefix(dataclasses.replace(identity, version=after + 1))
+    is_short = after >= 0 and not has_folders
+    for entry in folder.list(beginning(identity), start) if is_short else folder.list():
         found = parsed(entry.name)
-        if found is not None and found.is_of(identity):
+        if found is not None and found.is_of(identity) and found.version > after:
             yield Present(entry.name, found.version, found.is_ours(identity), found.uuid)
 
 

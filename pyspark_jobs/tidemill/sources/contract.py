@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pyarrow as pa
 
 from ..protocol.records import Split
 from ..schema import TIMESTAMP
+
+if TYPE_CHECKING:
+    from .parse import Misfit
 
 ROW = "_row"
 """Hidden last column: the number of a row in its file, from 0. Unreadable rows count too."""
@@ -42,10 +45,20 @@ REJECT_SCHEMA = pa.schema(
         pa.field("column", pa.string()),
         pa.field("reason", pa.string()),
         pa.field("text", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("operator", pa.string()),
+        pa.field("watermark", pa.string()),
     ]
 )
 """Rows in quarantine. `line` is the line of an unreadable record in its file, from 1 on; null if the whole file was
-rejected or its format has no lines. `row` is the number of a row that was read, from 1 on, not counting a header."""
+rejected or its format has no lines. `row` is the number of a row that was read, from 1 on, not counting a header.
+`kind` is one of the constants below. `operator` names the operators that did not take the row, separated by commas;
+null for an unreadable row, which no operator took. `watermark` is the one that a row ahead would have moved too far."""
+UNREADABLE, FAILED, LATE, AHEAD = "unreadable", "failed", "late", "ahead"
+"""Why a row is in quarantine: it could not be read, a user's function failed for its key, it was late, or its event
+time was too far ahead of the batch time."""
+CONTENT = "content."
+"""What the column of a quarantine file begins with that has the whole row, as it was read from a source."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,9 @@ class Source(Protocol):
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last."""
+
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+        """Return a row for each text, which is a record of the file `path`, or the texts that are no rows."""
 
 
 class Step(Protocol):

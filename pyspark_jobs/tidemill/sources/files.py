@@ -41,6 +41,7 @@ from .json_lines import JsonOptions, read_json
 from .listing import is_data, ordered, partition_values
 from .options import FORMATS, read_options
 from .parquet import read_parquet, row_group_ranges
+from .parse import Misfit, parse_texts
 
 __all__ = ["Files", "ReadContext", "SourceFile"]
 
@@ -68,7 +69,8 @@ class Files:
       `init` runs, whatever their modification times.
     - `order`: `"name"` (the default) or `"modified"`.
     - `overwritten`: for a file with other bytes than those that were read, `"error"` (the default), `"new"`, which
-      reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file.
+      reads all of its rows again, or `"ignore"`. A file that was only copied or touched is the same file. So is one
+      that `start="latest"` left out, as long as its size does not change.
 
     Differences from Spark: `escape` defaults to `"` (doubled quotes), line ends inside quotes are always read, a CSV
     record with too few cells is unreadable, a header must name the schema's columns in order, and a Parquet file must
@@ -204,6 +206,19 @@ class Files:
             raise _missing_file(split, store) from error
         if not content.at_once:
             self._check_unchanged(store, split)
+
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+        """Return a row for each text, which is a record of the file `path` without its line end."""
+        columns = _Columns(self._schema, partition_values(path) if not self.recursiveFileLookup else {}, None, None)
+        reason = columns.resolve(time_zone)
+        if reason is not None or self.format == "parquet":
+            return [Misfit(place, reason or "Parquet has no text") for place in range(len(texts))]
+        read, csv = f"read records of file `{path}`", dataclasses.replace(self._csv, header=False)
+        if self.format == "csv":
+            made = parse_texts(texts, lambda stream: read_csv(stream, columns.in_file, csv, time_zone, read))
+        else:
+            made = parse_texts(texts, lambda stream: read_json(stream, columns.in_file, self._json, time_zone, read))
+        return made if isinstance(made, list) else columns.finish(made).drop_columns([ROW])
 
     def _blocks(
         self, store: Store, split: Split, content: Content, block_rows: int, context: ReadContext

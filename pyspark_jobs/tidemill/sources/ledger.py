@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from .. import _native
 from ..errors import InvalidInput
+from ..names import REQUEUED as REQUEUED_FOLDER
+from ..names import is_requeued, requeued_version
 from ..protocol.progress import iso
 from ..protocol.records import Plan, Split
 from ..schema import int64_array, string_array
@@ -33,8 +35,9 @@ _VALUE = pa.schema(
 LEDGER_SCHEMA = _native.MapSchema("files", _KEY, pa.schema([]), _VALUE)
 """The ledger's columns: (source, path) → (etag, size, modified_ms, version, fingerprint, how)."""
 
-READ, SKIPPED, EARLIER = "read", "skipped", "earlier"
-"""How a file came into the ledger: a batch read it, `skip` took it out, or it was there before `start="latest"`."""
+READ, SKIPPED, EARLIER, REQUEUED = "read", "skipped", "earlier", "requeued"
+"""How a file came into the ledger: a batch read it, `skip` took it out, it was there before `start="latest"`, or it has
+requeued rows that no batch has read yet."""
 LISTED = 10
 """How many overwritten files an error names."""
 
@@ -90,7 +93,7 @@ def compare(
             fresh.append(file)
         elif known.etag == file.etag:
             continue
-        elif _has_same_bytes(file, known, fingerprint):
+        elif _is_touched(file, known, fingerprint):
             touched.append(file)
         elif overwritten == "new":
             fresh.append(file)
@@ -103,11 +106,14 @@ def compare(
 
 def is_same(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
     """Whether a file is the one that the ledger has: not overwritten, but perhaps touched or copied."""
-    return known.etag == file.etag or _has_same_bytes(file, known, fingerprint)
+    return known.etag == file.etag or _is_touched(file, known, fingerprint)
 
 
-def _has_same_bytes(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
-    return bool(known.fingerprint) and known.size == file.size and fingerprint(file) == known.fingerprint
+def _is_touched(file: SourceFile, known: Known, fingerprint: Fingerprint) -> bool:
+    """Whether a file with another ETag has the same bytes. A file that was never read is compared by size alone."""
+    if known.size != file.size:
+        return False
+    return known.how == EARLIER or (bool(known.fingerprint) and fingerprint(file) == known.fingerprint)
 
 
 def _overwritten(changed: Sequence[tuple[SourceFile, Known]]) -> InvalidInput:
@@ -139,10 +145,18 @@ def _difference(file: SourceFile, known: Known) -> str:
 
 
 def paths_of(ledger: _native.StateMap, source: str) -> list[str]:
-    """Return the paths of all files of a source that the ledger has."""
+    """Return the paths of all files of a source that the ledger has, without requeued rows."""
     rows = ledger.scan()
     paths: list[str] = rows.filter(pc.equal(rows.column("source"), source)).column("path").to_pylist()
-    return paths
+    return [path for path in paths if not is_requeued(path)]
+
+
+def requeued_of(ledger: _native.StateMap, version: int) -> list[tuple[str, str]]:
+    """Return path and checksum of all objects with requeued rows of a version, whether a batch has read them or not."""
+    rows = ledger.scan()
+    rows = rows.filter(pc.starts_with(rows.column("path"), f"/{REQUEUED_FOLDER}"))
+    pairs = zip(rows.column("path").to_pylist(), rows.column("etag").to_pylist(), strict=True)
+    return sorted((path, checksum) for path, checksum in pairs if requeued_version(path) == version)
 
 
 def check_names(listed: Mapping[str, Sequence[SourceFile]], unread: Sequence[str], ledger: _native.StateMap) -> None:
@@ -184,7 +198,10 @@ def record(ledger: _native.StateMap, plan: Plan, fingerprints: Mapping[str, str]
 
 
 def record_earlier(ledger: _native.StateMap, files: Sequence[SourceFile]) -> None:
-    """Record files that were there before `start="latest"`. They are not read, so they have no fingerprints."""
+    """Record files that were there before `start="latest"`.
+
+    They have no fingerprints, because that would mean to read the whole history. Their size must do.
+    """
     put(ledger, {file: Known(file.etag, file.size, file.modified_ms, -1, "", EARLIER) for file in files}, 0)
 
 
@@ -194,6 +211,17 @@ def record_skipped(
     """Record a file that `version` takes out of the input."""
     known = Known(file.etag, file.size, file.modified_ms, version, fingerprint or "", SKIPPED)
     put(ledger, {file: known}, time_ms)
+
+
+def record_requeued(ledger: _native.StateMap, splits: Sequence[Split], version: int, time_ms: int) -> None:
+    """Record requeued rows that wait from `version` on. The batch that reads them records them as read."""
+    known = {
+        SourceFile(split.source, split.path, split.etag, split.size, split.modified_ms): Known(
+            split.etag, split.size, split.modified_ms, version, "", REQUEUED
+        )
+        for split in splits
+    }
+    put(ledger, known, time_ms)
 
 
 def record_touched(ledger: _native.StateMap, files: Sequence[SourceFile], time_ms: int) -> None:

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ..errors import InvalidInput
-from ..schema import records_batch
-from .contract import ABANDON_PLAN, REJECT_SCHEMA
+from ..errors import CorruptState, InvalidInput
+from ..protocol.records import QuarantineFile
+from ..schema import empty_table, records_batch
+from ..state.versions import fetch
+from ..store import Store
+from .contract import ABANDON_PLAN, CONTENT, REJECT_SCHEMA, UNREADABLE
 
 FAILFAST = "FAILFAST"
 PERMISSIVE = "PERMISSIVE"
@@ -33,10 +37,36 @@ class Reject:
 def rejects_table(rejects: Sequence[Reject], source: str, file: str) -> pa.Table:
     """Return rejects as rows of `REJECT_SCHEMA`."""
     records = [
-        {"source": source, "file": file, "line": one.line, "column": one.column, "reason": one.reason, "text": one.text}
+        {
+            "source": source,
+            "file": file,
+            "line": one.line,
+            "column": one.column,
+            "reason": one.reason,
+            "text": one.text,
+            "kind": UNREADABLE,
+        }
         for one in rejects
     ]
     return pa.Table.from_batches([records_batch(records, REJECT_SCHEMA)])
+
+
+def quarantined(store: Store, file: QuarantineFile) -> pa.Table:
+    """Return the rows of a quarantine file: the columns of `REJECT_SCHEMA`, then those with whole rows, by source.
+
+    Files of earlier versions of Tidemill lack some columns, which are null then.
+    """
+    data = fetch(store, file.name, file.checksum)
+    try:
+        found = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    except pa.ArrowException as error:
+        raise CorruptState(f"read the quarantine file `{file.name}`: not Parquet: {error}") from error
+    whole = found.select([name for name in found.column_names if name.startswith(CONTENT)])
+    known = found.select([name for name in found.column_names if name in REJECT_SCHEMA.names])
+    table = pa.concat_tables([empty_table(REJECT_SCHEMA), known], promote_options="default")
+    for name in whole.column_names:
+        table = table.append_column(name, whole.column(name))
+    return table
 
 
 def reject_error(reject: Reject, source: str, file: str) -> InvalidInput:

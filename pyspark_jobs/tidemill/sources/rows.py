@@ -19,6 +19,7 @@ from ..schema import array_of, checked, conform, to_ddl
 from ..store import open_store
 from .contract import SPLIT_BYTES, Block, Intake, ReadContext, SourceFile
 from .files import Files
+from .parse import Misfit
 
 GIVEN = "rows given to the tester"
 """The name of such rows in errors."""
@@ -107,6 +108,10 @@ class Rows:
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks; see `Files.read`."""
         return self._files.read(split, block_rows, context)
+
+    def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
+        """Return why texts are no rows: they never are."""
+        return self._files.parse(path, texts, time_zone)
 
     def _bound(self) -> str:
         if self._folder is None:

@@ -1,7 +1,7 @@
 """The cache of opened runs in the memory of a process, by checksum. It falls back to the cache on disk.
 
 Its size is bounded in bytes; the least recently used run is dropped first. INVARIANT: an entry is identified by the
-checksum of its content, so it never becomes stale.
+checksum of its segment and by the columns in which it is open (`older.cache_key`), so it never becomes stale.
 """
 
 from __future__ import annotations

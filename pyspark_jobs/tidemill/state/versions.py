@@ -19,6 +19,7 @@ from ..store import Store
 from ..store.contract import ObjectMissing
 from .cache import RunCache
 from .layers import Span, to_merge
+from .older import cache_key, columns_key, read_run
 
 LARGEST_COLUMN = 2**31 - 1
 """The most bytes of text or binary, or items of lists, in one column of a segment."""
@@ -59,8 +60,12 @@ class Opened:
 def open_map(
     store: Store, cache: RunCache, schema: _native.MapSchema, segments: Sequence[Segment], lo: int, hi: int
 ) -> Opened:
-    """Open the state map of `lo..hi` from `segments`. `CorruptState` if a segment is missing or damaged."""
-    shown = [_show(store, cache, schema, together) for together in neighbours(visible(segments, lo, hi))]
+    """Open the state map of `lo..hi` from `segments`. `CorruptState` if a segment is missing or damaged.
+
+    Segments with older columns are converted to those of `schema`.
+    """
+    columns = columns_key(schema)
+    shown = [_show(store, cache, schema, columns, together) for together in neighbours(visible(segments, lo, hi))]
     return Opened(_native.StateMap.open(schema, [one.run for one in shown], lo, hi), shown, lo, hi)
 
 
@@ -115,7 +120,7 @@ def store_run(
     data = run.write()
     checksum = digest(data)
     etag = store.put(name, data) or ""
-    cache.put(checksum, run)
+    cache.put(cache_key(checksum, columns_key(run.schema)), run)
     segment = Segment(name, checksum, len(data), len(run), lo, hi, *age, etag=etag)
     return [with_due_from(segment, run.first_due or NEVER)]
 
@@ -143,14 +148,14 @@ def fetch(store: Store, name: str, checksum: str) -> bytes:
     return checked(data, name, checksum)
 
 
-def _show(store: Store, cache: RunCache, schema: _native.MapSchema, segments: list[Segment]) -> Shown:
+def _show(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segments: list[Segment]) -> Shown:
     first = min(due_from(segment) for segment in segments)
-    run = _load(store, cache, schema, segments[0]).within(segments[0].lo, segments[-1].hi)
+    run = _load(store, cache, schema, columns, segments[0]).within(segments[0].lo, segments[-1].hi)
     return Shown(segments, run.with_due_from(*first))
 
 
-def _load(store: Store, cache: RunCache, schema: _native.MapSchema, segment: Segment) -> _native.Run:
+def _load(store: Store, cache: RunCache, schema: _native.MapSchema, columns: str, segment: Segment) -> _native.Run:
     def read() -> _native.Run:
-        return _native.Run.read(schema, fetch(store, segment.name, segment.checksum), segment.name)
+        return read_run(schema, fetch(store, segment.name, segment.checksum), segment.name)
 
-    return cache.get(segment.checksum, schema, read)
+    return cache.get(cache_key(segment.checksum, columns), schema, read)

@@ -88,7 +88,7 @@ def plan_merges(context: Context, rule: MergeRule = RULE) -> list[Merge]:
     head = context.head()
     if head is None:
         return []
-    declared = context.declared()
+    declared = context.declared(head)
     state = {name: maps for name, maps in context.committed(head).items() if name in declared}
     return choose(head, state, rule)
 

@@ -1,11 +1,13 @@
 """Checks the records of published versions, and the published files that are still in the places of sinks.
 
 INVARIANT: a published file that is missing is no problem, because consumers may move or delete it. One that was altered
-is, and so is a record that is lost.
+is, and so are a record that is lost and a file that this repository published, but no commit names: its rows are there
+twice, or will be.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,10 +15,12 @@ from .. import names
 from ..driver.context import Context
 from ..driver.publish import works
 from ..errors import CorruptState, InvalidInput, StoreUnavailable
+from ..pipeline.job import Output
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
 from ..protocol.refs import MAIN
-from ..sinks.contract import Identity, Publication
+from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.public import public_name
 from ..store import Entry
 from .report import Findings
 
@@ -37,11 +41,21 @@ class PublishedVersions:
     """Names of records that must exist if their version is not above `through`."""
     files: dict[tuple[str, str], dict[str, PublishedFile]] = field(default_factory=dict)
     """Files that should be in the place of a sink, by sink and URI, then by name."""
+    named: dict[str, set[str]] = field(default_factory=dict)
+    """Names of all files that commits publish, by sink."""
+    withdrawn: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Names of files that were withdrawn, by sink, and the version that withdrew them."""
+    seen: set[int] = field(default_factory=set)
+    """Versions whose commits could be read."""
 
     def add(self, commit: Commit) -> None:
         """Read the records of a version that belong to this repository."""
         self.through = max(self.through, commit.published_through)
+        self.seen.add(commit.version)
         for work in works(commit):
+            identity = Identity(self.context.job.pipeline, self.uuid, work.name, commit.version)
+            named = self.named.setdefault(work.name, set())
+            named.update(public_name(identity, place, file) for place, file in work.files)
             name = names.numbered(names.published(commit.branch, work.name), commit.version)
             if name in self.listing:
                 self._read(name, commit, work.name)
@@ -63,7 +77,33 @@ class PublishedVersions:
             if version <= self.through:
                 what = "the record is missing, but a later commit says that the version was published"
                 self.found.add(name, what, f"withdrawing version {version}", _ONE_BACKUP)
-        return sum(self._compare(sink, uri, files, deep) for (sink, uri), files in self.files.items())
+        for output in self.context.job.outputs.values():
+            if output.sink is not None and output.sink.path:
+                with self.found.of(output.sink.uri, f"the files of sink `{output.name}` could not be looked at"):
+                    self._find_unnamed(output.sink, output, newest)
+        return sum(self._compare(sink, deep) for sink in dict.fromkeys(sink for sink, _ in self.files))
+
+    def _find_unnamed(self, sink: Sink, output: Output, newest: int) -> None:
+        """Note our own files that no commit names, or that were withdrawn. A damaged commit may name some of them."""
+        named, withdrawn = self.named.get(output.name, set()), self.withdrawn.get(output.name, {})
+        for one in sink.present(self._place(output)):
+            hint = "delete it, unless a newer backup of the repository has its commit"
+            if not one.is_ours or (one.name in named and one.name not in withdrawn):
+                continue
+            if one.name in withdrawn:
+                what, hint = f"version {withdrawn[one.name]} withdrew it, but the file is there", "delete it"
+            elif one.version in self.seen:
+                what = f"this repository published it, but the commit of version {one.version} does not name it"
+            elif one.version > newest and self.context.store.stat(names.commit(MAIN, one.version)) is None:
+                what = f"this repository published it as version {one.version}, but has commits up to {newest} only"
+            else:
+                continue
+            self.found.add(f"{sink.uri}/{one.name}", what, f"readers of sink `{output.name}`: rows come twice", hint)
+
+    def _place(self, output: Output) -> Publication:
+        """Return what a sink needs to look at its place: a publication without files."""
+        identity = Identity(self.context.job.pipeline, self.uuid, output.name, 0)
+        return Publication(identity, (), output.schema, self.context.store, self.context.storage_options.get("sink"))
 
     def _number(self, name: str) -> int:
         found = names.number_in(name[: name.rindex("/") + 1], name)
@@ -85,20 +125,21 @@ class PublishedVersions:
                 )
             there = self.files.setdefault((sink, record.uri), {})
             there.update((file.name, file) for file in record.files)
-            for gone in record.withdrawn:
-                there.pop(gone, None)
+            gone = self.withdrawn.setdefault(sink, {})
+            for file in record.files:
+                gone.pop(file.name, None)
+            gone.update(dict.fromkeys(record.withdrawn, commit.version))
+            for withdrawn in record.withdrawn:
+                there.pop(withdrawn, None)
 
-    def _compare(self, sink: str, uri: str, files: Mapping[str, PublishedFile], deep: bool) -> int:
+    def _compare(self, sink: str, deep: bool) -> int:
         """Compare the files in the place of a sink with their records. Return how many are there."""
         output = self.context.job.outputs.get(sink)
-        if output is None or output.sink is None or output.sink.uri != uri:
+        if output is None or output.sink is None or not output.sink.uri:
             return 0  # only the code says where a sink is
-        identity = Identity(self.context.job.pipeline, self.uuid, sink, 0)
-        options = self.context.storage_options.get("sink")
-        publication = Publication(identity, (), output.schema, self.context.store, options)
-        count = 0
+        count, uri = 0, output.sink.uri
         try:
-            for name, fault in output.sink.compare(publication, files, deep):
+            for name, fault in output.sink.compare(self._place(output), self._expected_at(sink, uri), deep):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
@@ -106,3 +147,14 @@ class PublishedVersions:
         except (InvalidInput, StoreUnavailable) as error:
             self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")
         return count
+
+    def _expected_at(self, sink: str, uri: str) -> dict[str, PublishedFile]:
+        """Return the files that a sink may have at a place, also those that were published before it moved there.
+
+        Copies at another place have the recorded content, but not the recorded ETag.
+        """
+        found: dict[str, PublishedFile] = {}
+        for (name, place), files in self.files.items():
+            if name == sink and place != uri:
+                found.update({one: dataclasses.replace(file, etag="") for one, file in files.items()})
+        return {**found, **self.files.get((sink, uri), {})}

@@ -63,7 +63,7 @@ class Records:
         last_plan = max(planned, default=-1)  # it is written only after the commit of the plan before it
         top = max(committed | {self._hinted(branch), last_plan - 1})
         for version in range(first, max(top, last_plan) + 1):
-            plan = self._plan(branch, version, parent) if version in planned else None
+            plan = self._plan(refs, branch, version, parent) if version in planned else None
             if version > top:
                 break
             commit = self._commit(refs, branch, version, parent)
@@ -91,12 +91,14 @@ class Records:
             return commit
         return None
 
-    def _plan(self, branch: Branch, number: int, parent: Parent | None) -> Plan | None:
+    def _plan(self, refs: Refs, branch: Branch, number: int, parent: Parent | None) -> Plan | None:
         name = names.plan(branch.id, number)
         with self.found.of(name, f"what the batch of version {number} read"):
             plan = decode(Plan, self._data(name), name)
             _check_place(name, (plan.branch, plan.number), (branch.id, number))
             _check_parent(name, plan.parent, parent)
+            if plan.pipeline_uuid not in refs.uuids:
+                raise CorruptState(f"read plan `{name}`: it was made by repository {plan.pipeline_uuid}")
             return plan
         return None
 

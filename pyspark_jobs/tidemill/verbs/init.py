@@ -14,12 +14,13 @@ from typing import Any
 
 from .. import names
 from ..clock import now_ms
-from ..driver.context import Context, check_operator
+from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.ledger import store_earlier
 from ..errors import InvalidInput
 from ..operators.contract import describe
 from ..pipeline.places import check_places
+from ..protocol.compatible import compare_operator, first_name, refuse, renamed_schemas
 from ..protocol.entries import Init, Maps, Operators
 from ..protocol.named import named
 from ..protocol.records import Commit
@@ -103,8 +104,11 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
     ours = _described(context)
     if not _any(_difference(context.refresh(), head, ours, drop, runs)):
         return
+    stored: list[str] = []
 
     def make(refs: Refs, number: int) -> Operators | None:
+        context.store.delete_many(stored)  # another entry took the number for which they were stored
+        stored.clear()
         found = _difference(refs, head, ours, drop, runs)
         if not _any(found):
             return None
@@ -113,6 +117,7 @@ def _record_operators(context: Context, head: Commit | None, drop: Sequence[str]
         if found.seeded:
             stem = names.seed_stem(number, placed["attempt"])
             seeds = store_initial_state(context, found.seeded, stem)
+            stored.extend(one.name for maps in seeds.values() for segments in maps.values() for one in segments)
         schemas = found.fresh | {name: ours[name] for name in found.seeded}
         return Operators(**placed, schemas=schemas, removed=found.gone, seeds=seeds)
 
@@ -129,7 +134,8 @@ def _difference(
     refs: Refs, head: Commit | None, ours: Schemas, drop: Sequence[str], runs: Mapping[str, Runs]
 ) -> _Difference:
     """Return what differs between the code and the repository. Raise `InvalidInput` if `init` may not change it."""
-    declared = refs.schemas
+    renamed = [] if head is None else head.renamed
+    declared = renamed_schemas(refs.schemas, renamed)
     _check_drop(drop, {*declared, *refs.former, *ours}, ours)
     fresh = {
         name: schema
@@ -139,14 +145,15 @@ def _difference(
     gone = [name for name in declared if name not in ours]
     _check_gone(head, [name for name in gone if name not in drop], [name for name in fresh if name not in declared])
     _check_added_again(head, refs, fresh)
+    _check_renamed_away(head, fresh)
     recorded = {**declared, **(head.schemas if head is not None else {})}
     for name, schema in ours.items():
         if name not in fresh:
-            check_operator(name, recorded[name], schema)
+            refuse(compare_operator(name, recorded[name], schema))
     known = {name: seeds.maps for name, seeds in refs.seeds.items()}
     seeded = {name: found for name, found in runs.items() if name in fresh or not is_stored(found, known.get(name, {}))}
     check_seeds(head, seeded, [name for name in fresh if known.get(name)])
-    return _Difference(fresh, gone, seeded)
+    return _Difference(fresh, [first_name(name, renamed) for name in gone], seeded)
 
 
 def _check_gone(head: Commit | None, kept: Sequence[str], new: Sequence[str]) -> None:
@@ -170,6 +177,17 @@ def _check_added_again(head: Commit | None, refs: Refs, fresh: Collection[str]) 
             raise InvalidInput(
                 f"init: operator `{name}` was dropped, but no batch has run since, so it would keep its old state",
                 hint=f"run a batch without `{name}` first, or give it a new name",
+            )
+
+
+def _check_renamed_away(head: Commit | None, fresh: Collection[str]) -> None:
+    """Raise `InvalidInput` for a new operator with a name by which `refs/` still knows another one."""
+    for one in head.renamed if head is not None else ():
+        if one.old in fresh:
+            raise InvalidInput(
+                f"init: a migration renamed the operator `{one.old}` to `{one.new}`, so no other operator can have its "
+                "name",
+                hint="give the new operator another name; or discard the other one with `drop`, and run a batch first",
             )
 
 

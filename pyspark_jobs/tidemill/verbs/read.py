@@ -13,15 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from .. import _native, names
+from .. import names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
 from ..driver.versions import VersionSpec, kept_commit, resolve
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
-from ..operators.contract import describe
-from ..operators.finishing import PARTIAL_KINDS
 from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
@@ -31,11 +29,13 @@ from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import connections
 from ..sources.contract import REJECT_SCHEMA
+from ..sources.rejects import quarantined
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.table import has_key_of, live_rows
 from ..state.versions import fetch
 from ..units import check_unit, time_ms
+from .finished import finished
 
 
 def resolve_version(
@@ -109,9 +109,9 @@ def state(
     recorded = context.schemas(commit)
     newest = version is None and as_of is None
     if commit is None or not commit.state:  # before the first batch: what `init` made
-        newest, recorded = True, recorded | context.declared()
+        newest, recorded = True, recorded | context.declared(commit)
     elif newest and operator not in recorded:
-        declared = {name: schema for name, schema in context.declared().items() if name in context.job.operators}
+        declared = {name: one for name, one in context.declared(commit).items() if name in context.job.operators}
         recorded = declared | recorded
     name = _operator(operator, recorded)
     chosen, described = _map(recorded[name]["maps"], variable)
@@ -124,7 +124,7 @@ def state(
     if keys is not None:
         table = table.filter(_among(table, shape.key, list(keys)))
     if not partial:
-        table = _finished(context, name, recorded[name], table)
+        table = finished(context.job, name, recorded[name], table)
     if where is not None:
         table = _where(table, where)
     return table if columns is None else table.select([_column(table, name) for name in columns])
@@ -136,29 +136,6 @@ def _segments(context: Context, commit: Commit | None, newest: bool) -> dict[str
         through = context.log.commit(0).refs_through
         return {name: seeds.maps for name, seeds in context.initialised().seeds.items() if seeds.number <= through}
     return context.state(commit) if newest or commit is None else context.committed(commit)
-
-
-def _finished(context: Context, name: str, recorded: dict[str, Any], table: pa.Table) -> pa.Table:
-    """Return the state of aggregates with finished values in place of partial ones; other state as it is."""
-    placed = context.job.operators.get(name)
-    if placed is None or describe(placed.operator) != recorded:
-        if recorded["kind"] in PARTIAL_KINDS:
-            raise InvalidInput(
-                f"state: this code does not declare the operator `{name}` as it is recorded, so its partial values "
-                "cannot be finished",
-                hint="read them as they are with partial=True or --partial",
-            )
-        return table
-    values = placed.operator.finished(table)
-    if values is None:
-        return table
-    made = values.column_names
-    in_key = [name for name in made if name in placed.operator.input.key or name in placed.operator.windows]
-    named, _, others = _native.distinct_names(in_key, [], [name for name in made if name not in in_key])
-    values = values.select([*in_key, *(name for name in made if name not in in_key)]).rename_columns(named + others)
-    for column in ("updated_at", "deadline"):
-        values = values.append_column(table.schema.field(column), table.column(column))
-    return values
 
 
 def _check_rows(commit: Commit | None, operator: str, map_name: str, found: int) -> None:
@@ -247,7 +224,7 @@ def outputs(context: Context, version: VersionSpec | None, sink: str | None, lim
 
     With `limit`, only the first rows are returned, and no commit or file after them is read.
     """
-    commits = _commits(context, version)
+    commits = commits_of(context, version)
     name, schema = _sink(context, sink)
     filled: list[pa.Table] = []
     for commit in commits if limit != 0 else ():
@@ -272,7 +249,7 @@ def _has_rows(tables: Sequence[pa.Table], limit: int | None) -> bool:
     return limit is not None and sum(table.num_rows for table in tables) >= limit
 
 
-def _commits(context: Context, version: VersionSpec | None) -> Iterator[Commit]:
+def commits_of(context: Context, version: VersionSpec | None) -> Iterator[Commit]:
     """Yield the commit of a version, or those of the effective history that are kept. Each is read when it is needed.
 
     Without a version, every commit is checked to follow the one before.
@@ -327,7 +304,7 @@ def _rows(context: Context, commit: Commit, name: str, limit: int | None = None)
 
 
 def quarantine(context: Context, version: VersionSpec | None, limit: int | None = None) -> pa.Table:
-    """Return quarantined rows: source, file, line, column, reason, text, and the version that quarantined them.
+    """Return quarantined rows in the columns of `REJECT_SCHEMA`, and the version that quarantined them.
 
     With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
     may then be passed over; without a limit every commit is read, so that a loss is found.
@@ -336,12 +313,10 @@ def quarantine(context: Context, version: VersionSpec | None, limit: int | None 
     if context.head() is None:
         return tables[0]
     is_partial = limit is not None and version is None
-    commits = _with_quarantine(context) if is_partial else _commits(context, version)
+    commits = _with_quarantine(context) if is_partial else commits_of(context, version)
     for commit in commits:
         for file in commit.quarantine:
-            found = reader(".parquet", file.name).decode(
-                [(fetch(context.store, file.name, file.checksum), "")], REJECT_SCHEMA
-            )
+            found = quarantined(context.store, file).select(REJECT_SCHEMA.names)
             tables.append(_with_version(found, commit.version))
         if _has_rows(tables, limit):
             break

@@ -21,7 +21,7 @@ from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Plan, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
-from ..sources.ledger import READ, SKIPPED, is_same, look_up
+from ..sources.ledger import EARLIER, READ, SKIPPED, is_same, look_up
 from ..spelling import unknown
 
 File = str | tuple[str, str]
@@ -97,7 +97,11 @@ def pair_of(file: object, verb: str) -> tuple[str, str]:
 def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
     """Return the files of a plan, by source and path."""
     splits = () if plan is None else plan.splits
-    return {(s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms) for s in splits}
+    return {
+        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
+        for s in splits
+        if s.requeued is None
+    }
 
 
 def listed_files(context: Context) -> dict[tuple[str, str], SourceFile]:
@@ -116,6 +120,8 @@ def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> int | N
         return known.version if known is not None and known.how == READ else None
     if known.how == SKIPPED:
         raise InvalidInput(f"skip `{file.path}`: version {known.version} skipped it already")
+    if known.how == EARLIER:
+        raise InvalidInput(f'skip `{file.path}`: start="latest" leaves it out already')
     raise InvalidInput(
         f"skip `{file.path}`: version {known.version} has read it, so its rows are in the state",
         hint="skip takes only files that were not read yet",

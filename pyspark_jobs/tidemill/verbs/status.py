@@ -46,11 +46,13 @@ class Status:
     """Whether every record of publishing could be read."""
     last_batch: dict[str, int]
     oldest_waiting_s: float | None
-    """Age of the oldest waiting file, in seconds; None if no file waits."""
+    """Age of the oldest waiting file or requeued row, in seconds; None if nothing waits."""
     since_commit_s: float | None
     """Seconds since the newest commit; None before the first batch."""
     watermark_lag_s: dict[str, dict[str, float]]
     """By watermark: how far it is behind the batch time (`batch_time`) and behind now (`now`), in seconds."""
+    requeued_rows: dict[str, int]
+    """Number of requeued rows that wait, by source. They are read before any file."""
     problem: str | None
     """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a
     record of publishing cannot be read. None if all of it works."""
@@ -99,11 +101,19 @@ def status(context: Context) -> Status:
             "quarantined": head.counts.quarantined_rows,
             "files": head.counts.input_files,
         },
-        oldest_waiting_s=_age_s(seen.listed_ms, min((file.modified_ms for file in seen.all), default=None)),
+        oldest_waiting_s=_age_s(seen.listed_ms, seen.oldest_ms),
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),
+        requeued_rows=_requeued_rows(head),
         problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )
+
+
+def _requeued_rows(head: Commit | None) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for split in () if head is None else head.waiting:
+        found[split.source] = found.get(split.source, 0) + (0 if split.requeued is None else split.requeued.rows)
+    return found
 
 
 def _age_s(now: int, then_ms: int | None) -> float | None:

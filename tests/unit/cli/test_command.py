@@ -19,15 +19,18 @@ from tidemill.errors import KINDS, Fenced, InvalidInput
 
 COMMANDS = (
     "adopt",
+    "check",
     "demo",
     "forget",
     "init",
     "log",
     "maintain",
+    "migrate",
     "outputs",
     "publish",
     "quarantine",
     "replan",
+    "requeue",
     "reset",
     "rewind",
     "run",
@@ -73,7 +76,7 @@ def test_help_imports_no_slow_package():
     ("arguments", "said"),
     [
         (["rum"], "unknown command `rum`; did you mean `run`?"),
-        (["xyzzy"], "known: adopt, demo, forget"),
+        (["xyzzy"], "known: adopt, check, demo, forget"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),

@@ -25,9 +25,35 @@ def test_latest_leaves_out_the_files_that_are_there_at_init_whatever_their_times
     repository.run(engine="local")
     assert repository.state("n").column("v").to_pylist() == [2]
     assert repository.head.rows["_ledger"] == {"files": 2}
-    os.utime(tmp_path / "in" / "there.csv", (9, 9))
-    with pytest.raises(tm.InvalidInput, match='was modified after it was left out by start="latest"'):
-        waiting(repository.context, repository.head)
+
+
+@pytest.mark.parametrize(("overwritten", "grown"), [("error", None), ("new", ["there.csv"]), ("ignore", [])])
+def test_a_file_that_latest_left_out_stays_left_out_as_long_as_its_size_does_not_change(
+    overwritten: str, grown: list[str] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    there = tmp_path / "in" / "there.csv"
+    there.write_text("1\n")
+    pipeline = tm.Pipeline("p")
+    rows = pipeline.read(
+        tm.Files(tmp_path / "in", format="csv", schema="v int", start="latest", overwritten=overwritten)
+    )
+    rows.groupBy("v").agg(n=tm.count(), name="n")
+    repository = tm.open(pipeline, str(tmp_path / "root"))
+    repository.init()
+    os.utime(there, (9, 9))
+    assert repository.run(engine="local") == []
+    with pytest.raises(tm.InvalidInput, match='skip `there.csv`: start="latest" leaves it out already'):
+        repository.skip("there.csv", reason="a test")
+    (tmp_path / "in" / "new.csv").write_text("2\n")
+    repository.run(engine="local")
+    assert repository.state("n").column("v").to_pylist() == [2]
+    there.write_text("1\n3\n")
+    if grown is None:
+        with pytest.raises(tm.InvalidInput, match='modified after it was left out by start="latest": found 4 bytes'):
+            repository.run(engine="local")
+    else:
+        assert [file.path for file in waiting(repository.context, repository.head).all] == grown
 
 
 def test_latest_is_refused_for_a_source_that_init_did_not_list(tmp_path: Path) -> None:

@@ -185,10 +185,62 @@ def test_too_many_late_rows_fail_a_batch_before_its_commit(tmp_path: Path, root:
         tm.InvalidInput, match="2 late rows .* for operator `n`.* of 3, expected at most 50%"
     ) as refused:
         r.run(engine="local")
-    assert ("file `1.json`" in str(refused.value)) == (late == "quarantine")
+    shown = [line for line in str(refused.value).splitlines() if line.startswith("file `1.json`")]
+    assert [line.partition(": late for operator `n`")[0][-5:] for line in shown] == ["row 2", "row 3"]
+    if late == "drop":
+        assert shown[0].endswith("event time 2024-01-01T00:02:00.000Z, watermark 2024-01-01T00:29:00.000Z")
     assert r.head.version == version
     opened(tmp_path / "in", root, late, fail_if_late="67%").run(engine="local")
     assert sum(commit.counts.late_rows for commit in r.commits()) == 2
+
+
+def total(batch_time: Any, k: Any, row: Any, state: Any) -> Any:
+    state.update((state.getOption or 0) + 1)
+    return (k, state.get)
+
+
+def kept(folder: Path, root: str, limit: str, *names: str) -> tm.Repository:
+    """A pipeline whose functions are given late rows."""
+    p = tm.Pipeline("bounds")
+    read = p.read(tm.Files(str(folder), format="json", schema="k string, ts timestamp"), name="rows")
+    rows = read.withWatermark("ts", "1 minute", late="keep")
+    for name in names:
+        rows.groupBy("k").mapWithState(
+            tm.StateSpec.function(total).timeout("1 day", clock="event"),
+            stateSchema="long", outputSchema="k string, n long", name=name,
+        )  # fmt: skip
+    return tm.open(p, root=root, conf={"tidemill.fail_if_late": limit})
+
+
+def test_late_rows_that_a_function_is_given_count_as_late_too(tmp_path: Path, root: str) -> None:
+    r = kept(tmp_path / "in", root, "50%", "of-keep")
+    r.init()
+    arrive(tmp_path / "in", 0, row(30))
+    r.run(engine="local")
+    just_late, just_in_time = {"k": "b", "ts": "2024-01-01T00:29:00"}, {"k": "c", "ts": "2024-01-01T00:29:00.0005"}
+    arrive(tmp_path / "in", 1, just_in_time, row(2), just_late, {"k": "d"})
+    assert [one.applied_rows for one in r.run(engine="local")] == [4], "half of the rows is not more than 50%"
+    assert r.head.counts.late_rows == 0 and r.head.counts.kept_late_rows == 2
+    assert r.head.operators["of-keep"].kept_late_rows == 2
+    assert [(late.file, late.row) for late in r.head.late_examples] == [("1.json", 2), ("1.json", 3)]
+    arrive(tmp_path / "in", 2, row(31), row(3))
+    with pytest.raises(tm.InvalidInput, match=r"1 late row \(1 row for operator `of-keep`\) of 2") as refused:
+        kept(tmp_path / "in", root, "5%", "of-keep").run(engine="local")
+    assert "file `2.json`, row 2: late for operator `of-keep`: event time 2024-01-01T00:03:00.000Z" in str(
+        refused.value
+    )
+    assert r.head.version == 1
+
+
+def test_a_row_that_is_late_for_two_functions_is_counted_once(tmp_path: Path, root: str) -> None:
+    r = kept(tmp_path / "in", root, "1", "one", "two")
+    r.init()
+    arrive(tmp_path / "in", 0, row(30))
+    r.run(engine="local")
+    arrive(tmp_path / "in", 1, row(31), row(2))
+    r.run(engine="local")
+    assert (r.head.counts.late_rows, r.head.counts.kept_late_rows) == (0, 1)
+    assert [r.head.operators[name].kept_late_rows for name in ("one", "two")] == [1, 1]
 
 
 @pytest.mark.parametrize("value", ["many", "101%", "-1", "5 %%"])

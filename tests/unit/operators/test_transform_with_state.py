@@ -275,16 +275,16 @@ def test_columns_of_variables_may_have_the_names_of_key_columns():
             "has state schema `n int, s string`, this code declares `n int` (missing column `s string`)",
         ),
         (
-            lambda s, h: h.getValueState("count", "n int, s string, score float"),
-            "this code declares `n int, s string, score float` (unexpected column `score float`)",
+            lambda s, h: h.getValueState("count", "n int, s string, score float not null"),
+            "this code declares `n int, s string, score float not null` (unexpected column `score float`)",
         ),
         (
             lambda s, h: h.getValueState("count", "s string, n int"),
             "has state schema `n int, s string`, this code declares `s string, n int`",
         ),
         (
-            lambda s, h: h.getValueState("count", "n bigint, s string"),
-            "this code declares `n bigint, s string` (column `n` is bigint, expected int)",
+            lambda s, h: h.getValueState("count", "n smallint, s string"),
+            "this code declares `n smallint, s string` (column `n` is smallint, expected int)",
         ),
         (
             lambda s, h: h.getListState("count", "n int, s string"),

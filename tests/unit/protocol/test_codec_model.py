@@ -17,7 +17,10 @@ from tidemill.protocol.bounds import Hexadecimal
 from tidemill.protocol.codec import decode, encode
 from tidemill.protocol.records import Commit, Plan, Receipt, Segment, StoreFloor, StoreVersion, digest
 
-OMITTED_IF_EMPTY = {"failed", "failure", "min_deadline_hash", "etag", "restores", "replaced", "shown_by", "forgotten"}
+OMITTED_IF_EMPTY = {
+    "failed", "failure", "min_deadline_hash", "etag", "requeued", "waiting", "renamed", "restores", "replaced",
+    "shown_by", "forgotten", "state_changes", "kept_late_rows", "late_examples",
+}  # fmt: skip
 
 
 def naive(value: Any, kind: Any = None) -> Any:

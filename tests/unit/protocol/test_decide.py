@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.protocol import valid_records as make
 from tidemill.errors import InternalError
 from tidemill.protocol.decide import (
+    OF_PLAN,
     BatchTime,
     Observed,
     batch_time,
@@ -27,6 +28,7 @@ from tidemill.protocol.decide import (
     visible,
 )
 from tidemill.protocol.records import HASH_END, Receipt, Segment
+from tidemill.protocol.successor import CHANGES
 from tidemill.protocol.tiling import NEVER, due_from, neighbours, with_due_from
 
 # commit_outcome
@@ -44,6 +46,13 @@ from tidemill.protocol.tiling import NEVER, due_from, neighbours, with_due_from
 )
 def test_a_stored_commit_is_ours_or_of_the_same_plan_or_of_another_run(theirs: dict[str, Any], outcome: str) -> None:
     assert commit_outcome(make.commit(3, "try-1"), make.commit(3, **theirs)) == outcome
+
+
+@pytest.mark.parametrize("kind", sorted(set(CHANGES) - set(OF_PLAN)))
+def test_two_attempts_at_a_correction_are_two_corrections_also_without_a_plan(kind: Any) -> None:
+    for plan_id in ("", "plan-3"):
+        ours, theirs = (make.commit(3, attempt, kind=kind, plan_id=plan_id) for attempt in ("try-1", "try-2"))
+        assert commit_outcome(ours, theirs) == "fenced"
 
 
 def test_the_message_for_fenced_names_both_attempts() -> None:

@@ -297,6 +297,38 @@ def test_a_commit_that_follows_another_one_is_corrupt_state(store: Store) -> Non
         log.head()
 
 
+def test_a_writer_compares_the_head_with_the_commit_before_it_once() -> None:
+    store = Counting(new_store())
+    filled(store, 3)
+    log = log_of(store)
+    head = log.head()
+    assert head is not None
+    before = store.reads
+    for _ in range(2):
+        log.confirm(head, make.START)
+        assert store.reads == before + 1
+    log.create_commit(make.commits(4)[3])
+    newest = log.head()
+    assert newest is not None
+    before = store.reads
+    log.confirm(newest, make.START)
+    assert store.reads == before, "it follows the head that was confirmed"
+    store.put(names.commit("main", 2), encode(make.commits(3, "another attempt")[2]))
+    with pytest.raises(CorruptState, match="commit 3 of branch `main` .* is based on version 2 of branch `main`"):
+        log_of(store).confirm(newest, make.START)
+
+
+def test_a_writer_compares_the_first_commit_with_what_it_starts_from(store: Store) -> None:
+    head = filled(store, 1).head()
+    assert head is not None
+    with pytest.raises(CorruptState, match="expected the init record with checksum another checksum"):
+        log_of(store).confirm(head, Parent("", -1, "another checksum"))
+    branch = forked(new_store(), 2)
+    before = branch.head()
+    assert before is not None and before.branch == "main"
+    branch.confirm(before, make.START)  # the entry of the branch names it
+
+
 def test_the_first_commit_follows_the_init_record(store: Store) -> None:
     log = filled(store, 1)
     assert len(list(log.commits(start=make.START))) == 1

@@ -10,13 +10,23 @@ import pytest
 from tests.unit.protocol import valid_records as make
 from tidemill.errors import InternalError
 from tidemill.protocol.named import named
-from tidemill.protocol.records import AddedOutput, Commit, Kind, OperatorMetrics, OutputFile, QuarantineFile
+from tidemill.protocol.records import (
+    AddedOutput,
+    Commit,
+    Kind,
+    OperatorMetrics,
+    OutputFile,
+    QuarantineFile,
+    Requeued,
+    Split,
+)
 from tidemill.protocol.refs import Seeds, begin
 from tidemill.protocol.successor import CHANGES, RECORDED, Origin, successor
 
 REFS = dataclasses.replace(
     begin(dataclasses.replace(make.init(), checksum="checksum of init")), ledger=[make.segment("start")]
 )
+REQUEUED = Split("in", "/r", "c", 1, 1, requeued=Requeued("r", "c", 1, 3))
 HEAD = make.commit(
     7,
     checksum="checksum of 7",
@@ -32,14 +42,37 @@ HEAD = make.commit(
     operators={"op": OperatorMetrics(rows=5, rows_total=10, state_bytes=100, timed_out=2)},
     outputs={"out": [OutputFile("o", "c", 1, 1, 0, 0, 0)]},
     quarantine=[QuarantineFile("q", "c", 1, 1)],
+    waiting=[REQUEUED],
+    requeued=[REQUEUED],
     durations_ms={"addBatch": 4},
     outstanding_files=3,
     engine={"name": "local"},
     airflow={"dag_id": "x"},
     published_through=6,
 )
-LASTING = ("state", "rows", "ledger", "watermarks", "schemas", "sinks", "sources", "next_deadline", "batch_time_ms")
-PASSING = ("outputs", "quarantine", "durations_ms", "outstanding_files", "engine", "airflow", "withdraws", "adds")
+LASTING = (
+    "state",
+    "rows",
+    "ledger",
+    "watermarks",
+    "schemas",
+    "sinks",
+    "sources",
+    "next_deadline",
+    "batch_time_ms",
+    "waiting",
+)
+PASSING = (
+    "outputs",
+    "quarantine",
+    "durations_ms",
+    "outstanding_files",
+    "engine",
+    "airflow",
+    "withdraws",
+    "adds",
+    "requeued",
+)
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
@@ -78,8 +111,9 @@ def test_only_a_reset_lowers_the_batch_time() -> None:
 
 def test_every_object_of_a_commit_is_named() -> None:
     added: dict[str, Any] = {"out": [AddedOutput("fix-1", 3, [OutputFile("a", "c", 1, 1, 0, 0, 0)])]}
-    found = named(dataclasses.replace(HEAD, adds=added))
-    assert {one.name for one in found} == {"s", "l", "o", "q", "a"}
+    found = named(dataclasses.replace(HEAD, adds=added, waiting=[], requeued=[REQUEUED]))
+    assert {one.name for one in found} == {"s", "l", "o", "q", "a", "r"}
+    assert "r" in {one.name for one in named(dataclasses.replace(HEAD, requeued=[]))}
     assert {one.checksum for one in found if one.name == "s"} == {"checksum of s"}
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import tidemill as tm
 from tests.servers.s3 import S3Server
-from tidemill import sinks
 from tidemill.errors import CorruptState
 from tidemill.protocol.records import OutputFile, PublishedFile, digest
 from tidemill.sinks.contract import Identity, Publication
@@ -213,12 +211,3 @@ def test_withdrawing_deletes_only_files_of_this_sink(tmp_path: Path) -> None:
     for _ in range(2):
         withdraw_files(folder, WHOSE, NAMES)
         assert names(folder) == ["data.parquet"]
-
-
-def test_a_sink_is_rebuilt_from_its_description() -> None:
-    for sink in (tm.Parquet("out/a", partitionBy=["k", "d"]), tm.Json("s3://bucket/b")):
-        again = sinks.rebuilt(sink.describe(), "s")
-        assert again is not None
-        assert (type(again), again.describe()) == (type(sink), sink.describe())
-    assert sinks.rebuilt({"kind": "foreach-batch", "path": ""}, "s") is None
-    assert sinks.rebuilt({"kind": None, "path": None}, "s") is None

@@ -288,9 +288,9 @@ def test_workers_do_not_receive_the_initial_state():
 
 def test_an_initial_state_for_an_unsuitable_or_unknown_operator_is_an_error():
     p = tm.Pipeline("counts")
-    p.read(tm.Rows("k string")).groupBy("k").agg(n=tm.count(), name="count")
+    p.read(tm.Rows("k string")).dropDuplicates(["k"], name="count")
     r = tm.open(p, root="memory://takes-none")
-    with pytest.raises(tm.InvalidInput, match="`count` is a `aggregate`, which cannot have an initial state"):
+    with pytest.raises(tm.InvalidInput, match="`count` is a `deduplicate`, which cannot have an initial state"):
         r.init(initial_state={"count": [("a", 1)]})
     with pytest.raises(tm.InvalidInput, match="did you mean `count`"):
         r.init(initial_state={"cuont": [("a", 1)]})

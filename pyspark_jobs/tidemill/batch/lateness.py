@@ -1,0 +1,65 @@
+"""Late rows: which rows are late for an operator that keeps them, and a few examples for messages.
+
+For operators that remove late rows Rust decides (`prepare`). INVARIANT: both decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .. import _native
+from ..pipeline.job import Placed
+from ..protocol.records import LateRow, Split
+from ..sources.contract import ROW
+
+EXAMPLES = 3
+"""How many late rows a commit names."""
+
+
+def kept_late(placed: Placed, rows: pa.RecordBatch, watermark_ms: int | None) -> pa.RecordBatch | None:
+    """Return the late rows among those that an operator with `late="keep"` is given, or None if there are none.
+
+    A row is late at or before the watermark. Only operators with timeouts or timers in event time have late rows.
+    """
+    operator = placed.operator
+    time = operator.input.event_time
+    if operator.input.late != "keep" or operator.clock != "event" or time is None or watermark_ms is None:
+        return None
+    late = rows.filter(_at_or_before(rows.column(time), watermark_ms))
+    return late if late.num_rows else None
+
+
+def _at_or_before(column: pa.Array, limit_ms: int) -> pa.BooleanArray:
+    """Return which times are at or before a time in ms. A null is not."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "us":
+        found = pc.less_equal(column.cast(pa.int64()), limit_ms * 1000)
+    else:
+        found = pc.and_(pc.is_valid(column), pc.invert(_native.after_ms(column, limit_ms)))
+    return pc.fill_null(found, False)
+
+
+def examples(placed: Placed, late: pa.RecordBatch, watermark_ms: int, split: Split | None) -> list[LateRow]:
+    """Return the first late rows, with their places."""
+    time, found = placed.operator.input.event_time, []
+    has_number = split is not None and ROW in late.schema.names
+    for place in range(min(late.num_rows, EXAMPLES)):
+        bounds = None if time is None else _native.time_bounds_ms(late.column(time).slice(place, 1))
+        found.append(
+            LateRow(
+                operator=placed.operator.name,
+                watermark_ms=watermark_ms,
+                time_ms=None if bounds is None else bounds[0],
+                file=None if split is None else split.path,
+                row=late.column(ROW)[place].as_py() + 1 if has_number else None,
+            )
+        )
+    return found
+
+
+def first_late(rows: Sequence[LateRow]) -> list[LateRow]:
+    """Return a few of the rows, those of files first, in the order of files and rows."""
+    ordered = sorted(rows, key=lambda one: (one.file is None, one.file or "", one.row or 0, one.operator))
+    return ordered[:EXAMPLES]

@@ -1,0 +1,115 @@
+"""Which columns can be read through other columns without loss, and reading them so.
+
+`compare` names every difference between two schemas, and says whether data of the old one can be read through the new
+one; `widened` reads it. INVARIANT: widening keeps values, key hashes and the order of keys, because all widths of a
+type have the same canonical bytes (docs/format.md, "Key hash").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from .ddl import type_ddl
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One difference between two schemas: a path such as `a.b`, and its type before and after, as DDL.
+
+    `before` is empty for a new field, `after` for a removed one. `is_accepted`: data of the old schema can be read
+    through the new one.
+    """
+
+    path: str
+    before: str
+    after: str
+    is_accepted: bool
+
+    def __str__(self) -> str:
+        if not self.before:
+            return f"new column `{self.path} {self.after}`"
+        if not self.after:
+            return f"missing column `{self.path} {self.before}`"
+        return f"column `{self.path}` is {self.before}, now {self.after}"
+
+
+def compare(before: pa.Schema, after: pa.Schema, *, grows: bool) -> list[FieldChange]:
+    """Return the differences between two schemas. With `grows`, new nullable fields are accepted.
+
+    Keys do not grow, because a further field changes their hashes.
+
+    >>> old, new = pa.schema([("n", pa.int32())]), pa.schema([("n", pa.int64()), ("s", pa.string())])
+    >>> [(change.path, change.is_accepted) for change in compare(old, new, grows=True)]
+    [('n', True), ('s', True)]
+    """
+    return list(_fields("", list(before), list(after), grows))
+
+
+def widened(columns: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return `columns` as columns of `schema`, by name. A column that they lack is null.
+
+    `compare` must have said that all differences are accepted.
+    """
+    rows, there = columns.num_rows, set(columns.schema.names)
+    made = [
+        columns.column(field.name).cast(field.type) if field.name in there else pa.nulls(rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+def _fields(path: str, before: list[pa.Field], after: list[pa.Field], grows: bool) -> Iterator[FieldChange]:
+    known, now = {field.name: field for field in before}, {field.name: field for field in after}
+    for name, field in now.items():
+        if name in known:
+            yield from _field(path + name, known[name], field, grows)
+        else:
+            yield FieldChange(path + name, "", _shown(field), grows and field.nullable)
+    for name, field in known.items():
+        if name not in now:
+            yield FieldChange(path + name, _shown(field), "", False)
+    kept = [name for name in now if name in known], [name for name in known if name in now]
+    if kept[0] != kept[1]:
+        yield FieldChange(path.rstrip("."), ", ".join(kept[1]), ", ".join(kept[0]), False)
+
+
+def _field(path: str, before: pa.Field, after: pa.Field, grows: bool) -> Iterator[FieldChange]:
+    inner = list(_type(path, before.type, after.type, grows))
+    if before.nullable and not after.nullable:
+        yield FieldChange(path, _shown(before), _shown(after), False)
+    elif not before.nullable and after.nullable and not inner:
+        yield FieldChange(path, _shown(before), _shown(after), True)
+    yield from inner
+
+
+def _type(path: str, before: pa.DataType, after: pa.DataType, grows: bool) -> Iterator[FieldChange]:
+    if pt.is_struct(before) and pt.is_struct(after):
+        yield from _fields(f"{path}.", list(before), list(after), grows)
+    elif pt.is_list(before) and pt.is_list(after):
+        yield from _type(f"{path}.element", before.value_type, after.value_type, grows)
+    elif pt.is_map(before) and pt.is_map(after):
+        yield from _type(f"{path}.key", before.key_type, after.key_type, False)
+        yield from _type(f"{path}.value", before.item_type, after.item_type, grows)
+    elif before != after:
+        yield FieldChange(path, type_ddl(before), type_ddl(after), _widens(before, after))
+
+
+def _widens(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether every value of one type is one of the other, with the same canonical bytes. The rules are Iceberg's."""
+    if before in _INTEGERS and after in _INTEGERS:
+        return _INTEGERS.index(before) < _INTEGERS.index(after)
+    if before == pa.float32():
+        return bool(after == pa.float64())
+    if pt.is_decimal128(before) and pt.is_decimal128(after):
+        return bool(before.scale == after.scale and before.precision < after.precision)
+    return False
+
+
+def _shown(field: pa.Field) -> str:
+    return type_ddl(field.type) + ("" if field.nullable else " not null")

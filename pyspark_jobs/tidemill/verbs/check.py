@@ -1,0 +1,56 @@
+"""`check`: compare the code with the repository, without running and without writing.
+
+INVARIANT: the decisions are those of `run`, because both call the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..driver.context import Context
+from ..driver.identity import check_root
+from ..driver.sink_checks import Accepted, check_outputs
+from ..errors import InvalidInput
+from ..pipeline.places import check_places
+from ..protocol.compatible import Difference, Status, worst
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """How the code differs from the repository at its newest version, -1 before the first batch.
+
+    `status` is that of the worst difference: `compatible` (a run goes ahead), `needs init`, `needs migration` or
+    `refused`.
+    """
+
+    status: Status
+    version: int
+    differences: list[Difference] = field(default_factory=list)
+
+
+def check(context: Context) -> CheckReport:
+    """Return every difference, and what will happen to it. Reads refs and the newest commit, and writes nothing."""
+    if context.refs_log.read() is None:
+        context.refuse_repository_as_root()
+        if context.refuse_lost_init("check") is None:
+            missing = Difference(
+                "", "repository", context.place, "", context.job.pipeline, "needs init", "`init` creates it"
+            )
+            return CheckReport(missing.status, -1, [missing])
+    context.refresh()
+    head = context.head()
+    found = context.differences(head)
+    found += _refusal("repository", lambda: check_places(context.pipeline, context.root, context.storage_options))
+    found += _refusal("repository", lambda: check_root(context))
+    found += _refusal("sink", lambda: check_outputs(context, head, Accepted()))
+    return CheckReport(worst(found), -1 if head is None else head.version, found)
+
+
+def _refusal(what: str, look: Callable[[], None]) -> list[Difference]:
+    """Return the error that a run would end with, as a difference."""
+    try:
+        look()
+    except InvalidInput as error:
+        return [Difference("", what, "", "", "", "refused", error.first_line, error.message, error.hint or "")]
+    return []

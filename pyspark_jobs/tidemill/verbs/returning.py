@@ -1,0 +1,315 @@
+"""Which quarantined rows of a version can come back, with what content, and to which operators.
+
+Reads only. INVARIANT: a row comes back to those that have not taken it, and once; otherwise the whole call is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .. import names
+from ..counts import count_of
+from ..driver.context import Context
+from ..errors import CorruptState, InvalidInput
+from ..names import is_requeued
+from ..pipeline.job import Job
+from ..protocol.records import Commit
+from ..protocol.retained import At, is_kept
+from ..schema import conform, int64_array
+from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
+from ..sources.ledger import READ, Known, look_up, requeued_of
+from ..sources.requeued import fetch, rows_as
+from .corrected import corrected
+from .quarantine import ROW_ID, check_source, exported_name, quarantined_rows, sources_of
+
+SHOWN = 3
+"""How many rows an error names."""
+_HINT = (
+    "export the rows with `tidemill quarantine --export FILE --version V`, correct them or leave out those that cannot "
+    "come back, and give the file with --rows"
+)
+Row = Mapping[str, Any]
+"""A row of quarantine without its content."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of one source that go to the same operators, in the order of their files."""
+
+    source: str
+    operators: tuple[str, ...]
+    watermark: str
+    kinds: tuple[str, ...]
+    ids: list[int]
+    files: list[str | None]
+    """The files that the rows were first read from."""
+    rows: pa.Table
+
+    @property
+    def destination(self) -> str:
+        """Where the rows go, in words."""
+        if self.watermark:
+            return f"what is below the watermark `{self.watermark}`"
+        if not self.operators:
+            return "the whole pipeline"
+        return " and ".join(f"operator `{name}`" for name in self.operators)
+
+
+class Refusal(Exception):
+    """Why a row cannot come back."""
+
+
+def returning(context: Context, head: Commit | None, commit: Commit, source: str | None, given: Any) -> list[Group]:
+    """Return the rows that come back, or raise one `InvalidInput` for all that cannot."""
+    check_source(context, source)
+    table = quarantined_rows(context, commit)
+    chosen: list[Row] = [row for row in _rows(table) if source is None or row["source"] == source]
+    if not chosen:
+        of = "" if source is None else f" of source `{source}`"
+        raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
+    by_hand = None if given is None else corrected(context, given, commit.version, sources_of(context, table))
+    if by_hand is not None:
+        chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
+    _refuse_twice(context, head, chosen, commit.version)
+    destinations = _destinations(context, head, chosen, commit.version)
+    grouped: dict[tuple[str, tuple[str, ...], str], list[Row]] = {}
+    for row in chosen:
+        grouped.setdefault((row["source"], *destinations[row[ROW_ID]]), []).append(row)
+    contents = _Contents(context, table, commit.version, by_hand)
+    first = _FirstFiles(context, head)
+    groups = []
+    for (of_source, operators, watermark), rows in sorted(grouped.items(), key=lambda one: one[0]):
+        ordered = sorted(rows, key=_place)
+        kinds = tuple(sorted({row["kind"] for row in ordered}))
+        ids = [row[ROW_ID] for row in ordered]
+        files = [first.of(row) for row in ordered]
+        groups.append(Group(of_source, operators, watermark, kinds, ids, files, contents.of(of_source, ordered)))
+    return groups
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    plain = table.select([name for name in table.column_names if not name.startswith(CONTENT)])
+    found: list[dict[str, Any]] = plain.to_pylist()
+    return found
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return (row["file"] or "", row["line"] or 0, row["row"] or 0, row[ROW_ID])
+
+
+def _named(rows: Sequence[Row], ids: Sequence[int], version: int) -> list[Row]:
+    """Return the rows with these ids."""
+    known = {row[ROW_ID]: row for row in rows}
+    for one in ids:
+        if one not in known:
+            raise InvalidInput(
+                f"requeue version {version}: there is no row {one} among the {count_of(len(rows), 'row')} that it "
+                "quarantined",
+                hint="keep `_version` and `_row_id` as the export has them",
+            )
+    if not ids:
+        raise InvalidInput(f"requeue version {version}: found no corrected rows, expected at least one")
+    return [known[one] for one in ids]
+
+
+def _refuse_twice(context: Context, head: Commit | None, rows: Sequence[Row], version: int) -> None:
+    """Raise `InvalidInput` for a row that was requeued already, on this branch and not rewound since."""
+    before: dict[int, int] = {}
+    for path, checksum in requeued_of(context.ledger(head).map, version):
+        by = names.number_of_file(path) or 0
+        held = _held(context, path, checksum)
+        if held is None:
+            raise InvalidInput(
+                f"requeue version {version}: version {by} requeued rows of it and is no longer kept, so nothing says "
+                "which rows came back",
+                hint="write the corrected rows to a new file of the source",
+            )
+        before |= dict.fromkeys(held.column("id").to_pylist(), by)
+    twice = [row for row in rows if row[ROW_ID] in before]
+    if twice:
+        first = twice[0]
+        more = f" (and {count_of(len(twice) - 1, 'more row')})" if len(twice) > 1 else ""
+        raise InvalidInput(
+            f"requeue version {version}: {_shown(first)} was requeued already by version {before[first[ROW_ID]]}{more}",
+            hint="give only other rows, with --rows",
+        )
+
+
+def _held(context: Context, path: str, checksum: str) -> pa.Table | None:
+    """Return an object with requeued rows, or None if it was deleted with the version that stored it."""
+    try:
+        return fetch(context.store, path.removeprefix("/"), checksum)
+    except CorruptState:
+        refs, number = context.refresh(), names.number_of_file(path)
+        if number is not None and not is_kept(refs, At(context.branch, number)):
+            return None
+        raise
+
+
+def _destinations(
+    context: Context, head: Commit | None, rows: Sequence[Row], version: int
+) -> dict[int, tuple[tuple[str, ...], str]]:
+    files = [SourceFile(row["source"] or "", row["file"] or "", "", 0, 0) for row in rows]
+    found, refused = {}, []
+    for row, known in zip(rows, look_up(context.ledger(head).map, files), strict=True):
+        try:
+            found[row[ROW_ID]] = destination(context.job, row)
+            _check_read(known, version)
+        except Refusal as why:
+            refused.append((row, str(why)))
+    if refused:
+        raise _refused(version, len(rows), refused)
+    return found
+
+
+def _refused(version: int, of: int, refused: Sequence[tuple[Row, str]]) -> InvalidInput:
+    lines = [f"{_shown(row)}: {why}" for row, why in refused[:SHOWN]]
+    lines += [f"and {count_of(len(refused) - SHOWN, 'more row')}"] if len(refused) > SHOWN else []
+    return InvalidInput(
+        f"requeue version {version}: {len(refused)} of {count_of(of, 'row')} cannot come back: " + "\n".join(lines),
+        hint=_HINT,
+    )
+
+
+def _shown(row: Row) -> str:
+    place = "" if row["file"] is None else f" (file `{row['file']}`"
+    place += "" if row["line"] is None or not place else f", line {row['line']}"
+    place += "" if row["row"] is None or not place else f", row {row['row']}"
+    return f"row {row[ROW_ID]}" + (f"{place})" if place else "")
+
+
+def destination(job: Job, row: Row) -> tuple[tuple[str, ...], str]:
+    """Return the operators and the watermark that a row goes to; none of both means the whole pipeline.
+
+    Raises `Refusal` if the row cannot go there.
+    """
+    operators = tuple((row["operator"] or "").split(",")) if row["operator"] else ()
+    if row["kind"] is None:
+        raise Refusal("an earlier version of Tidemill quarantined it, which did not record what the row is")
+    if row["source"] is None:
+        raise Refusal(f"operator {_listed(operators)} got it from another operator, not from a source")
+    if row["source"] not in job.sources:
+        raise Refusal(f"this code has no source `{row['source']}`")
+    if row["kind"] == UNREADABLE:
+        return (), ""
+    for name in operators:
+        if name not in job.operators:
+            raise Refusal(f"this code has no operator `{name}`")
+    if row["kind"] == AHEAD:
+        if row["watermark"] not in job.watermarks:
+            raise Refusal(f"this code has no watermark `{row['watermark']}`")
+        return operators, row["watermark"]
+    if row["kind"] == LATE:
+        strict = [name for name in operators if job.operators[name].operator.input.late != "keep"]
+        if strict:
+            late = job.operators[strict[0]].operator.input.late
+            raise Refusal(
+                f"it is late for operator {_listed(strict)}, which would find it late again: its watermark is declared "
+                f'late="{late}", expected late="keep"'
+            )
+    elif row["kind"] != FAILED:
+        raise Refusal(f"it is of the unknown kind `{row['kind']}`")
+    return operators, ""
+
+
+def _listed(operators: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in operators)
+
+
+def _check_read(known: Known | None, version: int) -> None:
+    """Raise `Refusal` if the file of a row does not count as read by this version any more."""
+    if known is None:
+        raise Refusal("its file waits again, because the version was rewound")
+    if (known.version, known.how) != (version, READ):
+        raise Refusal(f"version {known.version} {'read' if known.how == READ else known.how} its file since")
+
+
+class _Contents:
+    """The whole rows that come back: as corrected by hand, as they were read, or parsed from their text."""
+
+    def __init__(self, context: Context, table: pa.Table, version: int, by_hand: pa.Table | None) -> None:
+        self.context, self.table, self.version, self.by_hand = context, table, version, by_hand
+        self._at = {} if by_hand is None else {one: at for at, one in enumerate(by_hand.column(ROW_ID).to_pylist())}
+
+    def of(self, source: str, rows: Sequence[Row]) -> pa.Table:
+        """Return the whole rows of a source, in their order."""
+        if self.by_hand is not None:
+            return self._given(source, rows)
+        unread = [row for row in rows if row["kind"] == UNREADABLE]
+        return self._parsed(source, rows) if unread else self._as_read(source, rows)
+
+    def _given(self, source: str, rows: Sequence[Row]) -> pa.Table:
+        assert self.by_hand is not None
+        schema = self.context.job.sources[source].schema
+        found = self.by_hand.take(int64_array([self._at[row[ROW_ID]] for row in rows]))
+        renamed = {exported_name(name): name for name in schema.names}
+        there = [name for name in found.column_names if name in renamed]
+        table = found.select(there).rename_columns([renamed[name] for name in there])
+        table = conform(table, schema, f"requeue version {self.version}: corrected rows of source `{source}`")
+        for at, row in enumerate(rows):
+            if row["kind"] == UNREADABLE and not any(column[at].is_valid for column in table.columns):
+                why = "all its columns are still empty"
+                raise InvalidInput(
+                    f"requeue version {self.version}: corrected {_shown(row)}: {why}",
+                    hint="correct the row, or delete it from the file",
+                )
+        return table
+
+    def _as_read(self, source: str, rows: Sequence[Row]) -> pa.Table:
+        schema = self.context.job.sources[source].schema
+        what = f"requeue version {self.version}: rows of source `{source}`"
+        column = CONTENT + source
+        content = self.table.column(column).combine_chunks() if column in self.table.column_names else None
+        lost = [row for row in rows if content is None or not content[row[ROW_ID]].is_valid]
+        if lost:
+            why = "the whole row is not known, because a step before the operator lost its number"
+            raise _refused(self.version, len(rows), [(row, why) for row in lost])
+        assert content is not None
+        return rows_as(content.take(int64_array([row[ROW_ID] for row in rows])), schema, what)
+
+    def _parsed(self, source: str, rows: Sequence[Row]) -> pa.Table:
+        """Return unreadable rows, parsed again by the schema and the options that the source has now."""
+        of, zone = self.context.job.sources[source], self.context.job.time_zone
+        parts: list[pa.Table] = []
+        refused: list[tuple[Row, str]] = []
+        for file in dict.fromkeys(row["file"] for row in rows):
+            of_file = [row for row in rows if row["file"] == file]
+            lost = [row for row in of_file if row["text"] is None or "UTF-8" in row["reason"]]
+            refused += [(row, f"its text is not known: {row['reason']}") for row in lost]
+            if not lost:
+                made = of.parse(file, [row["text"] for row in of_file], zone)
+                if isinstance(made, list):
+                    refused += [(of_file[one.place], f"it is still unreadable: {one.reason}") for one in made]
+                else:
+                    parts.append(made)
+        if refused:
+            raise _refused(self.version, len(rows), refused)
+        what = f"requeue version {self.version}: rows of source `{source}`"
+        return conform(pa.concat_tables(parts), of.schema, what)
+
+
+class _FirstFiles:
+    """The files that rows were first read from. A row that was requeued before names the requeued rows as its file."""
+
+    def __init__(self, context: Context, head: Commit | None) -> None:
+        self.context, self.head = context, head
+        self._known: dict[str, list[str | None] | None] = {}
+
+    def of(self, row: Row) -> str | None:
+        """Return the file that a row was first read from, or None if that is not known."""
+        path: str | None = row["file"]
+        if path is None or not is_requeued(path):
+            return path
+        if row["row"] is None:
+            return None
+        if path not in self._known:
+            ledger = self.context.ledger(self.head).map
+            (known,) = look_up(ledger, [SourceFile(row["source"], path, "", 0, 0)])
+            table = _held(self.context, path, "" if known is None else known.etag)
+            self._known[path] = None if table is None else table.column("file").to_pylist()
+        files = self._known[path]
+        return None if files is None else files[row["row"] - 1]

@@ -249,7 +249,7 @@ def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finish
 def test_after_a_crash_at_any_write_of_a_collection_refs_name_no_deleted_object(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next batch merges what was merged before, so the floor makes an entry of `refs/` useless, with its objects."""
+    """The next batch merges what was merged before. So the floor makes an entry of `refs/` and its objects useless."""
     from tidemill.state import layers
 
     def begin(world: World) -> None:

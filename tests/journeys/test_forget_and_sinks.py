@@ -10,7 +10,6 @@ import pytest
 import tidemill as tm
 from tests.crash import worlds
 from tests.crash.worlds import World
-from tidemill.upkeep import forgetting
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_no_rewind_before_a_forget_whose_floor_is_not_raised_yet(world: World, m
         world.open().forget("users", ["u1"], "a test", {"users": "user"})
     with pytest.raises(tm.InvalidInput, match="rewind to version 1: version 3 forgot keys"):
         world.open().rewind(1, "a test")
-    forgetting.give_up_forgotten(world.open().context)
+    world.open().maintain()
     assert world.open().verify(forgotten=True).problems == []
 
 

@@ -334,3 +334,34 @@ def test_a_copied_repository_cannot_be_rewound_before_it_is_adopted(tmp_path: Pa
     p = opened(tmp_path).context.pipeline
     with pytest.raises(tm.InvalidInput, match="to write: it was made at"):
         tm.open(p, root=str(tmp_path / "copy")).rewind(0, "a test")
+
+
+def test_a_copy_that_goes_back_leaves_what_the_original_published(tmp_path: Path) -> None:
+    three(tmp_path)
+    shutil.copytree(tmp_path / "root", tmp_path / "copy")
+    p = opened(tmp_path).context.pipeline
+    copy = tm.open(p, root=str(tmp_path / "copy"))
+    copy.adopt("a copy", copy=True)
+    before = files(tmp_path)
+    made = copy.rewind(0, "a test")
+    assert (made.withdraws, made.adds) == ({}, {})
+    assert files(tmp_path) == before
+    assert totals(copy) == {"a": 1}
+    copy.rewind(2, "back")
+    assert files(tmp_path) == before
+
+
+def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    def fn(table: Any, batch_id: int, withdrawn: Any = ()) -> None:
+        calls.append((batch_id, list(withdrawn)))
+
+    arrive(tmp_path, "a", "b")
+    run(function_of(tmp_path, fn))
+    shutil.copytree(tmp_path / "root", tmp_path / "copy")
+    copy = tm.open(function_of(tmp_path, fn).context.pipeline, root=str(tmp_path / "copy"))
+    copy.adopt("a copy", copy=True)
+    calls.clear()
+    copy.rewind(0, "a test")
+    assert calls == []

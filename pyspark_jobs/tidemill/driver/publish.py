@@ -28,6 +28,7 @@ from ..protocol.retained import At, is_kept
 from ..schema import to_arrow
 from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
+from ..sinks.public import parsed
 from ..store import relative_folder
 from .context import Context
 
@@ -252,19 +253,21 @@ def _confirmed(context: Context, work: Work) -> Sink:
 
 
 def _publication(context: Context, work: Work) -> Publication:
-    commit = work.commit  # of a copy that publishes on request, the commit may be the original's
     return Publication(
-        identity=Identity(context.job.pipeline, context.initialised().uuid, work.name, commit.version),
+        identity=_identity(context, work),  # of a copy that publishes on request, not the uuid of the commit
         files=work.files,
         schema=to_arrow(work.described["schema"]) if work.described["schema"] else pa.schema([]),
         store=context.store,
         options=context.storage_options.get("sink"),
-        withdraws=[one.version for one in work.withdraws],
+        withdraws=_withdrawn_calls(context, work),
     )
 
 
 def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> list[str]:
-    """Return the names of the files of a version that the commit withdraws, as its record has them."""
+    """Return the names of the files of a version that the commit withdraws, as its record has them.
+
+    A copy leaves the files of the original where they are.
+    """
     record = read_record(context, version, work.name)
     if record is None:
         return []  # it had no files for this sink
@@ -273,7 +276,19 @@ def _visible(context: Context, work: Work, sink: Sink, version: VersionOf) -> li
             "sink `%s`: version %d is withdrawn, but it was published in `%s`, which is not the sink's path now; its "
             "files stay there", work.name, version.version, record.path,
         )  # fmt: skip
-    return [file.name for file in record.files]
+    ours = _identity(context, work)
+    return [file.name for file in record.files if (found := parsed(file.name)) is None or found.is_ours(ours)]
+
+
+def _withdrawn_calls(context: Context, work: Work) -> list[int]:
+    """Return the versions that the commit withdraws, without those of the repository of which this is a copy."""
+    uuid = context.initialised().uuid
+    commits = (context.log.commit(one.version) for one in work.withdraws)
+    return [commit.version for commit in commits if commit.pipeline_uuid == uuid]
+
+
+def _identity(context: Context, work: Work) -> Identity:
+    return Identity(context.job.pipeline, context.initialised().uuid, work.name, work.commit.version)
 
 
 def _records(context: Context, branch: str, sink: str) -> Numbered:

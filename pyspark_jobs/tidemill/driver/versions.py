@@ -45,7 +45,7 @@ def _tagged(context: Context, name: str) -> int:
         known = ", ".join(f"`{one}`" for one in sorted(tags)) or "there is none"
         raise InvalidInput(
             f"unknown tag `{name}`" + (f"; did you mean `{near}`?" if near else f"; tags: {known}"),
-            hint="give the number of a version, or the name of a tag; `tidemill tag --list` shows them",
+            hint="give the number of a version, or the name of a tag; `tidemill tag PIPELINE` lists them",
         )
     tagged = tags[name]
     if tagged.branch != context.branch:

@@ -22,6 +22,7 @@ from ..schema import to_arrow
 from ..sinks import reader
 from ..sinks.contract import Identity, Publication, Sink
 from ..sinks.partitions import folder_values
+from ..sinks.public import parsed
 from ..spelling import unknown
 from .keys import Keys
 from .rewrite_state import Writing
@@ -72,6 +73,10 @@ def without_keys(
         files: list[tuple[PublishedFile, Content]] = []
         is_ours = False
         for file in record.files:
+            public = parsed(file.name)
+            if public is not None and not public.is_ours(place.identity):
+                made.missing.append(f"{sink.uri}/{file.name}, which the repository published of which this is a copy")
+                continue
             data = sink.fetch(place, file.name)
             if data is None:
                 made.missing.append(f"{sink.uri}/{file.name}")

@@ -174,6 +174,8 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
         raise InvalidInput(
             f"forget: operator `{asked.operator}` has initial state that no batch has used yet", hint="run once first"
         )
+    if isinstance(asked.keys, str | bytes):
+        raise InvalidInput(f"forget: found {type(asked.keys).__name__} as keys, expected a list of keys")
     if not asked.keys:
         raise InvalidInput("forget: found no key, expected at least one")
     described = next(iter(recorded[asked.operator]["maps"].values()))

@@ -123,7 +123,7 @@ def _looked_up(context: Context, head: Commit | None, target: Commit | None, wit
     number = -1 if target is None else target.version
     change = correction(head, target)
     undone = [context.log.commit(version) for version in change.undone]
-    withdraws = _by_sink([context.log.commit(version) for version in change.withdraws])
+    withdraws = _by_sink(context, change.withdraws)
     for sink in withdraws:
         refuse_unless_withdrawable(context, sink)
     added = _added(context, change.adds)
@@ -153,6 +153,11 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
+    if head.forgotten and number < head.forgotten[-1].version:
+        raise InvalidInput(
+            f"rewind to version {number}: version {head.forgotten[-1].version} forgot keys that earlier versions hold",
+            hint="versions before a `forget` cannot be restored",
+        )
     last = max((one.version for one in head.forgotten), default=-1)
     if number < last:  # its floor may not be raised yet
         raise InvalidInput(
@@ -162,10 +167,16 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     return None if number < 0 else context.log.commit(number)
 
 
-def _by_sink(commits: Sequence[Commit]) -> dict[str, list[int]]:
-    """Return by sink which of the commits published something there."""
+def _ours(context: Context, versions: Sequence[int]) -> list[Commit]:
+    """Return the commits of versions, without those of the repository of which this is a copy."""
+    uuid = context.initialised().uuid
+    return [commit for version in versions if (commit := context.log.commit(version)).pipeline_uuid == uuid]
+
+
+def _by_sink(context: Context, versions: Sequence[int]) -> dict[str, list[int]]:
+    """Return by sink which of the versions published something there."""
     found: dict[str, list[int]] = {}
-    for commit in commits:
+    for commit in _ours(context, versions):
         for sink in published_sinks(commit):
             found.setdefault(sink, []).append(commit.version)
     return found
@@ -174,8 +185,8 @@ def _by_sink(commits: Sequence[Commit]) -> dict[str, list[int]]:
 def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
-    for version in versions:
-        commit = context.log.commit(version)
+    for commit in _ours(context, versions):
+        version = commit.version
         for sink in published_sinks(commit):
             files = commit.outputs.get(sink, [])
             if files and not is_kept(context.initialised(), At(context.branch, version)):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol import codec
 from ..protocol.records import OperatorMetrics, QuarantineFile, Receipt, Segment, digest
-from ..schema.cells import shown_cells
 from ..sources.contract import ROW
 from ..state.cache import RunCache, process_cache
 from ..state.versions import Opened, open_map, persist
@@ -37,6 +35,7 @@ from .input import read_rows
 from .output_files import KEPT, OutputFiles
 from .quarantine import failed_rejects, with_rows
 from .sender import Origin, Outgoing, Sender
+from .whence import whence, without_numbers
 from .wire import Chunk, Observed
 from .work import Item
 
@@ -170,7 +169,7 @@ class _Range:
         begins = operator.name in self.batch.begins
         for number, times in enumerate(self._passes(placed)):
             chunks = self.inbox.chunks(operator.name, number)
-            rows = self._apply_pass(operator.name, handle, chunks, times.beginning() if begins else times)
+            rows = self._apply_pass(placed, handle, chunks, times.beginning() if begins else times)
             self._quarantine_failed(operator, handle, chunks)
             if rows.num_rows:
                 outgoing = Outgoing(self.sender, Origin((self.index, number), self.index, number))
@@ -218,9 +217,9 @@ class _Range:
             commit_ms=int((time.perf_counter() - applied.ended) * 1000),
         )
 
-    def _apply_pass(self, operator: str, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
+    def _apply_pass(self, placed: Placed, handle: Handle, chunks: list[Chunk], pass_: Any) -> pa.RecordBatch:
         try:
-            rows = handle.apply([_given(chunk) for chunk in chunks], pass_)
+            rows = handle.apply([without_numbers(chunk) for chunk in chunks], pass_)
             order = handle.take_order()
             return rows if order is None else rows.append_column(ROW, order)
         except InvalidInput as error:
@@ -228,30 +227,19 @@ class _Range:
             if number is None or number >= len(chunks):
                 raise
             first, _, rest = error.message.partition("\n")
-            whence = self._whence(operator, chunks[number], getattr(error, "row", None))
+            place = whence(self.batch, placed, self.index, chunks, number, error)
             raise InvalidInput(
-                f"{first}, processing {whence}" + (f"\n{rest}" if rest else ""), hint=error.hint
+                f"{first}, processing {place}" + (f"\n{rest}" if rest else ""), hint=error.hint
             ) from error
-
-    def _whence(self, operator: str, chunk: Chunk, row: int | None) -> str:
-        """Say which rows a call was given and where from: a file, or an operator and the files of the batch."""
-        shown = "rows" if row is None else f"the row {_shown(_given(chunk).slice(row, 1))}"
-        splits = self.batch.plan.splits
-        if chunk.head.split is not None:
-            return f"{shown} of file `{splits[chunk.head.split].path}`"
-        emitters = " or ".join(f"`{name}`" for name in self.batch.job.upstream(operator))
-        files = list(dict.fromkeys(split.path for split in splits))
-        listed = ", ".join(f"`{path}`" for path in files[:3]) + (
-            f" and {len(files) - 3} more" if len(files) > 3 else ""
-        )
-        return f"{shown} that operator {emitters} emitted" + (f" from the files {listed}" if files else "")
 
     def _quarantine_failed(self, operator: BoundOperator, handle: Handle, chunks: list[Chunk]) -> None:
         """Keep the rows of keys whose calls failed for quarantine. Only input rows count as quarantined."""
         for number, rows, reasons in handle.take_quarantined():
             split = chunks[number].head.split
-            numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
-            of_split = None if split is None else self.batch.plan.splits[split]
+            of_split = numbers = None
+            if split is not None:  # the numbers of rows that an operator emitted are not those of rows in a file
+                of_split = self.batch.plan.splits[split]
+                numbers = _numbers(chunks[number].batch(), rows, flow.key_of(rows, operator))
             self.failed.setdefault(split, []).append(failed_rejects(rows, reasons, numbers, operator.name, of_split))
             self.failed_input_rows += rows.num_rows if self.level == 0 else 0
 
@@ -331,12 +319,6 @@ class _Range:
         return [QuarantineFile(name, digest(data), len(data), table.num_rows)]
 
 
-def _given(chunk: Chunk) -> pa.RecordBatch:
-    """Return the rows of a chunk as the operator prepared them, without their numbers."""
-    rows = chunk.batch()
-    return rows.drop_columns([ROW]) if ROW in rows.schema.names else rows
-
-
 def _numbers(chunk: pa.RecordBatch, failed: pa.RecordBatch, key: list[str]) -> pa.Array | None:
     """Return the numbers of the rows of a chunk that failed, in order. Of a key that fails, all rows do."""
     if ROW not in chunk.schema.names:
@@ -345,10 +327,3 @@ def _numbers(chunk: pa.RecordBatch, failed: pa.RecordBatch, key: list[str]) -> p
     if key:
         numbers = numbers.filter(KeySet(pa.Table.from_batches([failed.select(key)])).holds(chunk.select(key)))
     return numbers if len(numbers) == failed.num_rows else None
-
-
-def _shown(row: pa.RecordBatch) -> str:
-    """Return the cells of a row as messages show them, in 200 characters at most."""
-    found = ((name, shown_cells(row.column(name))[0]) for name in row.schema.names)
-    cells = ", ".join(f"{name}={value if isinstance(value, date) else repr(value)}" for name, value in found)
-    return f"({cells if len(cells) <= 200 else cells[:199] + '…'})"

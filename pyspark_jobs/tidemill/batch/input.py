@@ -7,7 +7,7 @@ taken them already. INVARIANT: blocks depend only on the plan and the bytes that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +21,14 @@ from ..sources.requeued import read_requeued
 
 if TYPE_CHECKING:
     from .batch import Batch
+
+
+def read_context(batch: Batch, source: str) -> ReadContext:
+    """Return how a source is read: only the columns that some operator reads, if that is known."""
+    reads = [batch.job.reads(action.number) for action in batch.job.roots(source)]
+    known = [columns for columns in reads if columns is not None]
+    columns = frozenset[str]().union(*known) if len(known) == len(reads) else None
+    return replace(batch.read_context(), columns=columns)
 
 
 def read_split(batch: Batch, split: Split, context: ReadContext) -> Iterator[Block]:

@@ -7,17 +7,14 @@ of their split's hash.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from .. import _native
 from ..pipeline import flow
-from ..pipeline.job import Action
 from ..protocol.records import Split
-from ..sources.contract import ReadContext
 from .batch import Batch
-from .input import only, read_split
+from .input import only, read_context, read_split
 from .ranges import range_of
 from .sender import Origin, Outgoing, Sender
 from .wire import Observed
@@ -42,14 +39,14 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
     split = batch.plan.splits[number]
     hashed = split_hash(split)
     keyless = range_of(hashed, batch.bounds)
-    roots = [action for action in batch.job.actions if action.source == split.source]
+    roots = batch.job.roots(split.source)
 
     def outgoing(block: int, read: pa.RecordBatch | None = None) -> Outgoing:
         origin = Origin((number, block), keyless, number=number, split=split, split_hash=hashed, read=read)
         return Outgoing(sender, origin)
 
     rows = blocks = 0
-    for block in read_split(batch, split, _read_context(batch, roots)):
+    for block in read_split(batch, split, read_context(batch, split.source)):
         sent = outgoing(block.number, block.rows)
         for action in roots:
             flow.run(batch.job, action.number, block.rows, only(batch.job, split.requeued, sent), f"`{split.path}`")
@@ -66,11 +63,3 @@ def _send_split(sender: Sender, number: int) -> Iterator[Item]:
     yield from last.items
     read = sender.observed.splits
     read[str(number)] = read.get(str(number), 0) + rows
-
-
-def _read_context(batch: Batch, roots: list[Action]) -> ReadContext:
-    """Return how the source is read: only the columns that some operator reads, if that is known."""
-    reads = [batch.job.reads(action.number) for action in roots]
-    known = [columns for columns in reads if columns is not None]
-    columns = frozenset[str]().union(*known) if len(known) == len(reads) else None
-    return replace(batch.read_context(), columns=columns)

@@ -69,7 +69,13 @@ class Sender:
         given = flow.read_columns(rows, operator) if self.combine else flow.declared(rows, operator.input.schema)
         handle, data_pass = self._handle(placed)
         prepared = handle.prepare(given, data_pass, combine=self.combine)
-        return _Numbered(prepared, rows) if self.combine and quarantines(operator) else prepared
+        return Numbered(prepared, rows) if self._numbers(operator, rows) else prepared
+
+    def _numbers(self, operator: BoundOperator, rows: pa.RecordBatch) -> bool:
+        """Whether rows keep their numbers: those of a file for quarantine, emitted ones for errors of functions."""
+        if self.combine:
+            return quarantines(operator)
+        return bool(operator.functions) and ROW in rows.schema.names
 
     def rest(self, placed: Placed) -> pa.RecordBatch | None:
         """Return the rows that the operator buffered for combining, or None."""
@@ -107,10 +113,10 @@ def quarantines(operator: BoundOperator) -> bool:
     return getattr(operator, "on_error", "fail") == "quarantine"
 
 
-class _Numbered:
-    """Prepared rows with their numbers in the file as last column, null if a step lost them; never combined.
+class Numbered:
+    """Prepared rows with their numbers as last column, null if a step lost them; never combined.
 
-    By its number a row of a key that fails is found again in its file.
+    By its number in its file, a row of a key that fails is found again. That of an emitted row is its order number.
     """
 
     def __init__(self, prepared: Any, given: pa.RecordBatch) -> None:

@@ -6,7 +6,7 @@ INVARIANT: a job is a pure function of the pipeline, so the same code gives the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,15 +139,25 @@ class Job:
 
     def upstream(self, operator: str) -> list[str]:
         """Return the operators whose outputs an operator reads, directly or through stateless steps, by name."""
+        return sorted({action.operator for action in self._feeding(operator) if action.operator is not None})
+
+    def sources_of(self, operator: str) -> set[str]:
+        """Return the sources whose rows an operator reads, directly or through stateless steps."""
+        return {action.source for action in self._feeding(operator) if action.source is not None}
+
+    def _feeding(self, operator: str) -> Iterator[Action]:
+        """Yield the sources and the operators whose rows an operator reads."""
         actions = {action.number: action for action in self.actions}
-        waiting, found = list(actions[self.operators[operator].node].parents), []
+        waiting = list(actions[self.operators[operator].node].parents)
         while waiting:
             action = actions[waiting.pop()]
-            if action.operator is not None:
-                found.append(action.operator)
-            else:
-                waiting.extend(action.parents)
-        return sorted(set(found))
+            if action.operator is not None or action.source is not None:
+                yield action
+            waiting.extend(action.parents if action.operator is None else ())
+
+    def roots(self, source: str) -> list[Action]:
+        """Return the nodes that read a source."""
+        return [action for action in self.actions if action.source == source]
 
     @property
     def uses_event_time(self) -> bool:

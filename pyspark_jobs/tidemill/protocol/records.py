@@ -283,16 +283,15 @@ class SkippedFile:
 class Forgotten:
     """Keys of an operator that version `version` forgot, as salted hashes, so that their absence can be verified.
 
-    A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). `key` is the schema of
-    the key as DDL. `columns` says which columns of sinks hold the key. `drop_refs`: tags and branches that hold earlier
-    versions are removed.
+    A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). The columns of the key
+    are in that version's `schemas`. `columns` says which columns of sinks hold the key. `drop_refs`: tags and branches
+    that hold earlier versions are removed.
     """
 
     version: Number
     operator: str
     salt: str
     hashes: list[str]
-    key: str = ""
     columns: dict[str, list[str]] = field(default_factory=dict)
     drop_refs: bool = False
 

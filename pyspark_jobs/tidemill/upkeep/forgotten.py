@@ -41,7 +41,7 @@ class Search:
     def __init__(self, context: Context, refs: Refs, head: Commit, found: Findings) -> None:
         self.context, self.refs, self.head, self.found = context, refs, head, found
         self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in head.forgotten}
-        self.keys = {one.salt: to_arrow(one.key) for one in head.forgotten}
+        self.keys = {one.salt: self._key_of(one) for one in head.forgotten}
         self.there = {entry.name for prefix in COLLECTED for entry in context.store.list(prefix)}
         self.seen: set[str] = set()
 
@@ -64,6 +64,11 @@ class Search:
             self._leftover(name)
         self._published()
         return len(self.seen)
+
+    def _key_of(self, one: Forgotten) -> pa.Schema:
+        commit = self.context.log.commit(one.version)
+        maps = {**self.context.declared(commit), **commit.schemas}[one.operator]["maps"]
+        return MapColumns.described("keys", next(iter(maps.values()))).key
 
     @staticmethod
     def _first(operator: str, commit: Commit) -> str:

@@ -1,4 +1,4 @@
-"""What is left of keys in records, which are never changed or deleted: messages, reasons, and folder names.
+"""Traces of keys in records, which are never changed or deleted: messages, reasons, and folder names.
 
 It also finds which segments of earlier versions the caches of this machine may hold.
 """

@@ -25,7 +25,6 @@ from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
 from ..protocol.successor import Origin, totals
-from ..schema import to_ddl
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..store.probe import probe
@@ -279,7 +278,6 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         operator=asked.operator,
         salt=salt,
         hashes=sorted(set(made.keys.salted(salt))),
-        key=to_ddl(made.keys.columns.schema),
         columns=_columns(asked),
         drop_refs=asked.drop_refs,
     )
@@ -311,7 +309,7 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
 
 
 def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -> ForgetReport:
-    """Return what would happen. What was done is added by the caller."""
+    """Return what would happen. The caller adds the rest."""
     rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
     return ForgetReport(
         version=None,

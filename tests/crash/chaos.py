@@ -51,7 +51,7 @@ AT_ONCE = 3
 """How many processes run at once, at most."""
 FIRST_FILES = 6
 """How many files are read before, two a batch."""
-SHARE = 0.04
+SHARE = 0.08
 """The share of requests that the proxy treats badly."""
 FAULTS = {
     "lost before": Fault(),

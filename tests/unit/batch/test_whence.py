@@ -95,6 +95,30 @@ def test_a_call_with_several_rows_names_them(tmp_path: Path) -> None:
     assert failure(read) == "rows of file `0.csv`, rows 1, 3, 4"
 
 
+def test_keys_that_numpy_shows_are_found_too(tmp_path: Path) -> None:
+    def in_frames(key: Any, frames: Any, state: Any) -> Any:
+        if key == (5,):
+            raise ValueError("no")
+        return iter(())
+
+    read = write(tmp_path, {"0.csv": [("a", 1), ("b", 5), ("a", 2), ("a", 5)]})
+    read.groupBy("v").applyInPandasWithState(in_frames, "x int", "n int", "append", "NoTimeout", name="only")
+    assert failure(read) == "rows of file `0.csv`, rows 2, 4"
+
+
+def test_a_window_that_ended_says_so(tmp_path: Path) -> None:
+    read = write(tmp_path, {"0.csv": [("a", 1), ("b", 5), ("b", 100)]})
+    timed = read.sql("SELECT k, v, make_timestamp(1000000 * CAST(v AS bigint)) AS t FROM rows").withWatermark(
+        "t", "0 seconds"
+    )
+    counted = timed.groupBy(tm.window("t", "10 seconds"), "k").agg(v=tm.max("v"), name="first", outputMode="append")
+    by_row(counted.sql("SELECT v FROM rows"), "v", refusing(5, "v"), "x int", "second")
+    assert failure(read) == (
+        "the row (v=5) that operator `first` emitted when the watermark moved, "
+        "for key `(1970-01-01 00:00:00, 'b')`; rows of that key in this batch: `0.csv` row 2"
+    )
+
+
 def test_a_call_with_rows_of_several_upstream_keys_names_these(tmp_path: Path) -> None:
     read = write(tmp_path, {"0.csv": [("a", 1), ("b", 3), ("a", 2), ("c", 9)]})
     totals = read.groupBy("k").agg(v=tm.sum("v"), name="first").sql("SELECT v, v < 5 AS small FROM rows")

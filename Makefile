@@ -13,7 +13,7 @@ PIN := uv pip compile --universal --generate-hashes --no-emit-index-url --no-emi
 	--custom-compile-command "make pins" --quiet --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz pins
+.PHONY: help setup build wheel demo docs pictures fmt lint test bench check fuzz chaos pins
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ fuzz: build ## fuzz the segment readers (nightly Rust, cargo-fuzz); FUZZ=cache f
 	cargo +nightly fuzz run --fuzz-dir fuzz --target-dir build/fuzz/target $(FUZZ) \
 		build/fuzz/corpus/$(FUZZ) build/fuzz/seeds/$(FUZZ) -- -artifact_prefix=build/fuzz/found/ \
 		-malloc_limit_mb=96 -rss_limit_mb=1024 -max_len=16384 -timeout=10 $(or $(ARGS),-max_total_time=600)
+
+chaos: build ## kill and stop real processes on a folder and on S3 for CHAOS_SECONDS (600); TIDEMILL_SEED repeats
+	@$(PYTHON_BIN)/python -m tests.crash.chaos
 
 pins: ## write requirements/*.txt again from pyproject.toml (needs uv)
 	$(PIN) --python-version 3.11 --all-extras --group dev --output-file requirements/dev.txt pyproject.toml

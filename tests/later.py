@@ -15,6 +15,7 @@ IN_THE_LOOP = ""
 LATER = {
     "tests/crash": "interrupt a run at every step",
     "tests/crash/test_damage.py": IN_THE_LOOP,
+    "tests/crash/test_scheduled.py": IN_THE_LOOP,
     "tests/crash/test_restored.py": IN_THE_LOOP,
     "tests/spark": "start Spark",
     "tests/airflow/test_operators.py": "run Airflow tasks",

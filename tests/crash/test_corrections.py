@@ -144,6 +144,11 @@ def shared_sink(world: World) -> None:
     world.open().init()
 
 
+def forget(world: World) -> Any:
+    """A key leaves the state, a sink and quarantine, and its history and a tag go."""
+    return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
+
+
 ACTIONS = {
     "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
     "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
@@ -189,6 +194,7 @@ ACTIONS = {
         adds_entries=True,
         accepts=("adopt_sink",),
     ),
+    "forget": Action(tagged, forget, is_once=False),
     "merge": Action(
         two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False
     ),

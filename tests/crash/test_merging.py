@@ -243,3 +243,34 @@ def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finish
         laid = live.committed(live.head())
         assert all(len(of_map) == 1 for maps in laid.values() for of_map in maps.values()), what
         assert worlds.seen(disturbed) == expected, what
+
+
+@pytest.mark.slow("crash at every write")
+def test_after_a_crash_at_any_write_of_a_collection_refs_name_no_deleted_object(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next batch merges what was merged before. So the floor makes an entry of `refs/` and its objects useless."""
+    from tidemill.state import layers
+
+    def begin(world: World) -> None:
+        two_operators(world)
+        merged(world)
+        with monkeypatch.context() as patch:
+            patch.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
+            world.run(1)
+
+    before, key = prepared(world, Begun(begin, merged, is_once=False))
+    calm, store = in_faults(world, copied(before), [], key)
+    assert any("-base" in one.name for one in calm.open().maintain(keep_versions=1).garbage)
+    writes = store.writes
+    for at in range(1, len(writes) + 1):
+        inner = copied(before)
+        disturbed, store = in_faults(world, inner, [Fault(at, "before")], key)
+        with pytest.raises(Crash):
+            disturbed.open().maintain(keep_versions=1)
+        store = next_process(store, inner)
+        what = f"before write {at}: {writes[at - 1]}"
+        assert disturbed.open().verify(deep=True).problems == [], what
+        disturbed.open().maintain(keep_versions=1)
+        assert disturbed.open().maintain(dry_run=True).garbage == [], what
+        assert disturbed.open().verify(deep=True).problems == [], what

@@ -217,11 +217,16 @@ def rows_of(name: str, data: bytes) -> list[str]:
     """Return the rows of a file of a sink, as text that begins with the sink's name."""
     sink = name.split("/")[1]
     try:
-        if name.endswith(".parquet"):
-            return [f"{sink} {row}" for row in pq.read_table(io.BytesIO(data)).to_pylist()]
-        return [f"{sink} {json.loads(line)}" for line in data.decode().splitlines()]
+        return [f"{sink} {row}" for row in cells_of(name, data)]
     except Exception:  # noqa: BLE001
         return [f"{sink} unreadable"]
+
+
+def cells_of(name: str, data: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a file of a sink."""
+    if name.endswith(".parquet"):
+        return list(pq.read_table(io.BytesIO(data)).to_pylist())
+    return [json.loads(line) for line in data.decode().splitlines()]
 
 
 @contextmanager

@@ -123,7 +123,7 @@ class Reader:
             del self.branches[entry["name"]]
         elif entry["kind"] == "tag":
             self.tags[entry["name"]] = entry["branch"], entry["version"]
-        elif entry["kind"] not in ("base", "floor", "adopt") and not entry.get("ignorable"):
+        elif entry["kind"] not in ("base", "drop-bases", "hold", "floor", "adopt") and not entry.get("ignorable"):
             raise Corrupt(f"a newer writer wrote entry {number}")
 
     def _record(self, name: str) -> Record:

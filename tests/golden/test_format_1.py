@@ -120,11 +120,14 @@ def test_the_place_of_a_row_is_made_of_pass_group_and_counter(golden: Golden, ve
 
 def test_the_quarantine_is_unchanged(golden: Golden) -> None:
     r = golden.open()
-    later = ["kind", "operator", "watermark"]  # columns that the files of this format did not have at first
-    assert {str(version): cells(r.quarantine(version).drop_columns(later)) for version in VERSIONS} == {
+    apart = ["kind", "operator", "watermark"]
+    assert {str(version): cells(r.quarantine(version).drop_columns(apart)) for version in VERSIONS} == {
         version: expected["quarantine"] for version, expected in EXPECTED.items()
     }
-    assert [(row["kind"], row["operator"]) for row in r.quarantine().to_pylist()] == [(None, None)] * 2
+    assert [(row["kind"], row["operator"]) for row in r.quarantine().to_pylist()] == [
+        ("unreadable", None),
+        ("late", "visits"),
+    ]
     assert [(row["line"], row["row"]) for row in r.quarantine().to_pylist()] == [(12, None), (None, 3)]
 
 

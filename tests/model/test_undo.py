@@ -39,6 +39,7 @@ class Model:
     content: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
     floor: int = 0
+    has_forgotten: bool = False
 
     @property
     def head(self) -> int:
@@ -68,6 +69,14 @@ class Model:
         target = self.at(to)
         self.versions.append(dataclasses.replace(target, done=target.done | set(without)))
 
+    def forget(self, key: str) -> None:
+        head = self.at(self.head)
+        totals = {one: total for one, total in head.totals.items() if one != key}
+        rows = tuple(row for row in head.rows if row[0] != key)
+        self.versions.append(Version(totals, head.done, rows))
+        self.floor, self.has_forgotten = self.head, True
+        self.tags = {}
+
     def skip(self, name: str) -> None:
         head = self.at(self.head)
         self.versions.append(dataclasses.replace(head, done=head.done | {name}))
@@ -93,7 +102,10 @@ class Both:
     def step(self) -> str:
         """Do something at random, and return what."""
         actions = (
-            [self.arrive_and_run] * 4 + [self.rewind] * 3 + [self.maintain] * 2 + [self.tag, self.untag, self.skip]
+            [self.arrive_and_run] * 4
+            + [self.rewind] * 3
+            + [self.maintain] * 2
+            + [self.tag, self.untag, self.skip, self.forget]
         )
         return self.chance.choice(actions)()
 
@@ -112,6 +124,8 @@ class Both:
         to = self.chance.randint(-1, self.model.head)
         if self.model.head < 0 or not self.model.is_kept(to):
             return self._refused(lambda r: r.rewind(to, "a test"), "no longer kept|has no version yet")
+        if to < 0 and self.model.has_forgotten:
+            return self._refused(lambda r: r.rewind(to, "a test"), "forgot keys")
         target = self.model.at(to)
         ahead = sorted(self.model.content.keys() - target.done)
         without = self.chance.sample(ahead, min(len(ahead), self.chance.randint(0, 1)))
@@ -148,6 +162,17 @@ class Both:
             self.open().untag(name)
             del self.model.tags[name]
         return "untag"
+
+    def forget(self) -> str:
+        key = self.chance.choice("abcd")
+        if self.model.head < 0:
+            return self._refused(lambda r: r.forget("totals", [key], "a test"), "no version yet")
+        made = self.open().forget("totals", [key], "a test", columns={"totals": "k"}, drop_refs=True, missing_ok=True)
+        if made.version == self.model.head:  # the head has forgotten the key already
+            return f"forget {key} again"
+        self.model.forget(key)
+        self.restored = None
+        return f"forget {key}"
 
     def skip(self) -> str:
         name = f"{len(self.model.content):03d}.csv"

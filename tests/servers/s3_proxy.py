@@ -6,8 +6,10 @@ numbered in the order in which they arrive, and a fault never changes what an an
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
+import sys
 import threading
 import time
 import urllib.parse
@@ -38,16 +40,27 @@ class Fault:
     """What happens to one request. `status`: the server is not asked, and the answer is this error.
 
     `status` 0: the connection is closed. `after`: the server does what is asked first, so that only its answer is lost.
-    `delay_s`: the request waits before it is passed on.
+    `delay_s`: the request waits before it is passed on. `twice`: the server is asked twice, and the second answer is
+    passed on. `late_s`: the connection is closed at once, and the server is asked so much later, after other requests.
     """
 
     status: int = 0
     code: str = ""
     after: bool = False
     delay_s: float = 0.0
+    twice: bool = False
+    late_s: float = 0.0
 
 
 Plan = Callable[[Request], "Fault | None"]
+
+
+class _Quiet(ThreadingHTTPServer):
+    """Does not print that a client was killed."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class S3Proxy:
@@ -58,7 +71,8 @@ class S3Proxy:
         self._lock = threading.Lock()
         self.requests: list[Request] = []
         self.plan: Plan = lambda request: None
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._late: list[threading.Timer] = []
+        self._http = _Quiet(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
@@ -80,7 +94,27 @@ class S3Proxy:
         yield found
         found.extend(self.requests[start:])
 
+    def settle(self) -> None:
+        """Wait until the server has been asked everything that arrives late."""
+        while self._late:
+            self._late.pop().join()
+
+    def _later(self, delay_s: float, verb: str, target: str, body: bytes, headers: dict[str, str]) -> None:
+        def ask() -> None:
+            with contextlib.suppress(http.client.HTTPException, OSError):
+                connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=60)
+                known = {k: v for k, v in headers.items() if k.lower() not in ("connection", "expect")}
+                connection.request(verb, target, body, known)
+                connection.getresponse().read()
+                connection.close()
+
+        thread = threading.Timer(delay_s, ask)
+        thread.daemon = True
+        self._late.append(thread)
+        thread.start()
+
     def stop(self) -> None:
+        self.settle()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
@@ -119,13 +153,19 @@ class S3Proxy:
                 request = proxy._numbered(self.command, self.path, self.headers)
                 fault = proxy.plan(request)
                 if fault is not None:
+                    if fault.late_s:
+                        proxy._later(fault.late_s, self.command, self.path, body, dict(self.headers.items()))
+                        self._hang_up()
+                        return
                     time.sleep(fault.delay_s)
+                    if fault.twice:
+                        self._ask(body)
                     if fault.after:
                         self._ask(body)
                     if fault.status:
                         self._send(fault.status, {}, _error(fault.code))
                         return
-                    if fault.after or not fault.delay_s:
+                    if fault.after or not (fault.delay_s or fault.twice):
                         self._hang_up()
                         return
                 self._send(*self._ask(body))

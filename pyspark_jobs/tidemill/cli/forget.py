@@ -91,4 +91,5 @@ def _lines(found: ForgetReport) -> list[str]:
 
 def _fields(found: ForgetReport) -> dict[str, Any]:
     fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    return {name: value for name, value in fields.items() if name not in ("commit", "keys", "version")}
+    fields["given_up"] = fields.pop("versions")  # `versions` of a result are those that were committed
+    return {name: value for name, value in fields.items() if name not in ("commit", "version")}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
-from ..errors import CorruptState, Fenced, InvalidInput
+from ..errors import Fenced, InvalidInput
 from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
@@ -32,6 +32,7 @@ from .execute import execute
 from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
+from .overtaken import fenced_if_overtaken
 from .publish import missing_sinks, publish, repair
 from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
 from .withdraw import may_have_strays, withdraw_strays
@@ -110,7 +111,7 @@ class Drain:
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind == "rewind":
+        if head is not None and head.kind in ("rewind", "forget"):
             withdraw_strays(context, head)
         check_outputs(context, head, self.limits.accepted)
         return head
@@ -242,11 +243,8 @@ class Drain:
         started = time.perf_counter()
         through = plan.number - 1 if self.context.branch == MAIN else -1
         publishing = Publishing(through, self._check_sinks(head))
-        try:
+        with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
             ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, publishing))
-        except CorruptState as error:
-            self._refuse_if_late(plan, error)
-            raise
         committed = self._commit(ours)
         try:
             if publish(self.context, committed.commit):
@@ -266,16 +264,6 @@ class Drain:
             discard(self.context.store, ours)
             raise
         return ours
-
-    def _refuse_if_late(self, plan: Plan, error: CorruptState) -> None:
-        """Raise `Fenced` if the plan has a commit by now, because then its inputs may be deleted."""
-        newest = self.context.head()
-        if newest is not None and newest.version >= plan.number:
-            raise Fenced(
-                f"execute plan {plan.number}: another run committed versions up to {newest.version} in the meantime, "
-                f"so objects of this plan may be deleted ({error.first_line})",
-                hint="nothing of this run is committed; run again",
-            ) from error
 
     def _commit(self, ours: Commit) -> Committed:
         """Commit. If another attempt has the number, delete what this one stored."""

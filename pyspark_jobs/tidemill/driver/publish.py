@@ -24,6 +24,7 @@ from ..protocol.history import is_shown
 from ..protocol.numbered import Numbered
 from ..protocol.records import Commit, OutputFile, Published, VersionOf
 from ..protocol.refs import MAIN
+from ..protocol.retained import At, is_kept
 from ..schema import to_arrow
 from ..sinks.contract import Identity, Present, Publication, Sink
 from ..sinks.foreach import ForeachBatch
@@ -162,13 +163,16 @@ def works(commit: Commit) -> Iterator[Work]:
 def _withdraw_if_late(context: Context, work: Work, sink: Sink, publication: Publication) -> None:
     """Withdraw what we have just copied if the version was withdrawn while this process stalled."""
     head = context.log.head()
-    if head is not None and not is_shown(head, work.commit.version):
+    if head is not None and not is_shown(head, work.commit.version, work.name):
         files = [public for public in sink.present(publication) if public.is_ours]
         sink.withdraw(publication, [one.name for one in files if one.version == work.commit.version])
 
 
 def _publish(context: Context, work: Work) -> bool:
-    """Make a version visible in one sink, and record that. Return False if its function left the code."""
+    """Make a version visible in one sink, and record that.
+
+    Return False if its function left the code, or if its objects were given up.
+    """
     if _is_lost_function(context, work):
         LOG.warning(
             "sink `%s`: version %d was committed for a function of foreachBatch that this code does not have; the "
@@ -179,7 +183,13 @@ def _publish(context: Context, work: Work) -> bool:
     with _errors_name_sink(work):
         sink = _confirmed(context, work)
         publication = _publication(context, work)
-        files = sink.publish(publication)
+        try:
+            files = sink.publish(publication)
+        except CorruptState:
+            if not _is_given_up(context, work):
+                raise
+            _withdraw_if_late(context, work, sink, publication)
+            return False
         withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
         sink.withdraw(publication, withdrawn)
         is_first = _claim(
@@ -200,6 +210,17 @@ def _publish(context: Context, work: Work) -> bool:
         )
         if not is_first:
             _withdraw_if_late(context, work, sink, publication)
+    return True
+
+
+def _is_given_up(context: Context, work: Work) -> bool:
+    """Whether objects of a version may be deleted: it was withdrawn while this process stalled, or is not kept."""
+    head, version = context.log.head(), work.commit.version
+    if head is not None and not is_shown(head, version, work.name):
+        return True
+    if is_kept(context.refresh(), At(work.commit.branch, version)):
+        return False
+    LOG.warning("sink `%s`: version %d is no longer kept, so its files cannot be published again", work.name, version)
     return True
 
 

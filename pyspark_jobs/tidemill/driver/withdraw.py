@@ -21,12 +21,15 @@ LOG = logging.getLogger("tidemill")
 
 
 SUSPECT_VERSIONS = 100
-"""For how many versions after a rewind a run that makes a batch looks for files that a stalled process copied."""
+"""For how many versions after a rewind or a `forget` a run looks for files that a stalled process copied."""
 
 
 def may_have_strays(head: Commit | None) -> bool:
-    """Whether the last rewind is so recent that a run looks for files of withdrawn versions."""
-    return head is not None and bool(head.replaced) and head.version - head.replaced[-1][1] <= SUSPECT_VERSIONS
+    """Whether the last rewind or `forget` is so recent that a run looks for files of withdrawn versions."""
+    if head is None:
+        return False
+    last = max([*(last for _, last in head.replaced), *(one.version for one in head.forgotten)], default=None)
+    return last is not None and head.version - last <= SUSPECT_VERSIONS
 
 
 def published_sinks(commit: Commit) -> list[str]:
@@ -58,7 +61,7 @@ def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str
     A process that stalled while it published may copy them after the withdrawal, and then die.
     """
     found: dict[str, list[str]] = {}
-    if head is None or context.branch != MAIN or not head.replaced:
+    if head is None or context.branch != MAIN or not (head.replaced or head.forgotten):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:
@@ -66,7 +69,7 @@ def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str
         identity = Identity(context.job.pipeline, context.initialised().uuid, name, head.version)
         place = Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))
         present = output.sink.present(place)
-        strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version))
+        strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
         if strays:
             LOG.warning(
                 "sink `%s`: %s of withdrawn versions appeared again and will be deleted, for example `%s`",

@@ -7,7 +7,7 @@ history of the head is shown in the sinks exactly once, by its own published rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .records import Commit, Shown
@@ -46,19 +46,28 @@ def replaced_at(number: int, target: Commit | None) -> list[tuple[int, int]]:
     return [*before, (first, number - 1)] if first < number else list(before)
 
 
-def shown_by(head: Commit, version: int) -> int:
-    """Return the version whose published record shows a version of the effective history."""
-    return next((one.by for one in head.shown_by if one.first <= version <= one.last), version)
+def shown_by(head: Commit, version: int, sink: str = "") -> int:
+    """Return the version whose published record shows a version of the effective history in a sink.
+
+    Without `sink`: in sinks that no `forget` changed.
+    """
+    found = {one.sink: one.by for one in head.shown_by if one.first <= version <= one.last and one.sink in ("", sink)}
+    return found.get(sink, found.get("", version))
 
 
-def is_shown(head: Commit, record: int) -> bool:
-    """Whether the files of a published record belong to the sinks, or were withdrawn."""
-    own = is_effective(head, record) and shown_by(head, record) == record
-    return own or record > head.version or any(one.by == record for one in head.shown_by)
+def is_shown(head: Commit, record: int, sink: str = "") -> bool:
+    """Whether the files of a published record belong to a sink, or were withdrawn."""
+    if record > head.version or (is_effective(head, record) and shown_by(head, record, sink) == record):
+        return True
+    shown = (one for one in head.shown_by if one.by == record)
+    return any(shown_by(head, version, sink) == record for one in shown for version in range(one.first, one.last + 1))
 
 
 def correction(head: Commit | None, target: Commit | None) -> Correction:
-    """Return what changes in the sinks if the version after `head` restores `target`."""
+    """Return what changes in the sinks if the version after `head` restores `target`.
+
+    Single sinks keep what a `forget` published again, because no version before it is restored.
+    """
     before, after = set(effective(head)), set(effective(target))
     number = 0 if head is None else head.version + 1
     by = {} if head is None else {version: shown_by(head, version) for version in before}
@@ -68,24 +77,28 @@ def correction(head: Commit | None, target: Commit | None) -> Correction:
     stays = {version: by[version] for version in after & before if by[version] not in withdrawn}
     shown = stays | dict.fromkeys(adds, number)
     ranges = _ranges((version, record) for version, record in sorted(shown.items()) if record != version)
+    ranges += [] if head is None else [one for one in head.shown_by if one.sink]
     return Correction(undone, sorted(withdrawn), adds, ranges)
 
 
-def shown_again(head: Commit, records: Iterable[int], number: int) -> list[Shown]:
-    """Return who shows the versions of the history of `head` if version `number` publishes these records again."""
-    again = set(records)
-    by = {version: shown_by(head, version) for version in effective(head)}
-    moved = {version: number if record in again else record for version, record in by.items()}
-    return _ranges((version, record) for version, record in sorted(moved.items()) if record != version)
+def shown_again(head: Commit, records: Mapping[str, Iterable[int]], number: int) -> list[Shown]:
+    """Return who shows the versions of the history of `head` if version `number` publishes records again, by sink."""
+    found = [one for one in head.shown_by if one.sink not in records]
+    for sink, again in records.items():
+        moved = {one: shown_by(head, one, sink) for one in effective(head)}
+        moved |= {one: number for one, record in moved.items() if record in set(again)}
+        changed = ((one, record) for one, record in moved.items() if record != shown_by(head, one))
+        found += _ranges(sorted(changed), sink)
+    return found
 
 
-def _ranges(pairs: Iterable[tuple[int, int]]) -> list[Shown]:
+def _ranges(pairs: Iterable[tuple[int, int]], sink: str = "") -> list[Shown]:
     """Return pairs of a version and its record as ranges of versions with the same record."""
     found: list[Shown] = []
     for version, record in pairs:
         last = found[-1] if found else None
         if last is not None and last.by == record and last.last == version - 1:
-            found[-1] = Shown(last.first, version, record)
+            found[-1] = Shown(last.first, version, record, sink)
         else:
-            found.append(Shown(version, version, record))
+            found.append(Shown(version, version, record, sink))
     return found

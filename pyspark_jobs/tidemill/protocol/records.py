@@ -258,11 +258,15 @@ class AddedOutput:
 
 @dataclass(frozen=True)
 class Shown:
-    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`."""
+    """Versions `first..last` (inclusive) whose published files are those of the record of version `by`.
+
+    With `sink`, only there; such an entry takes precedence over one for all sinks.
+    """
 
     first: Number
     last: Number
     by: Number
+    sink: str = ""
 
 
 @dataclass(frozen=True)
@@ -279,8 +283,9 @@ class SkippedFile:
 class Forgotten:
     """Keys of an operator that version `version` forgot, as salted hashes, so that their absence can be verified.
 
-    A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). `columns` says which
-    columns of sinks hold the key. `drop_refs`: tags and branches that hold earlier versions are removed.
+    A hash is BLAKE2b, 128 bits, of the salt and the key's 64-bit hash (8 bytes, little-endian). The columns of the key
+    are in that version's `schemas`. `columns` says which columns of sinks hold the key. `drop_refs`: tags and branches
+    that hold earlier versions are removed.
     """
 
     version: Number

@@ -216,6 +216,10 @@ def _scalar(value: str, kind: pa.DataType, formats: Formats) -> str:
     raw, text = f"CAST({value} AS VARCHAR)", f"({value}->>'$')"
     name = to_duckdb(kind)
     if pt.is_integer(kind):
+        if formats.marked:  # a long number is a marked string
+            raw = (
+                f"(CASE WHEN starts_with({text}, {literal(MARK)}) THEN substr({text}, {len(MARK) + 1}) ELSE {raw} END)"
+            )
         return f"CASE WHEN regexp_full_match({raw}, '-?[0-9]+') THEN TRY_CAST({raw} AS {name}) END"
     if pt.is_boolean(kind):
         return f"CASE {raw} WHEN 'true' THEN true WHEN 'false' THEN false END"

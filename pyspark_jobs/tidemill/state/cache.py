@@ -47,6 +47,14 @@ class RunCache:
         self._remember(checksum, run)
         return run
 
+    def drop(self, checksum: str) -> None:
+        """Remove a run from both caches."""
+        with self._lock:
+            _, size = self._runs.pop(checksum, (None, 0))
+            self._bytes -= size
+        if self._disk is not None:
+            self._disk.drop(checksum)
+
     def _remember(self, checksum: str, run: _native.Run) -> None:
         if run.nbytes > self.limit_bytes:
             return

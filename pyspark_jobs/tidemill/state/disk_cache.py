@@ -94,6 +94,11 @@ class DiskCache:
             return run
         return self.get(checksum, run.schema) or run
 
+    def drop(self, checksum: str) -> None:
+        """Remove a run, if it is here. Processes that have mapped it keep their mapping."""
+        if self._is_usable(make=False):
+            self._drop(checksum)
+
     def _write(self, checksum: str, run: _native.Run) -> int:
         """Write the file of a run, and return its size in bytes."""
         unfinished = self.folder / f"{uuid.uuid4().hex}.tmp"

@@ -166,9 +166,9 @@ class FaultStore:
 
     def at(self, prefix: str) -> FaultStore:
         """Return the inner store below `prefix`; its writes share the numbering."""
-        child = object.__new__(FaultStore)
+        child = object.__new__(type(self))
+        child.__dict__.update(self.__dict__)  # a subclass adds fields
         child._inner = self._inner.at(prefix)
-        child._record = self._record
         child._prefix = f"{self._prefix}{prefix.rstrip('/')}/"
         child._above = self
         return child

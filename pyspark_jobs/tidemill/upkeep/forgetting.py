@@ -8,20 +8,39 @@ from __future__ import annotations
 from ..clock import now_ms
 from ..driver.context import Context
 from ..errors import InvalidInput
+from ..protocol.compatible import first_name
 from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
 from ..protocol.records import Forgotten
-from ..protocol.refs import MAIN, Refs
+from ..protocol.refs import MAIN, Branch, Refs, Tagged
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
 
 
 def pins_below(refs: Refs, version: int) -> list[str]:
     """Return the tags and branches that keep versions of `main` below `version`, in words."""
-    tags = [f"tag `{name}` (version {one.version})" for name, one in sorted(refs.tags.items())
-            if one.branch == MAIN and one.version < version]  # fmt: skip
-    forks = [f"branch `{one.name}` (version {one.fork.version})" for one in refs.branches.values()
-             if one.fork is not None and one.fork.branch == MAIN and one.fork.version < version]  # fmt: skip
-    return tags + forks
+    tags = [f"tag `{name}` (version {one.version})" for name, one in sorted(_tags_below(refs, version).items())]
+    return tags + [f"branch `{one.name}` (version {one.fork.version})" for one in _branches_below(refs, version)
+                   if one.fork is not None]  # fmt: skip
+
+
+def _tags_below(refs: Refs, version: int) -> dict[str, Tagged]:
+    return {name: one for name, one in refs.tags.items() if _on_main(refs, one.branch, one.version) < version}
+
+
+def _branches_below(refs: Refs, version: int) -> list[Branch]:
+    return [one for one in refs.branches.values()
+            if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
+
+
+def _on_main(refs: Refs, branch: str, version: int) -> int:
+    """Return the version of `main` from which a version of a branch comes; -1 if that is unknown."""
+    known = {one.id: one for one in refs.branches.values()}
+    while branch != MAIN:
+        fork = known[branch].fork if branch in known else None
+        if fork is None:
+            return -1
+        branch, version = fork.branch, fork.version
+    return version
 
 
 def give_up_forgotten(context: Context) -> None:
@@ -33,23 +52,29 @@ def give_up_forgotten(context: Context) -> None:
     head = context.head()
     if head is None or not head.forgotten:
         return
-    last = head.forgotten[-1]
-    if floor(context.refresh(), MAIN).highest >= last.version and not _seeded(context.initialised(), head.forgotten):
-        return
+    entries = {}
+    for one in head.forgotten:
+        commit = context.log.commit(one.version)
+        entries[first_name(one.operator, commit.renamed)] = commit.refs_through
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number
-        return _next_entry(refs, head.forgotten)
+        return _next_entry(refs, head.forgotten, entries)
 
-    while _next_entry(context.refresh(), head.forgotten) is not None:
+    while _next_entry(context.refresh(), head.forgotten, entries) is not None:
         context.refs_log.append(make)
 
 
-def _next_entry(refs: Refs, forgotten: list[Forgotten]) -> Entry | None:
-    """Return the next entry that gives something up, or None if nothing is left to do."""
+def _next_entry(refs: Refs, forgotten: list[Forgotten], entries: dict[str, int]) -> Entry | None:
+    """Return the next entry that gives something up, or None if nothing is left to do.
+
+    `entries` has for each operator the newest entry that its last `forget` knew. Initial state that was given later is
+    that of a new operator of this name.
+    """
     last, placed = forgotten[-1], position(refs, now_ms())
     reason = f"forgotten in version {last.version}"
-    seeded = _seeded(refs, forgotten)
+    seeded = [name for name, entry in sorted(entries.items())
+              if name in refs.seeds and name in refs.schemas and refs.seeds[name].number <= entry]  # fmt: skip
     if seeded:
         return Operators(**placed, reason=reason, schemas={name: refs.schemas[name] for name in seeded})
     kept = floor(refs, MAIN)
@@ -61,17 +86,10 @@ def _next_entry(refs: Refs, forgotten: list[Forgotten]) -> Entry | None:
             f"forget: {', '.join(pins)} keep versions before {last.version}, which hold forgotten keys",
             hint="remove them; `tidemill maintain` then deletes these versions",
         )
-    for name, tag in refs.tags.items():
-        if tag.branch == MAIN and tag.version < last.version:
-            return Tag(**placed, reason=reason, name=name, branch=tag.branch, version=None)
-    for branch in refs.branches.values():
-        if branch.fork is not None and branch.fork.branch == MAIN and branch.fork.version < last.version:
-            return DropBranch(**placed, reason=reason, name=branch.name, id=branch.id)
+    for name, tag in _tags_below(refs, last.version).items():
+        return Tag(**placed, reason=reason, name=name, branch=tag.branch, version=None)
+    for branch in _branches_below(refs, last.version):
+        return DropBranch(**placed, reason=reason, name=branch.name, id=branch.id)
     operators = {name: last.version for name, at in kept.operators.items() if at < last.version}
     version = max(kept.version, last.version)
     return Floor(**placed, reason=reason, branch=MAIN, version=version, operators=operators)
-
-
-def _seeded(refs: Refs, forgotten: list[Forgotten]) -> list[str]:
-    """Return the operators with forgotten keys that still have an initial state, which may hold the keys."""
-    return sorted({one.operator for one in forgotten if one.operator in refs.seeds and one.operator in refs.schemas})

@@ -1,30 +1,36 @@
-"""The proof of `forget`: looks for forgotten keys in every retained object and published file.
+"""The proof of `forget`: looks for forgotten keys in every object and published file that is there.
 
-INVARIANT: it knows the keys only by their salted hashes, so it hashes the key of every row that it reads.
+INVARIANT: it knows the keys only by their salted hashes, so it hashes the key of every row that it reads. Objects that
+were given up, but exist, are read too.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import contextlib
+import io
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from .. import _native
+from .. import names
 from ..driver.context import Context
-from ..errors import InvalidInput
+from ..errors import TidemillError
+from ..protocol.compatible import first_name
+from ..protocol.garbage import COLLECTED
 from ..protocol.records import Commit, Forgotten, OutputFile, Segment
 from ..protocol.refs import Refs
 from ..protocol.retained import floor
 from ..schema import to_arrow
 from ..sinks import reader
-from ..spelling import unknown
 from ..state.columns import MapColumns
+from ..state.older import read_run
 from ..state.versions import fetch
+from .key_text import key_in_row, possible_keys
 from .keys import holds
 from .report import Findings
 from .rewrite_published import added_fields, place_of, records, rows_of
-from .rewrite_quarantine import rows_of as quarantined_rows
+from .rewrite_quarantine import texts_of
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
 
@@ -34,57 +40,87 @@ class Search:
 
     def __init__(self, context: Context, refs: Refs, head: Commit, found: Findings) -> None:
         self.context, self.refs, self.head, self.found = context, refs, head, found
+        self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in head.forgotten}
+        self.keys = {one.salt: self._key_of(one) for one in head.forgotten}
+        self.there = {entry.name for prefix in COLLECTED for entry in context.store.list(prefix)}
         self.seen: set[str] = set()
 
     def run(self) -> int:
         """Note every object that holds a forgotten key. Return how many objects were read."""
+        if not self.head.forgotten:
+            return 0
         since = max(floor(self.refs, self.head.branch).version, 0)
-        for commit in self.context.log.commits(since, through=self.head):
-            self._state(commit.state, commit)
-            self._outputs(commit)
-            self._quarantine(commit)
-        self._state({name: seeds.maps for name, seeds in self.refs.seeds.items()}, self.head)
+        for commit in self.context.log.commits(0, through=self.head):
+            is_kept = commit.version >= since
+            self._state(commit.state, commit, is_kept)
+            self._outputs(commit, is_kept)
+            for file in commit.quarantine:
+                if self._is_new(file.name, is_kept):
+                    self._quarantined(file.name, fetch(self.context.store, file.name, file.checksum))
+        self._state({name: seeds.maps for name, seeds in self.refs.seeds.items()}, self.head, True)
         for base in self.refs.bases:
-            self._state({base.operator: {base.map: base.outputs}}, self.head)
+            self._state({base.operator: {base.map: base.outputs}}, self.head, True)
+        for name in sorted(self.there - self.seen):
+            self._leftover(name)
         self._published()
         return len(self.seen)
 
-    def _of(self, operator: str) -> list[Forgotten]:
-        return [one for one in self.head.forgotten if one.operator == operator]
+    def _key_of(self, one: Forgotten) -> pa.Schema:
+        commit = self.context.log.commit(one.version)
+        maps = {**self.context.declared(commit), **commit.schemas}[one.operator]["maps"]
+        return MapColumns.described("keys", next(iter(maps.values()))).key
 
-    def _is_new(self, name: str) -> bool:
-        self.seen.add(name) if (is_new := name not in self.seen) else None
-        return is_new
+    @staticmethod
+    def _first(operator: str, commit: Commit) -> str:
+        """Return the name that an operator of a version had at first. Migrations may rename it."""
+        return first_name(operator, commit.renamed)
+
+    def _of(self, first: str) -> list[Forgotten]:
+        return [one for one in self.head.forgotten if self.firsts[one.salt] == first]
+
+    def _is_new(self, name: str, is_kept: bool) -> bool:
+        """Whether an object was not read yet. One that was given up is left out unless it is there."""
+        if name in self.seen or not (is_kept or name in self.there):
+            return False
+        self.seen.add(name)
+        return True
 
     def _note(self, name: str, count: int, affects: str) -> None:
         if count:
             keys = "a forgotten key" if count == 1 else f"{count} forgotten keys"
             self.found.add(name, f"it holds {keys}", affects, HINT)
 
-    def _state(self, state: dict[str, dict[str, list[Segment]]], commit: Commit) -> None:
+    def _state(self, state: dict[str, dict[str, list[Segment]]], commit: Commit, is_kept: bool) -> None:
         for operator, maps in state.items():
-            forgotten = self._of(operator)
-            for name, segments in maps.items() if forgotten and operator in commit.schemas else ():
-                shape = MapColumns.described(name, commit.schemas[operator]["maps"][name])
+            described = commit.schemas.get(operator, self.refs.schemas.get(operator, {})).get("maps", {})
+            first = self._first(operator, commit)
+            for name, segments in maps.items() if self._of(first) and described else ():
                 for segment in segments:
-                    if self._is_new(segment.name):
+                    if self._is_new(segment.name, is_kept):
                         data = fetch(self.context.store, segment.name, segment.checksum)
-                        rows = _native.Run.read(shape.engine(), data, segment.name).rows()
-                        self._note(
-                            segment.name, holds(forgotten, rows.select(shape.key.names)), f"state of `{operator}`"
-                        )
+                        self._segment(segment.name, data, first, MapColumns.described(name, described[name]))
 
-    def _outputs(self, commit: Commit) -> None:
+    def _segment(self, name: str, data: bytes, first: str, shape: MapColumns) -> None:
+        rows, found = read_run(shape.engine(), data, name).rows().select(shape.key.names), 0
+        for one in self._of(first):
+            if self.keys[one.salt].types == rows.schema.types:
+                found += holds([one], rows)
+            elif len(self.keys[one.salt]) == len(rows.schema):
+                with contextlib.suppress(pa.ArrowException):  # a migration changed the type of the key
+                    found += holds([one], rows.rename_columns(self.keys[one.salt].names).cast(self.keys[one.salt]))
+        self._note(name, found, f"state of `{first}`")
+
+    def _outputs(self, commit: Commit, is_kept: bool) -> None:
         for sink, files in commit.outputs.items():
-            self._files(sink, files, commit)
+            self._files(sink, files, commit, is_kept)
         for sink, added in commit.adds.items():
             for one in added:
-                self._files(sink, one.files, commit)
+                self._files(sink, one.files, commit, is_kept)
 
-    def _files(self, sink: str, files: Sequence[OutputFile], commit: Commit) -> None:
+    def _files(self, sink: str, files: Sequence[OutputFile], commit: Commit, is_kept: bool) -> None:
         forgotten = [one for one in self.head.forgotten if sink in one.columns]
         for file in files if forgotten else ():
-            if self._is_new(file.name):
+            if self._is_new(file.name, is_kept):
                 schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
                 data = fetch(self.context.store, file.name, file.checksum)
                 table = reader(file.extension, file.name).decode([(data, file.suffix)], schema)
@@ -93,56 +129,64 @@ class Search:
     def _published(self) -> None:
         for sink in sorted({name for one in self.head.forgotten for name in one.columns}):
             forgotten = [one for one in self.head.forgotten if sink in one.columns]
+            if self.context.declared_sink(sink) is None:
+                self.found.add(
+                    f"published/{self.head.branch}/{sink}", "this code does not have the sink",
+                    f"files of sink `{sink}` were not looked at", "verify with the code that has the sink",
+                )  # fmt: skip
+                continue
             declared, place = place_of(self.context, sink, self.head.version)
             for record in records(self.context, self.head, sink):
                 for file in record.files if record.uri == declared.uri else ():
                     name = f"{declared.uri}/{file.name}"
                     data = declared.fetch(place, file.name)
-                    if data is not None and self._is_new(name):
+                    if data is not None and self._is_new(name, True):
                         table = rows_of(self.context, record, file, data)
                         self._note(name, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
 
     def _in_table(self, forgotten: Sequence[Forgotten], table: pa.Table, sink: str) -> int:
-        """Return how many forgotten keys the columns of a sink hold."""
+        """Return how many forgotten keys the columns of a sink hold. A file without a column has no key."""
         found = 0
         for one in forgotten:
-            schema = self._key_of(one.operator)
-            for column in one.columns[sink]:
-                if column not in table.column_names:
-                    raise unknown(f"column of sink `{sink}`", column, table.column_names)
-            keys = table.select(one.columns[sink]).rename_columns(schema.names)
-            try:
-                found += sum(holds([one], batch) for batch in keys.cast(schema).combine_chunks().to_batches())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise InvalidInput(f"verify: the columns of sink `{sink}` do not fit the key: {error}") from error
+            schema, columns = self.keys[one.salt], one.columns[sink]
+            if set(columns) <= set(table.column_names):
+                with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the column has another type
+                    keys = table.select(columns).rename_columns(schema.names).cast(schema)
+                    found += sum(holds([one], batch) for batch in keys.combine_chunks().to_batches())
         return found
 
-    def _quarantine(self, commit: Commit) -> None:
-        for file in commit.quarantine:
-            if self._is_new(file.name):
-                texts = quarantined_rows(self.context, file).column("text").to_pylist()
-                count = sum(self._in_text(text) for text in texts)
-                self._note(file.name, count, f"quarantine of version {commit.version}")
+    def _quarantined(self, name: str, data: bytes) -> None:
+        rows = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pylist()
+        count = sum(max(self._in_text(*text) for text in texts_of(row)) for row in rows)
+        self._note(name, count, "quarantined rows")
 
-    def _in_text(self, text: str | None) -> int:
-        """Return how many forgotten keys a quarantined row has, if its text is JSON with the columns of the key."""
-        try:
-            row = json.loads(text or "")
-        except ValueError:
-            return 0
+    def _in_text(self, text: str | None, is_unreadable: bool) -> int:
+        """Return how many forgotten keys the text of a row has. Of keys with several columns, only JSON is searched."""
         found = 0
-        for one in self.head.forgotten if isinstance(row, dict) else ():
-            schema = self._key_of(one.operator)
-            if all(name in row for name in schema.names):
-                try:
-                    keys = pa.table({name: pa.array([row[name]]) for name in schema.names}).cast(schema)
-                except pa.ArrowException:
-                    continue
-                found += holds([one], keys.to_batches()[0])
+        for one in self.head.forgotten:
+            schema = self.keys[one.salt]
+            exact = key_in_row(text, schema)
+            possible: Iterator[pa.RecordBatch] = iter(()) if exact is None else iter([exact])
+            if exact is None or is_unreadable:
+                possible = possible_keys(text, schema)
+            found += any(holds([one], batch) for batch in possible)
         return found
 
-    def _key_of(self, operator: str) -> pa.Schema:
-        described = self.head.schemas.get(operator)
-        if described is None:
-            raise InvalidInput(f"verify: operator `{operator}`, of which keys were forgotten, is no longer declared")
-        return MapColumns.described("keys", next(iter(described["maps"].values()))).key
+    def _leftover(self, name: str) -> None:
+        """Look at an object that no commit names. Those of a batch at work, and those that cannot be read, pass."""
+        owner, (kind, of, *rest) = names.owner(name), name.split("/")
+        last = self.refs.through if owner is not None and owner.is_ref else self.head.version
+        if owner is None or owner.number > last:
+            return
+        with contextlib.suppress(TidemillError, pa.ArrowException, KeyError):
+            data = self.context.store.get(name)
+            self.seen.add(name)
+            if kind == "quarantine":
+                self._quarantined(name, data)
+            elif kind == "state" and of in self.head.schemas:
+                described = self.head.schemas[of]["maps"][rest[0]]
+                self._segment(name, data, self._first(of, self.head), MapColumns.described(rest[0], described))
+            elif kind == "output" and name.endswith(".parquet"):
+                table = pq.read_table(io.BytesIO(data), use_threads=False)
+                forgotten = [one for one in self.head.forgotten if of in one.columns]
+                self._note(name, self._in_table(forgotten, table, of), f"rows of sink `{of}`")

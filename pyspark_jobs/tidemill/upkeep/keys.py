@@ -10,6 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from .. import _native
 from ..protocol.records import Forgotten
 from ..schema import one_batch
+from .key_text import key_in_row, mentions
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Keys:
         found: list[int] = _native.key_hashes(self.columns).to_pylist()
         return found
 
+    def distinct(self) -> Keys:
+        """Return the keys, each once."""
+        first = {key_hash: place for place, key_hash in reversed(list(enumerate(self.hashes)))}
+        return Keys(self.columns.take(pa.array(sorted(first.values()), pa.int64())))
+
     def salted(self, salt: str) -> list[str]:
         """Return the salted hash of each key."""
         return [salted(salt, one) for one in self.hashes]
@@ -42,9 +49,17 @@ class Keys:
         known.put_many(self.columns, self.columns.select([]), 0)
         return known.get_many(one_batch(rows, "keys"))[0]
 
-    def texts(self) -> list[list[str]]:
-        """Return the parts of each key as text, without nulls, to look for in text that could not be parsed."""
-        return [[str(part) for part in row.values() if part is not None] for row in self.columns.to_pylist()]
+    @property
+    def parts(self) -> list[list[Any]]:
+        """The parts of each key as Python's values."""
+        return [list(row.values()) for row in self.columns.to_pylist()]
+
+    def is_in_row(self, text: str | None, is_unreadable: bool) -> bool:
+        """Whether a quarantined row may be one of a key. Rows that were read are compared exactly, if they can be."""
+        found = key_in_row(text, self.columns.schema)
+        if found is not None and any(self.among(pa.Table.from_batches([found])).to_pylist()):
+            return True
+        return (is_unreadable or found is None) and mentions(text, self.parts)
 
 
 def new_salt() -> str:

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from .. import names
 from ..driver.context import Context
 from ..driver.publish import read_record
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..protocol.history import is_shown
 from ..protocol.records import AddedOutput, Commit, OutputFile, Published, PublishedFile, VersionOf, digest
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
 from ..sinks import reader
 from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.partitions import folder_values
 from ..spelling import unknown
 from .keys import Keys
 from .rewrite_state import Writing
@@ -75,6 +76,7 @@ def without_keys(
             if data is None:
                 made.missing.append(f"{sink.uri}/{file.name}")
                 continue
+            _refuse_altered(file, data, f"{sink.uri}/{file.name}")
             left = _filtered(context, record, file, data, columns, keys)
             if left is not None:
                 is_ours = True
@@ -88,12 +90,20 @@ def without_keys(
     return made
 
 
+def _refuse_altered(file: PublishedFile, data: bytes, uri: str) -> None:
+    if (found := digest(data)) != file.checksum:
+        raise CorruptState(
+            f"forget: read `{uri}`: found checksum {found}, but {file.checksum} was published",
+            hint="restore the file, or move it away and remove the key from it yourself",
+        )
+
+
 def records(context: Context, head: Commit, name: str) -> Iterator[Published]:
     """Yield the published records of a sink whose files it shows, oldest first."""
     prefix = names.published(MAIN, name)
     for entry in context.store.list(prefix):
         number = names.number_in(prefix, entry.name)
-        if number is not None and number <= head.version and is_shown(head, number):
+        if number is not None and number <= head.version and is_shown(head, number, name):
             record = read_record(context, VersionOf(MAIN, number), name)
             if record is not None and record.files:
                 yield record
@@ -130,8 +140,7 @@ def _filtered(
     if not any(is_ours.to_pylist()):
         return None
     left = table.filter(pc.invert(is_ours))
-    folders = [part.partition("=")[0] for part in file.name.split("/")[:-1]]
-    left = left.drop_columns([one for one in left.column_names if one in folders])
+    left = left.drop_columns(list(folder_values(file.name.rpartition("/")[0])))
     encoded = reader(_extension(file.name), file.name).encode(left) if left.num_rows else []
     return Content(encoded[0].data if encoded else b"", left.num_rows)
 
@@ -143,7 +152,7 @@ def _stored(
     for part, (file, content) in enumerate(one for one in files if one[1].rows):
         suffix, _, _ = file.name.rpartition("/")
         extension = _extension(file.name)
-        path = names.output(name, context.branch, to.stem(index), 0, part, extension)
+        path = to.name(names.output(name, context.branch, to.stem(index), 0, part, extension))
         etag = context.store.put(path, content.data) or ""
         yield OutputFile(
             name=path,

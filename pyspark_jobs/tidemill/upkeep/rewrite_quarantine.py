@@ -1,12 +1,14 @@
-"""Quarantine files without rows that may hold some keys. Quarantined rows are text, so the search is cautious.
+"""Quarantine files without rows that may hold some keys. Rows that could not be read are text.
 
-INVARIANT: a row goes if its text contains every part of a key, so rows of others may go with it, but none of the key
-stay.
+INVARIANT: a row that could not be read goes if its text contains every part of a key. Rows of others may go with it,
+but none of the key stay.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 from .. import names
 from ..driver.context import Context
 from ..protocol.records import Commit, QuarantineFile, digest
+from ..sources.contract import CONTENT
 from ..state.versions import fetch
 from .keys import Keys
 from .rewrite_state import Writing
@@ -31,9 +34,7 @@ def without_keys(
     for commit in commits:
         for file in commit.quarantine:
             table = rows_of(context, file)
-            left = table.filter(
-                pa.array([not holds(text, keys) for text in table.column("text").to_pylist()], pa.bool_())
-            )
+            left = table.filter(pa.array([not holds(row, keys) for row in table.to_pylist()], pa.bool_()))
             if left.num_rows < table.num_rows:
                 removed[file.name] = table.num_rows - left.num_rows
             if left.num_rows and not to.dry_run:
@@ -47,15 +48,26 @@ def rows_of(context: Context, file: QuarantineFile) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
 
 
-def holds(text: str | None, keys: Keys) -> bool:
-    """Whether a text contains every part of one of the keys."""
-    return text is not None and any(parts and all(part in text for part in parts) for parts in keys.texts())
+def holds(row: dict[str, Any], keys: Keys) -> bool:
+    """Whether a row of quarantine may hold one of the keys."""
+    return any(keys.is_in_row(text, is_unreadable) for text, is_unreadable in texts_of(row))
+
+
+def texts_of(row: dict[str, Any]) -> Iterator[tuple[str | None, bool]]:
+    """Yield what a row of quarantine has of the rejected row, and whether that could not be read.
+
+    `text` has the columns that the operator was given, `content` those of the source.
+    """
+    yield row["text"], row["line"] is not None
+    for name, content in row.items():
+        if name.startswith(CONTENT) and content is not None:
+            yield json.dumps(content, default=str, ensure_ascii=False), False
 
 
 def _store(context: Context, rows: pa.Table, to: Writing, index: int) -> QuarantineFile:
     sink = pa.BufferOutputStream()
     pq.write_table(rows.combine_chunks(), sink, compression="zstd")
     data = sink.getvalue().to_pybytes()
-    name = names.quarantine(context.branch, to.stem(index))
+    name = to.name(names.quarantine(context.branch, to.stem(index)))
     context.store.put(name, data)
     return QuarantineFile(name, digest(data), len(data), rows.num_rows)

@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from ..driver.context import Context
 from ..errors import InternalError
 from ..protocol.records import HASH_END, Segment
 from ..state.columns import MapColumns
+from ..state.older import read_run
 from ..state.versions import LARGEST_COLUMN, fetch, open_map, store_run
 from .keys import Keys
 
@@ -26,11 +28,20 @@ Maps = Mapping[str, list[Segment]]
 
 @dataclass(frozen=True)
 class Writing:
-    """Where objects are written again: version, attempt, and whether they are written at all."""
+    """Where objects are written again: version, attempt, and whether they are written at all.
+
+    `stored` gets the name of each object before it is stored.
+    """
 
     version: int
     attempt: str
     dry_run: bool = False
+    stored: list[str] = field(default_factory=list)
+
+    def name(self, name: str) -> str:
+        """Return the name of an object that will be stored, and note it."""
+        self.stored.append(name)
+        return name
 
     def stem(self, index: int) -> str:
         """Return the stem of the name of the `index`-th object."""
@@ -59,12 +70,25 @@ def without_keys(
         made.rows[name] = _live(context, shape, segments, keys)
         for segment in segments:
             if segment.name not in made.objects and (run := _with_keys(context, shape, segment, keys)) is not None:
-                target = names.segment(operator, name, context.branch, to.stem(len(made.objects)))
+                target = to.name(names.segment(operator, name, context.branch, to.stem(len(made.objects))))
                 left = None if to.dry_run else _without(run, keys.hashes)
                 stored = [] if left is None else store_run(context.store, context.cache, left, (0, 0), target)
                 made.objects[segment.name] = stored[0] if stored else None
         made.maps[name] = [again for segment in segments for again in _renamed(segment, made)]
     return made
+
+
+def missing(context: Context, columns: Mapping[str, MapColumns], maps: Maps, keys: Keys) -> list[dict[str, Any]]:
+    """Return the keys that have no live row in any map of an operator."""
+    left = dict(enumerate(keys.columns.to_pylist()))
+    for name, segments in maps.items():
+        shape = columns[name]
+        for place, key_hash in enumerate(keys.hashes):
+            if place in left:
+                opened = open_map(context.store, context.cache, shape.engine(), segments, key_hash, key_hash)
+                if _count(keys, pa.Table.from_batches([opened.map.scan()]), shape):
+                    del left[place]
+    return list(left.values())
 
 
 def _live(context: Context, columns: MapColumns, segments: Sequence[Segment], keys: Keys) -> int:
@@ -78,7 +102,7 @@ def _live(context: Context, columns: MapColumns, segments: Sequence[Segment], ke
 
 def _with_keys(context: Context, columns: MapColumns, segment: Segment, keys: Keys) -> _native.Run | None:
     """Return the run of a segment if it has a row of one of the keys. `InternalError` if hashes collide."""
-    run = _native.Run.read(columns.engine(), fetch(context.store, segment.name, segment.checksum), segment.name)
+    run = read_run(columns.engine(), fetch(context.store, segment.name, segment.checksum), segment.name)
     found = False
     for key_hash in set(keys.hashes):
         rows = pa.Table.from_batches([run.within(key_hash, key_hash).rows()])

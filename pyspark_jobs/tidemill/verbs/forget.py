@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,10 @@ from ..driver.context import Context
 from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
+from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
-from ..errors import Fenced, InvalidInput
-from ..protocol.history import shown_again
+from ..errors import CorruptState, Fenced, InvalidInput
+from ..protocol.history import is_effective, shown_again
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
 from ..protocol.refs import MAIN
 from ..protocol.retained import floor
@@ -33,7 +34,8 @@ from ..upkeep.forgetting import give_up_forgotten, pins_below
 from ..upkeep.keys import Keys, new_salt
 from ..upkeep.rewrite_published import Republished
 from ..upkeep.rewrite_state import Rewritten, Writing
-from .read import key_batch, state
+from ..upkeep.traces import Traces, traces
+from .read import key_batch
 
 Columns = Mapping[str, str | Sequence[str]]
 
@@ -85,6 +87,16 @@ class _Made:
     quarantined_rows: dict[str, int]
 
 
+@dataclass(frozen=True)
+class _Before:
+    """The head before the commit, the first version that was kept, what kept earlier ones, and what records have."""
+
+    head: Commit
+    since: int
+    pins: list[str]
+    traces: Traces
+
+
 def forget(context: Context, asked: Forgetting) -> ForgetReport:
     """Commit the state without the keys, and remove them from what is kept and published."""
     required("forget", asked.reason)
@@ -93,16 +105,42 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
     repair(context, context.head())
     origin, keys = _checked(context, asked)
     assert origin.head is not None
-    if not _is_done(origin.head, asked, keys):
-        _refuse_missing(context, origin.head, asked, keys)
-        attempt = uuid.uuid4().hex[:12]
-        made = _make(context, origin.head, asked, keys, Writing(origin.number, attempt))
-        commit = _commit(context, origin, asked, made, attempt)
-        removed = _finish(context)
-        return _report(context, asked, made, commit, removed)
-    removed = _finish(context)  # an earlier call committed, and died before the rest
-    nothing = _Made(keys, Rewritten(), {}, [], {})
-    return _report(context, asked, nothing, origin.head, removed)
+    before = _before(context, origin, asked, keys)
+    if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
+        made, commit = _Made(keys, Rewritten(), {}, [], {}), origin.head
+    else:
+        with fenced_if_overtaken(context, origin.head, "forget"):
+            _refuse_missing(context, origin.head, asked, keys)
+        to = Writing(origin.number, uuid.uuid4().hex[:12])
+        try:
+            made = _made(context, origin.head, asked, keys, to)
+            commit = _commit(context, origin, asked, made, to.attempt)
+        except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
+            _discard_unless_named(context, to)
+            raise
+    removed = _finish(context)
+    for cached in before.traces.cached:
+        context.cache.drop(cached)
+    return dataclasses.replace(
+        _report(context, asked, made, before), version=commit.version, removed=sorted(removed), commit=commit
+    )
+
+
+def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> _Before:
+    assert origin.head is not None
+    return _Before(
+        origin.head,
+        max(floor(origin.refs, MAIN).version, 0),
+        pins_below(origin.refs, origin.number),
+        traces(context, origin.head, asked.operator, keys, _columns(asked)),
+    )
+
+
+def _discard_unless_named(context: Context, to: Writing) -> None:
+    """Delete what was stored, unless the commit was made and publishing failed."""
+    head = context.log.head()
+    if head is None or head.version < to.version or context.log.commit(to.version).attempt != to.attempt:
+        discard_names(context.store, to.stored, to.attempt)
 
 
 def _finish(context: Context) -> list[str]:
@@ -118,30 +156,44 @@ def planned(context: Context, asked: Forgetting) -> ForgetReport:
     assert origin.head is not None
     _refuse_missing(context, origin.head, asked, keys)
     made = _make(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
-    return _report(context, asked, made, None, [])
+    return _report(context, asked, made, _before(context, origin, asked, keys))
 
 
 def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
+    context.refresh()
     head = context.head()
     origin = context.origin(head)
     if context.branch != MAIN:
         raise InvalidInput(f"forget: this is branch `{context.branch}`, expected `{MAIN}`, which publishes")
     if head is None:
         raise InvalidInput(f"forget: pipeline `{context.job.pipeline}` has no version yet")
-    if asked.operator not in head.state:
-        raise unknown("operator with state", asked.operator, head.state)
+    recorded = {**context.declared(head), **head.schemas}
+    if asked.operator not in recorded:
+        raise unknown("operator", asked.operator, recorded)
+    if asked.operator in context.begins_with(head):
+        raise InvalidInput(
+            f"forget: operator `{asked.operator}` has initial state that no batch has used yet", hint="run once first"
+        )
     if not asked.keys:
         raise InvalidInput("forget: found no key, expected at least one")
-    described = next(iter(head.schemas[asked.operator]["maps"].values()))
-    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget"))
+    described = next(iter(recorded[asked.operator]["maps"].values()))
+    keys = Keys(key_batch(list(asked.keys), MapColumns.described("keys", described).key, "forget")).distinct()
+    if not len(keys.columns.schema):
+        raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     for name, columns in _columns(asked).items():
-        rewrite_published.place_of(context, name, origin.number)
+        _, place = rewrite_published.place_of(context, name, origin.number)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "
                 f"({', '.join(keys.columns.schema.names)})"
             )
-    pins = pins_below(context.refresh(), origin.number)
+        rewrite_published.key_columns(place.schema.empty_table(), columns, keys, f"sink `{name}`")
+    if head.waiting:
+        raise InvalidInput(
+            "forget: requeued rows wait for the next batch, and may have the keys",
+            hint="run once, then forget the keys",
+        )
+    pins = pins_below(context.initialised(), origin.number)
     if pins and not asked.drop_refs:
         raise InvalidInput(
             f"forget: {', '.join(pins)} keep earlier versions, which may hold the keys",
@@ -153,21 +205,20 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
 def _is_done(head: Commit, asked: Forgetting, keys: Keys) -> bool:
     """Whether an earlier call has committed this, so that only the rest is left to do."""
     return any(
-        one.operator == asked.operator and set(keys.salted(one.salt)) <= set(one.hashes) and head.version == one.version
+        one.version == head.version and _covers(one, asked.operator, keys) and one.columns == _columns(asked)
         for one in head.forgotten
     )
 
 
+def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
+    return one.operator == operator and set(keys.salted(one.salt)) <= set(one.hashes)
+
+
 def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Keys) -> None:
-    """Raise `InvalidInput` if a key has no state now, unless the caller accepts that."""
-    if asked.missing_ok:
+    """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
+    if asked.missing_ok or any(_covers(one, asked.operator, keys) for one in head.forgotten):
         return
-    table = state(context, asked.operator, None, None, asked.keys, None, None, partial=True)
-    if table.num_rows:
-        present = set(map(repr, table.select(keys.columns.schema.names).to_pylist()))
-        missing = [row for row in keys.columns.to_pylist() if repr(row) not in present]
-    else:
-        missing = keys.columns.to_pylist()
+    missing = rewrite_state.missing(context, *_maps(context, head, asked.operator), keys)
     if missing:
         shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
         raise InvalidInput(
@@ -177,22 +228,37 @@ def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Key
         )
 
 
+def _maps(context: Context, head: Commit, operator: str) -> tuple[dict[str, MapColumns], rewrite_state.Maps]:
+    """Return the maps of an operator with their columns and live segments."""
+    maps = context.committed(head).get(operator, {})
+    return {name: MapColumns.described(name, head.schemas[operator]["maps"][name]) for name in maps}, maps
+
+
 def _columns(asked: Forgetting) -> dict[str, list[str]]:
     return {name: [one] if isinstance(one, str) else list(one) for name, one in asked.columns.items()}
 
 
+def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
+    """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
+    while True:
+        kept = floor(context.initialised(), context.branch)
+        try:
+            with fenced_if_overtaken(context, head, "forget"):
+                return _make(context, head, asked, keys, to)
+        except CorruptState:
+            if floor(context.refresh(), context.branch) == kept:
+                raise
+
+
 def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
     """Write everything again that the commit names."""
-    described = head.schemas[asked.operator]["maps"]
-    maps = context.committed(head).get(asked.operator, {})
-    shapes = {name: MapColumns.described(name, described[name]) for name in maps}
-    state = rewrite_state.without_keys(context, asked.operator, shapes, maps, keys, to)
+    state = rewrite_state.without_keys(context, asked.operator, *_maps(context, head, asked.operator), keys, to)
     sinks = {
         name: rewrite_published.without_keys(context, head, name, columns, keys, to)
         for name, columns in _columns(asked).items()
     }
     since = max(floor(context.initialised(), context.branch).version, 0)
-    kept = context.log.commits(since, through=head)
+    kept = (one for one in context.log.commits(since, through=head) if is_effective(head, one.version))
     quarantine, removed = rewrite_quarantine.without_keys(context, kept, keys, to)
     return _Made(keys, state, sinks, quarantine, removed)
 
@@ -200,15 +266,20 @@ def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Wri
 def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, attempt: str) -> Commit:
     head, salt = origin.head, new_salt()
     assert head is not None
-    state = context.committed(head) | {asked.operator: made.state.maps}
+    state = context.committed(head) | ({asked.operator: made.state.maps} if asked.operator in head.state else {})
     gone = made.state.rows
     rows = dict(head.rows)
     if asked.operator in rows:
         rows[asked.operator] = {name: count - gone.get(name, 0) for name, count in rows[asked.operator].items()}
     withdrawn = {name: [VersionOf(MAIN, one) for one in found.records] for name, found in made.sinks.items()}
-    again = sorted({one for found in made.sinks.values() for one in found.records})
+    again = {name: found.records for name, found in made.sinks.items() if found.records}
     forgotten = Forgotten(
-        origin.number, asked.operator, salt, made.keys.salted(salt), _columns(asked), drop_refs=asked.drop_refs
+        version=origin.number,
+        operator=asked.operator,
+        salt=salt,
+        hashes=sorted(set(made.keys.salted(salt))),
+        columns=_columns(asked),
+        drop_refs=asked.drop_refs,
     )
     changes = {
         "attempt": attempt,
@@ -222,20 +293,13 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         "shown_by": shown_again(head, again, origin.number),
         "forgotten": [*head.forgotten, forgotten],
     }
-    try:
-        return correct(context, origin, "forget", changes)
-    except Fenced:
-        stored = [one.name for one in made.state.objects.values() if one is not None]
-        stored += [file.name for found in made.sinks.values() for added in found.adds for file in added.files]
-        stored += [file.name for file in made.quarantine]
-        discard_names(context.store, stored, attempt)
-        raise
+    return correct(context, origin, "forget", changes)
 
 
 def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mapping[str, int]) -> dict[str, Any]:
     """Return the totals of all operators after the commit."""
     found = totals(head.operators)
-    if operator in found:
+    if operator in found and operator in state:
         first = next(iter(gone.values()), 0)
         sizes = {one.name: one.size for of_map in state[operator].values() for one in of_map}
         found[operator] = dataclasses.replace(
@@ -244,30 +308,31 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
     return found
 
 
-def _report(
-    context: Context, asked: Forgetting, made: _Made, commit: Commit | None, removed: Iterable[str]
-) -> ForgetReport:
-    before = -1 if commit is None else commit.version - 1
-    last = context.head().version if commit is None else before  # type: ignore[union-attr]
+def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -> ForgetReport:
+    """Return what would happen. The caller adds the rest."""
     rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
     return ForgetReport(
-        version=None if commit is None else commit.version,
+        version=None,
         operator=asked.operator,
         keys=made.keys.columns.num_rows,
         rows={name: count for name, count in made.state.rows.items() if count},
         rewritten=rewritten,
-        removed=sorted(removed),
+        removed=[],
         quarantined_rows=made.quarantined_rows,
-        versions=(0, last) if last >= 0 else None,
-        dropped=pins_below(context.initialised(), last + 1) if commit is None else [],
-        left=_left(context, asked, made),
-        commit=commit,
+        versions=(before.since, before.head.version) if before.since <= before.head.version else None,
+        dropped=before.pins,
+        left=_left(context, asked, made, before),
     )
 
 
-def _left(context: Context, asked: Forgetting, made: _Made) -> list[str]:
+def _left(context: Context, asked: Forgetting, made: _Made, before: _Before) -> list[str]:
     """Return what may still hold the keys, in words."""
-    left = []
+    left = before.traces.lines()
+    left += [
+        f"sink `{name}`: its files were not looked at, because this code does not have it"
+        for name, described in before.head.sinks.items()
+        if described["kind"] is not None and name not in context.job.outputs
+    ]
     for name, output in context.job.outputs.items():
         if output.sink is None:
             continue
@@ -282,5 +347,6 @@ def _left(context: Context, asked: Forgetting, made: _Made) -> list[str]:
         for name in context.job.operators
         if name != asked.operator
     ]
-    left.append("the files of the sources, backups, and caches of state on other machines")
+    left.append("the files of the sources, their names in plans and the ledger, backups, earlier object versions of "
+                "a bucket that keeps them, and caches of state on other machines")  # fmt: skip
     return left

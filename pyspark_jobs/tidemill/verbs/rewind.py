@@ -17,10 +17,11 @@ from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
+from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
-from ..errors import Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import Correction, correction
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
 from ..protocol.retained import At, is_kept, refuse_if_gone
@@ -108,7 +109,17 @@ def planned(context: Context, to_version: VersionSpec, without: Sequence[File] =
 
 def _found(context: Context, to_version: VersionSpec, without: Sequence[File]) -> _Found:
     head = context.head()
-    origin, target = context.origin(head), _target(context, head, to_version)
+    target = _target(context, head, to_version)
+    try:
+        with fenced_if_overtaken(context, head, "rewind"):
+            return _looked_up(context, head, target, without)
+    except CorruptState:
+        _target(context, head, to_version)  # raises if retention gave it up in the meantime
+        raise
+
+
+def _looked_up(context: Context, head: Commit | None, target: Commit | None, without: Sequence[File]) -> _Found:
+    origin = context.origin(head)
     number = -1 if target is None else target.version
     change = correction(head, target)
     undone = [context.log.commit(version) for version in change.undone]
@@ -142,6 +153,12 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
+    last = max((one.version for one in head.forgotten), default=-1)
+    if number < last:  # its floor may not be raised yet
+        raise InvalidInput(
+            f"rewind to version {number}: version {last} forgot keys, so earlier versions are no longer kept",
+            hint=f"versions from {last} on can be restored",
+        )
     return None if number < 0 else context.log.commit(number)
 
 

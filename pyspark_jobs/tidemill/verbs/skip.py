@@ -16,6 +16,7 @@ from ..driver.correct import correct, required
 from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
+from ..driver.overtaken import fenced_if_overtaken
 from ..errors import Fenced, InvalidInput
 from ..protocol.records import Commit, Plan, SkippedFile
 from ..protocol.successor import Origin
@@ -41,9 +42,10 @@ def skip(context: Context, file: File, reason: str) -> Commit:
     required("skip", reason)
     check_root(context)
     origin = context.origin(context.head())
-    found = _found(context, origin, file).file
     attempt = uuid.uuid4().hex[:12]
-    stored = store_skipped(context, origin.head, [found], origin.number, attempt)
+    with fenced_if_overtaken(context, origin.head, "skip"):
+        found = _found(context, origin, file).file
+        stored = store_skipped(context, origin.head, [found], origin.number, attempt)
     changes = {
         "attempt": attempt,
         "reason": reason,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.protocol import valid_records as make
-from tidemill.protocol.history import correction, effective, is_effective, is_shown, replaced_at, shown_by
+from tidemill.protocol.history import correction, effective, is_effective, is_shown, replaced_at, shown_again, shown_by
 from tidemill.protocol.records import Commit, Shown
 
 
@@ -59,6 +59,21 @@ def test_version_minus_one_has_an_empty_history() -> None:
     assert correction(first, None).undone == [0]
     second = rewound(first, None)
     assert (second.replaced, list(effective(second))) == ([(0, 0)], [1])
+
+
+def test_what_one_sink_publishes_again_does_not_change_the_others() -> None:
+    commits = [batch(None)]
+    for _ in range(3):
+        commits.append(batch(commits[-1]))
+    fourth = dataclasses.replace(batch(commits[-1]), shown_by=shown_again(commits[-1], {"a": [0, 2], "b": [3]}, 4))
+    assert fourth.shown_by == [Shown(0, 0, 4, "a"), Shown(2, 2, 4, "a"), Shown(3, 3, 4, "b")]
+    assert [record for record in range(5) if is_shown(fourth, record, "a")] == [1, 3, 4]
+    assert [record for record in range(5) if is_shown(fourth, record, "b")] == [0, 1, 2, 4]
+    assert [record for record in range(5) if is_shown(fourth, record, "c")] == [0, 1, 2, 3, 4]
+    again = dataclasses.replace(batch(fourth), shown_by=shown_again(fourth, {"a": [1, 4]}, 5))
+    assert [shown_by(again, version, "a") for version in range(4)] == [5, 5, 5, 3]
+    assert [shown_by(again, version, "b") for version in range(4)] == [0, 1, 2, 4]
+    assert correction(batch(again), again).shown_by == again.shown_by
 
 
 @pytest.mark.parametrize("seed", range(200))

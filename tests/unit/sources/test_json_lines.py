@@ -159,6 +159,12 @@ def test_long_numbers_keep_their_value_beside_exact_decimals(tmp_path: Path) -> 
     assert values(found) == [(Decimal("1234567890.12345678901"), 0.12345678901234568, "9.12345678901234567891")]
 
 
+def test_long_integers_are_read_beside_exact_decimals(tmp_path: Path) -> None:
+    file(tmp_path, "a.json", '{"e":8,"n":1571485583933440,"s":{"n":-9223372036854775808}}\n')
+    found = blocks(json_source(tmp_path, "e decimal(30,11), n bigint, s struct<n: bigint>"))
+    assert values(found) == [(Decimal(8), 1571485583933440, {"n": -(2**63)})]
+
+
 def test_times_without_offset_are_in_the_pipelines_zone(tmp_path: Path) -> None:
     file(tmp_path, "a.json", '{"t":"2013-01-01 00:00:00"}\n')
     found = blocks(json_source(tmp_path, "t timestamp"), context=ReadContext(time_zone="America/New_York"))

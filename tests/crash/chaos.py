@@ -1,0 +1,292 @@
+"""Real processes of the command line on one repository, started, killed, stopped and continued at random.
+
+`make chaos` runs `python -m tests.crash.chaos` for `CHAOS_SECONDS` (default: ten minutes), by turns on a folder and on
+an S3 server behind a proxy that loses, delays, repeats and reorders requests. `tests/crash/chaos_checker.py` compares
+the result with the input files. INVARIANT: signals go only to processes that this one started, by their pid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.crash import chaos_checker, worlds
+from tests.servers.s3 import S3Server
+from tests.servers.s3_proxy import Fault, Request, S3Proxy
+from tidemill.store import Store, open_store
+
+PIPELINE = """
+import tidemill as tm
+from pathlib import Path
+
+def track(batch_time, user, row, state):
+    if state.isTimingOut:
+        return (user, state.get, True)
+    state.update((state.getOption or 0) + row.n)
+    return (user, state.get, False)
+
+base = "BASE"
+p = tm.Pipeline("chaos")
+p.batch_time(lambda plan: 3000 * max(int(Path(split.path).stem) for split in plan.splits))
+rows = p.read(tm.Files(base + "/inbox", format="json", schema="user string, n int, ts timestamp", mode="PERMISSIVE",
+                       maxFilesPerTrigger=2))
+rows.groupBy("user").mapWithState(
+    tm.StateSpec.function(track).timeout("500 ms"),
+    stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
+).write(tm.Parquet(base + "/sinks/users"))
+rows.groupBy("n").agg(users=tm.count(), name="by-n").write(tm.Json(base + "/sinks/by-n"))
+"""
+AT_ONCE = 3
+"""How many processes run at once, at most."""
+FIRST_FILES = 6
+"""How many files are read before, two a batch."""
+SHARE = 0.04
+"""The share of requests that the proxy treats badly."""
+FAULTS = {
+    "lost before": Fault(),
+    "lost after": Fault(after=True),
+    "delayed": Fault(delay_s=0.3),
+    "twice": Fault(twice=True),
+    "late": Fault(late_s=0.7),
+    "503": Fault(503, "SlowDown"),
+}
+ENDINGS = {0, 3, 4, -signal.SIGKILL}
+"""Exit statuses of processes: done, nothing to do, fenced, killed."""
+REFUSED = ("InvalidInput", "StoreUnavailable")
+"""How the message of a process that ends with status 1 may begin."""
+MOST_SECONDS = 180
+MINIO = "TIDEMILL_MINIO"
+"""The environment variable that names the MinIO binary."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a repository, its inbox and its sinks are. `folder` holds the pipeline and logs."""
+
+    folder: Path
+    base: str
+    store: Store
+    environment: Mapping[str, str] = field(default_factory=dict)
+    proxy: S3Proxy | None = None
+
+    def command(self, verb: str, *arguments: str) -> list[str]:
+        root = f"{self.base}/root"
+        return [sys.executable, "-m", "tidemill", verb, f"{self.folder}/pipeline.py:p", "--root", root, *arguments]
+
+    def start(self, verb: str, *arguments: str) -> Started:
+        log = self.folder / f"{verb}-{time.monotonic_ns()}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                self.command(verb, *arguments), stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                env={**os.environ, **self.environment},
+            )  # fmt: skip
+        return Started(verb, process, log)
+
+    def call(self, verb: str, *arguments: str) -> int:
+        started = self.start(verb, *arguments)
+        try:
+            return started.process.wait(MOST_SECONDS)
+        finally:
+            started.end()
+
+
+@dataclass
+class Started:
+    """A process of the command line."""
+
+    verb: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    is_stopped: bool = False
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            self.is_stopped = number == signal.SIGSTOP
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def check(self) -> str:
+        """Return how it ended. AssertionError for damage, an error of Tidemill, or a wrong call."""
+        status, said = self.process.returncode, self.log.read_text()
+        refused = next((kind for kind in REFUSED if kind in said), None) if status == 1 else None
+        assert status in ENDINGS or refused is not None, f"`{self.verb}` ended with status {status}: {said[-3000:]}"
+        assert "CorruptState" not in said and "InternalError" not in said, f"`{self.verb}`: {said[-3000:]}"
+        return refused or {0: "done", 3: "nothing to do", 4: "fenced"}.get(status, "killed")
+
+
+class Storm:
+    """Starts and disturbs processes for a while. `counts` has what was done."""
+
+    def __init__(self, place: Place, chance: random.Random) -> None:
+        self.place, self.chance = place, chance
+        self.counts: Counter[str] = Counter()
+        self.running: list[Started] = []
+        self.files = 0
+
+    def blow(self, seconds: float) -> None:
+        """Disturb for so long, then let all processes end, and run until nothing is left to do."""
+        assert self.place.call("init") == 0
+        for _ in range(FIRST_FILES):
+            self._arrive()
+        assert self.place.call("run", "--engine", "local", "--tasks", "1") == 0
+        end = time.monotonic() + seconds
+        try:
+            with self._faults():
+                while time.monotonic() < end:
+                    self.chance.choice([self._arrive, self._start, self._start, self._kill, self._stop, self._go_on])()
+                    self._reap()
+                    time.sleep(self.chance.random() * 0.4)
+                self._end()
+        finally:
+            for one in self.running:
+                one.end()
+        self._arrive()
+        for _ in range(20):
+            if self.place.call("run", "--engine", "local", "--tasks", "1") == 3:
+                break
+        else:
+            raise AssertionError("the repository is never drained")
+        assert self.place.call("verify", "--deep") == 0, _newest_log(self.place.folder, "verify")
+
+    def _arrive(self) -> None:
+        made = self.place.folder / "new.json"
+        worlds.make_file(made, self.chance, self.files % 60)
+        name, self.files = f"inbox/{self.files:04d}.json", self.files + 1
+        self.place.store.create(name, made.read_bytes())
+
+    def _start(self) -> None:
+        if len(self.running) < AT_ONCE:
+            verb, *arguments = self.chance.choice(
+                [
+                    ["run", "--engine", "local", "--tasks", str(self.chance.choice([1, 2]))],
+                    ["run", "--engine", "local", "--tasks", "1", "--max-batches", "1"],
+                    ["maintain", "--keep-versions", str(self.chance.choice([2, 6])), "--yes"],
+                    ["rewind", "--to", str(self._some_version()), "--reason", "chaos", "--yes"],
+                    ["publish", *self.chance.choice([[], ["--from", "0"]])],
+                ]
+            )
+            self.running.append(self.place.start(verb, *arguments))
+
+    def _some_version(self) -> int:
+        return max(
+            -1, len(list(self.place.store.list("root/chaos/branches/main/commits/"))) - self.chance.randint(2, 5)
+        )
+
+    def _kill(self) -> None:
+        if self.running and self.chance.random() < 0.4:
+            self.chance.choice(self.running).signal(signal.SIGKILL)
+
+    def _stop(self) -> None:
+        if self.running:
+            self.chance.choice(self.running).signal(signal.SIGSTOP)
+
+    def _go_on(self) -> None:
+        for one in self.running:
+            if one.is_stopped and self.chance.random() < 0.7:
+                one.signal(signal.SIGCONT)
+                self.counts["went on after a stop"] += 1
+
+    def _reap(self) -> None:
+        for one in [one for one in self.running if one.process.poll() is not None]:
+            self.running.remove(one)
+            self.counts[f"{one.verb}: {one.check()}"] += 1
+
+    def _end(self) -> None:
+        for one in self.running:
+            one.signal(signal.SIGCONT)
+        for one in list(self.running):
+            one.process.wait(MOST_SECONDS)
+            self._reap()
+
+    @contextlib.contextmanager
+    def _faults(self) -> Iterator[None]:
+        proxy, lock = self.place.proxy, threading.Lock()
+        if proxy is None:
+            yield
+            return
+
+        def fault(request: Request) -> Fault | None:
+            with lock:
+                if self.chance.random() >= SHARE:
+                    return None
+                kind = self.chance.choice(list(FAULTS))
+                self.counts[f"answer: {kind}"] += 1
+                return FAULTS[kind]
+
+        proxy.plan = fault
+        try:
+            yield
+        finally:
+            proxy.plan = lambda request: None
+            proxy.settle()
+
+
+def _newest_log(folder: Path, verb: str) -> str:
+    return max(folder.glob(f"{verb}-*.log")).read_text()[-3000:]
+
+
+def folder_place(folder: Path) -> Place:
+    """A repository in a local folder."""
+    return _place(folder, str(folder / "world"), open_store(str(folder / "world")))
+
+
+def s3_place(folder: Path, server: S3Server, proxy: S3Proxy) -> Place:
+    """A repository on the S3 server. Its processes use the proxy, this one does not."""
+    root = server.new_root()
+    return _place(folder, root, open_store(root, server.options), proxy.environment, proxy)
+
+
+def _place(
+    folder: Path, base: str, store: Store, environment: Mapping[str, str] | None = None, proxy: S3Proxy | None = None
+) -> Place:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.py").write_text(PIPELINE.replace("BASE", base))
+    return Place(folder, base, store, {"TIDEMILL_DISK_CACHE_BYTES": "0", **(environment or {})}, proxy)
+
+
+def play(place: Place, seed: int, seconds: float) -> str:
+    """Disturb a repository for so long and check it. Return what was done."""
+    storm = Storm(place, random.Random(seed))
+    try:
+        storm.blow(seconds)
+        copy = place.folder / "copy"
+        for entry in place.store.list():
+            (copy / entry.name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / entry.name).write_bytes(place.store.get(entry.name))
+        found = chaos_checker.check(copy)
+    except BaseException as error:
+        error.add_note(f"seed {seed}, {place.base}, in {place.folder}: {dict(storm.counts)}")
+        raise
+    return f"seed {seed}, {place.base}: {found}; {dict(sorted(storm.counts.items()))}"
+
+
+def main() -> None:
+    """Take turns between the places until the time is over."""
+    end = time.monotonic() + float(os.environ.get("CHAOS_SECONDS", "600"))
+    seed = int(os.environ.get("TIDEMILL_SEED", "0")) or random.SystemRandom().randrange(10**9)
+    with S3Server() as server, S3Proxy(server) as proxy:
+        while (left := end - time.monotonic()) > 0:
+            for kind in ("folder", "s3"):
+                folder = Path(tempfile.mkdtemp(prefix=f"tidemill-chaos-{kind}-"))
+                place = folder_place(folder) if kind == "folder" else s3_place(folder, server, proxy)
+                print(play(place, seed, min(30, left)), flush=True)
+                seed += 1
+
+
+if __name__ == "__main__":
+    main()

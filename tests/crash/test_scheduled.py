@@ -1,0 +1,280 @@
+"""Two actors at once, interleaved at every store call in an order that a seed gives, beside a naive model of the log.
+
+Each of the two succeeds or is refused. Then the log has no gap and no number twice, no row is lost or doubled, sinks
+show the effective history, and `verify` finds nothing. A run that follows finishes everything.
+`TIDEMILL_SCHEDULES` sets the number of seeds for each pair, `TIDEMILL_SEED` the first one, and
+`TIDEMILL_PAIR` (such as `run+forget`) chooses one pair.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import os
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.crash import ledger_model, worlds
+from tests.crash.ledger_model import Happened, Version
+from tests.crash.scheduled import Schedule, ScheduledStore, determined
+from tests.crash.worlds import FILES, World
+from tidemill.store import Store, open_store
+from tidemill.upkeep.merge_choice import MergeRule
+from tidemill.upkeep.merging import merge
+
+SEEDS = int(os.environ.get("TIDEMILL_SCHEDULES", "0"))
+FIRST_SEED = int(os.environ.get("TIDEMILL_SEED", "0"))
+PAIR = os.environ.get("TIDEMILL_PAIR", "")
+FORGOTTEN = "once"
+"""A user of one file."""
+BEGUN = 3
+"""Versions before the two begin. Three files wait."""
+SWEEP_MS = 1000 * 3 * (BEGUN - 1) + 900
+"""When all deadlines of the last version are due, and before the next file's time."""
+REFUSALS = (tm.Fenced, tm.InvalidInput, tm.StoreUnavailable)
+
+
+@dataclass(frozen=True)
+class Users(World):
+    """Totals by user, which end half a second of batch time after the last row, and counts by number."""
+
+    def pipeline(self, operators: int = 2) -> tm.Pipeline:
+        p = tm.Pipeline(self.name)
+        p.batch_time(lambda plan: 3000 * max(int(Path(split.path).stem) for split in plan.splits))
+        rows = p.read(
+            tm.Files(str(self.inbox), format="json", schema="user string, n int, ts timestamp", mode="PERMISSIVE",
+                     maxFilesPerTrigger=1)
+        )  # fmt: skip
+        rows.groupBy("user").mapWithState(
+            tm.StateSpec.function(worlds.track).timeout(f"{ledger_model.TIMEOUT_MS} ms"),
+            stateSchema="long", outputSchema="user string, n long, closed boolean", name="users",
+        ).write(tm.Parquet(f"{self.base}/{self.sink_name}/users"))  # fmt: skip
+        by_n = rows.groupBy("n").agg(users=tm.count(), name="by-n")
+        by_n.write(tm.Json(f"{self.base}/{self.sink_name}/by-n"))
+        return p
+
+
+Actor = Callable[[tm.Repository, random.Random], Any]
+ACTORS: dict[str, Actor] = {
+    "run": lambda r, chance: r.run(engine="local", tasks=chance.choice([1, 1, 2]), max_batches=chance.choice([1, 2])),
+    "sweep": lambda r, chance: r.sweep(engine="local", tasks=1, batch_time=SWEEP_MS),
+    "maintain": lambda r, chance: r.maintain(keep_versions=chance.choice([1, 1, 2])),
+    "rewind": lambda r, chance: r.rewind(chance.randrange(-1, BEGUN - 1), "a test"),
+    "forget": lambda r, chance: r.forget("users", [FORGOTTEN], "a test", {"users": "user"}, drop_refs=True,
+                                         missing_ok=True),
+    "skip": lambda r, chance: r.skip(f"{chance.choice([BEGUN, BEGUN, FILES - 1]):04d}.json", "a test"),
+    "publish": lambda r, chance: r.publish(chance.choice([0, None])),
+    "tag": lambda r, chance: r.tag("month-end", chance.choice([0, BEGUN - 1, None]), move=True),
+    "untag": lambda r, chance: r.untag("before-deploy"),
+}  # fmt: skip
+"""Everything that may be done at once, each of it also beside itself."""
+PAIRS = [f"{a}+{b}" for a, b in itertools.combinations_with_replacement(ACTORS, 2)]
+
+
+def three_versions(world: World) -> None:
+    world.open().init()
+    for _ in range(BEGUN):
+        world.run(1)
+    world.open().tag("before-deploy", 1)
+
+
+def planned(world: World) -> None:
+    """The next batch is planned and has written its files, but is not committed."""
+    three_versions(world)
+    with worlds.dying("create", rf"/commits/{BEGUN:010d}\.json$", "before"):
+        world.run()
+
+
+def unpublished(world: World) -> None:
+    """The last version is committed, and nothing of it is published."""
+    world.open().init()
+    for _ in range(BEGUN - 1):
+        world.run(1)
+    world.open().tag("before-deploy", 1)
+    with worlds.dying("create", rf"/commits/{BEGUN - 1:010d}\.json$", "after"):
+        world.run(1)
+
+
+def rewound(world: World) -> None:
+    """Version 1 was undone, and its file was read again."""
+    world.open().init()
+    for _ in range(BEGUN - 1):
+        world.run(1)
+    world.open().rewind(0, "a test")
+    world.run(1)
+    world.open().tag("before-deploy", 1)
+
+
+BEGINNINGS = (three_versions, planned, unpublished, rewound)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A repository before the two begin, under the key of the store in which it was made."""
+
+    inner: Store
+    key: str
+    inbox: Path
+
+    def opened(self, schedule: Schedule) -> tuple[Users, ScheduledStore]:
+        copy = open_store(f"memory://{uuid.uuid4().hex}")
+        for entry in self.inner.list():
+            copy.put(entry.name, self.inner.get(entry.name))
+        store = ScheduledStore(copy, schedule, self.key)
+        return Users(store.uri, self.inbox), store
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> list[Prepared]:
+    inbox = tmp_path_factory.mktemp("scheduled") / "inbox"
+    worlds.make_inbox(inbox)
+    with (inbox / f"{BEGUN - 2:04d}.json").open("a") as file:
+        file.write(json.dumps({"user": FORGOTTEN, "n": 1, "ts": "2024-01-01T00:00:00"}) + "\n")
+    made = []
+    for begin in BEGINNINGS:
+        inner, key = open_store(f"memory://{uuid.uuid4().hex}"), uuid.uuid4().hex
+        store = ScheduledStore(inner, Schedule(random.Random(0)), key)
+        begin(Users(store.uri, inbox))
+        made.append(Prepared(inner, key, inbox))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def everything_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge however few rows there are."""
+    monkeypatch.setattr("tidemill.verbs.maintain.merge", functools.partial(merge, rule=MergeRule(1 << 40, 0)))
+
+
+def play(prepared: list[Prepared], pair: str, seed: int) -> tuple[list[str], dict[str, Any], str]:
+    """Let two actors act at once, check what is left, run to the end, and check again.
+
+    Returns the calls, the results, and the name of the repository's beginning.
+    """
+    chance = random.Random(f"{pair} {seed}")
+    which = chance.randrange(len(BEGINNINGS))
+    schedule = Schedule(chance)
+    world, _store = prepared[which].opened(schedule)
+    first, second = pair.split("+")
+    actors = {
+        f"{side} {name}": functools.partial(ACTORS[name], world.open(), random.Random(chance.random()))
+        for side, name in (("A", first), ("B", second))
+    }
+    with determined(chance):
+        results = schedule.run(actors)
+    try:
+        for name, result in results.items():
+            if isinstance(result, BaseException) and not isinstance(result, REFUSALS):
+                raise AssertionError(f"{name} raised {result!r}") from result
+        numbers = [call.name for call in schedule.created if "/commits/" in call.name or "/refs/" in call.name]
+        assert len(numbers) == len(set(numbers))
+        check(world, is_settled=False)
+        world.run()
+        check(world, is_settled=True)
+    except Exception as error:
+        calls = "\n".join(map(str, schedule.calls))
+        raise AssertionError(
+            f"TIDEMILL_PAIR={pair} TIDEMILL_SEED={seed}, {BEGINNINGS[which].__name__}: {error}\n"
+            f"{ {name: repr(result)[:200] for name, result in results.items()} }\n{calls}"
+        ) from error
+    return [str(call) for call in schedule.calls], results, BEGINNINGS[which].__name__
+
+
+def check(world: Users, is_settled: bool) -> None:
+    """Compare a repository with the model. `is_settled`: a run has ended since the last action."""
+    r = world.open()
+    log = list(happened(r))
+    model = ledger_model.versions(log, world.inbox, FORGOTTEN)
+    assert [one.version for one in log] == list(range(len(log)))
+    assert r.verify(deep=True).problems == []
+    refs, head = r.context.refresh(), model[-1]
+    floor = max(0, refs.floors["main"].highest if "main" in refs.floors else 0)
+    for number in range(-1, len(log)):
+        if number == -1 or number >= floor or number in [one.version for one in refs.tags.values()]:
+            assert state(r, number) == (dict_of(model[number + 1]), model[number + 1].by_n), number
+    for sink in ("users", "by-n"):
+        kept = [row for row in head.rows[sink] if row[0] >= floor and row[0] >= forgotten_at(log)]
+        assert emitted(r, sink, kept_from=forgotten_at(log)) == sorted(kept), sink
+    if is_settled:
+        assert head.done == {f"{number:04d}.json" for number in range(FILES)}
+        assert set(r.status().waiting_files.values()) == {0}
+        since = [one for one in log if one.version >= forgotten_at(log)]
+        if not any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in one.files):
+            assert r.verify(forgotten=True).problems == []
+        assert published(world) == {sink: sorted(map(repr, rows)) for sink, rows in head.rows.items()}
+
+
+def happened(r: tm.Repository) -> Iterator[Happened]:
+    for commit in r.context.log.commits():
+        plan = r.context.log.plan(commit.version)
+        ran = commit.kind in ("batch", "sweep")
+        assert plan is not None or not ran
+        files = tuple(split.path for split in plan.splits) if plan is not None and ran else ()
+        skipped = tuple(one.path for one in commit.skipped)
+        restores = commit.restores.version if commit.restores is not None else -1
+        yield Happened(commit.version, commit.kind, commit.batch_time_ms, files, skipped, restores)
+
+
+def forgotten_at(log: list[Happened]) -> int:
+    return max((one.version for one in log if one.kind == "forget"), default=0)
+
+
+def dict_of(version: Version) -> dict[str, int]:
+    return {name: total for name, (total, _) in version.users.items()}
+
+
+def state(r: tm.Repository, version: int) -> tuple[dict[str, int], dict[int, int]]:
+    users, by_n = r.state("users", version), r.state("by-n", version)
+    return (
+        dict(zip(users["user"].to_pylist(), users["state"].to_pylist(), strict=True)),
+        dict(zip(by_n["n"].to_pylist(), by_n["users"].to_pylist(), strict=True)),
+    )
+
+
+def emitted(r: tm.Repository, sink: str, kept_from: int) -> list[tuple[Any, ...]]:
+    columns = {"users": ("user", "n", "closed"), "by-n": ("n", "users")}[sink]
+    table = r.outputs(sink=sink).to_pylist()
+    return sorted((row["_batch_id"], *(row[c] for c in columns)) for row in table if row["_batch_id"] >= kept_from)
+
+
+def published(world: Users) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"users": [], "by-n": []}
+    for entry in world.store.list(f"{world.sink_name}/"):
+        sink = entry.name.split("/")[1]
+        columns = {"users": ("user", "n", "closed"), "by-n": ("n", "users")}[sink]
+        for row in worlds.cells_of(entry.name, world.store.get(entry.name)):
+            found[sink].append(repr((row["_batch_id"], *(row[c] for c in columns))))
+    return {sink: sorted(rows) for sink, rows in found.items()}
+
+
+def chosen(pairs: list[str]) -> list[str]:
+    return [PAIR] if PAIR else pairs
+
+
+@pytest.mark.parametrize("pair", chosen(PAIRS))
+def test_two_at_once_leave_what_the_log_says(prepared: list[Prepared], pair: str) -> None:
+    play(prepared, pair, FIRST_SEED)
+
+
+@pytest.mark.slow("two at once, in many orders")
+@pytest.mark.parametrize("pair", chosen(PAIRS))
+def test_two_at_once_leave_what_the_log_says_in_many_orders(prepared: list[Prepared], pair: str) -> None:
+    for seed in range(FIRST_SEED + 1, FIRST_SEED + 1 + (SEEDS or 4)):
+        play(prepared, pair, seed)
+
+
+@pytest.mark.parametrize("pair", ["run+maintain", "rewind+run"])
+def test_a_seed_gives_the_same_calls_again(prepared: list[Prepared], pair: str) -> None:
+    calls, results, _ = play(prepared, pair, 7)
+    again, _, _ = play(prepared, pair, 7)
+    assert calls == again
+    assert len({call.partition(":")[0] for call in calls}) == 2
+    assert Counter(map(type, results.values())).total() == 2

@@ -1,0 +1,623 @@
+"""Forgetting keys: afterwards no object of the repository and no published file has them, and everything else stays."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidemill as tm
+from tests.crash import worlds
+from tests.model import every_operator
+from tidemill.cli.main import main
+from tidemill.protocol.entries import NewBranch
+from tidemill.protocol.refs_log import position
+from tidemill.upkeep.merge_choice import MergeRule
+from tidemill.upkeep.merging import merge
+
+ALICE, BOB = "alice-7391", "bob-5512"
+ROWS = ((ALICE, 1), (BOB, 2), (ALICE, 3), ("carol", 4), (BOB, 5), (None, 6))
+SINKS: dict[str, Any] = {
+    "parquet": lambda folder: tm.Parquet(str(folder / "out")),
+    "json": lambda folder: tm.Json(str(folder / "out")),
+    "parquet by key": lambda folder: tm.Parquet(str(folder / "out"), partitionBy=["who"]),
+    "json by key": lambda folder: tm.Json(str(folder / "out"), partitionBy=["who"]),
+    "parquet by another column": lambda folder: tm.Parquet(str(folder / "out"), partitionBy=["total"]),
+}
+
+
+def pipeline(folder: Path, sink: Any = None, schema: str = "who string, n int", **read: Any) -> tm.Pipeline:
+    (folder / "in").mkdir(exist_ok=True)
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(str(folder / "in"), format="json", schema=schema, maxFilesPerTrigger=1, **read))
+    made = rows.groupBy("who").agg(total=tm.sum("n"), name="spend")
+    made.write(tm.Parquet(str(folder / "out")) if sink is None else sink)
+    return p
+
+
+def opened(folder: Path, **options: Any) -> tm.Repository:
+    r = tm.open(pipeline(folder, **options), root=str(folder / "root"))
+    r.init()
+    return r
+
+
+def arrive(folder: Path, *rows: tuple[Any, int], name: str = "") -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    number = len(list((folder / "in").iterdir()))
+    lines = [json.dumps({"who": who, "n": n}) for who, n in rows]
+    (folder / "in" / f"{number:03d}{name}.json").write_text("\n".join(lines) + "\n")
+
+
+def run(r: tm.Repository, **options: Any) -> list[int]:
+    return [one.version for one in r.run(engine="local", **options)]
+
+
+def shop(folder: Path, **options: Any) -> tm.Repository:
+    """Two batches; the second one has three of the keys again."""
+    arrive(folder, *ROWS)
+    arrive(folder, (ALICE, 10), ("carol", 20), (None, 30))
+    r = opened(folder, **options)
+    run(r)
+    return r
+
+
+def objects(*folders: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the decoded content of every file below folders."""
+    for path in sorted(one for folder in folders for one in folder.rglob("*") if one.is_file()):
+        data = path.read_bytes()
+        if path.suffix == ".parquet":
+            yield str(path), str(pq.ParquetFile(io.BytesIO(data)).read().to_pylist())
+        else:
+            yield str(path), data.decode()
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    """Return the files below the root and the sink that have a text in their content."""
+    return [name for name, content in objects(folder / "root", folder / "out") if text in content]
+
+
+def totals(r: tm.Repository) -> dict[Any, int]:
+    table = r.state("spend")
+    return dict(zip(table["who"].to_pylist(), table["total"].to_pylist(), strict=True))
+
+
+def published(folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of the sink: who, total, version, place in the version."""
+    rows = []
+    for path in sorted((folder / "out").rglob("*.*")):
+        if path.suffix == ".parquet":
+            found = pq.ParquetFile(path).read().to_pylist()
+        else:
+            found = [json.loads(line) for line in path.read_text().splitlines()]
+        folders = dict(part.split("=") for part in path.relative_to(folder / "out").parts[:-1])
+        rows += [{**row, **folders} for row in found]
+    none = (None, "__HIVE_DEFAULT_PARTITION__")
+    return sorted(("" if row.get("who") in none else row["who"], int(row["total"]), row["_batch_id"], row["_seq"])
+                  for row in rows)  # fmt: skip
+
+
+def without(rows: list[tuple[Any, ...]], *who: str) -> list[tuple[Any, ...]]:
+    return [row for row in rows if row[0] not in who]
+
+
+def is_clean(r: tm.Repository) -> bool:
+    return r.verify(deep=True, forgotten=True).problems == []
+
+
+# what goes, and what stays
+
+
+@pytest.mark.parametrize("name", list(SINKS))
+def test_no_object_and_no_published_file_has_the_key_and_all_other_rows_stay(name: str, tmp_path: Path) -> None:
+    r = shop(tmp_path, sink=SINKS[name](tmp_path))
+    before, rows = totals(r), published(tmp_path)
+    made = r.forget("spend", [ALICE], "art. 17", columns={"spend": "who"})
+    assert (made.version, made.keys, made.rows, made.versions) == (2, 1, {"partials": 1}, (0, 1))
+    assert len(made.rewritten) >= 3 and made.removed
+    left = holding(tmp_path, ALICE)
+    assert all("/commits/" in one or "/published/" in one for one in left)
+    if "by key" in name:  # records are never changed, and the report says which ones name the folder
+        assert left and any("partition folder has the key" in one for one in made.left)
+    else:
+        assert left == []
+    assert totals(r) == {who: total for who, total in before.items() if who != ALICE}
+    assert published(tmp_path) == without(rows, ALICE)
+    assert is_clean(r)
+    assert run(opened(tmp_path, sink=SINKS[name](tmp_path))) == []
+
+
+def test_a_null_key_is_forgotten_and_text_that_is_no_null_stays(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    rows = published(tmp_path)
+    r.forget("spend", [None], "a test", columns={"spend": "who"})
+    assert totals(r) == {ALICE: 14, BOB: 7, "carol": 24}
+    assert published(tmp_path) == without(rows, "")
+    assert is_clean(r)
+
+
+def test_several_keys_go_in_one_commit_and_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    made = r.forget("spend", [ALICE, BOB, ALICE], "a test", columns={"spend": ["who"]})
+    assert (made.keys, made.rows) == (2, {"partials": 2})
+    assert holding(tmp_path, ALICE) == holding(tmp_path, BOB) == []
+    assert len(r.head.forgotten[0].hashes) == 2
+
+
+def test_the_commit_has_a_salted_hash_and_two_calls_have_different_salts(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test")
+    r.forget("spend", [BOB], "a test")
+    one, two = r.head.forgotten
+    assert one.salt != two.salt and one.hashes != two.hashes
+    assert ALICE not in (tmp_path / "root/shop/branches/main/commits/0000000002.json").read_text()
+
+
+def test_earlier_versions_cannot_be_read_nor_restored_and_later_ones_can(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test")
+    arrive(tmp_path, ("dave", 1))
+    assert run(r) == [3]
+    for version in (0, 1):
+        with pytest.raises(tm.InvalidInput, match="no longer kept"):
+            r.state("spend", version=version)
+        with pytest.raises(tm.InvalidInput, match="no longer kept"):
+            r.rewind(version, "a test")
+    with pytest.raises(tm.InvalidInput, match="version 2 forgot keys"):
+        r.rewind(-1, "a test")
+    r.rewind(2, "a test")
+    assert totals(r) == {BOB: 7, "carol": 24, None: 36}
+    assert is_clean(r)
+    assert [one.kind for one in r.log()] == ["rewind", "batch", "forget"]
+
+
+def test_state_that_was_merged_by_maintain_goes_too(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    merge(r.context, rule=MergeRule(1 << 40, 0))
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert holding(tmp_path, ALICE) == []
+    assert is_clean(r)
+    arrive(tmp_path, (BOB, 1))
+    run(r)
+    merge(r.context, rule=MergeRule(1 << 40, 0))
+    r.maintain()
+    assert totals(r) == {BOB: 8, "carol": 24, None: 36}
+    assert is_clean(r)
+
+
+def test_segments_of_many_ranges_keep_what_they_show(tmp_path: Path) -> None:
+    for number in range(4):
+        arrive(tmp_path, *((f"user-{one}", one) for one in range(number, 400, 3)))
+    r = opened(tmp_path)
+    for tasks in (5, 3, 1, 4):
+        run(r, max_batches=1, tasks=tasks)
+    before = totals(r)
+    gone = [f"user-{one}" for one in (3, 77, 250)]
+    r.forget("spend", gone, "a test", columns={"spend": "who"})
+    assert totals(r) == {who: total for who, total in before.items() if who not in gone}
+    assert is_clean(r)
+
+
+def test_a_removed_key_whose_tombstone_is_left_goes_from_all_runs(tmp_path: Path) -> None:
+    p = tm.Pipeline("shop")
+    (tmp_path / "in").mkdir()
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
+
+    def gone(batch_time: Any, who: Any, row: Any, state: Any) -> Any:
+        state.remove() if row.n < 0 else state.update(row.n)
+
+    rows.groupBy("who").mapWithState(
+        tm.StateSpec.function(gone), stateSchema="int", outputSchema="who string", name="last"
+    )
+    arrive(tmp_path, *((f"u{one}", one) for one in range(100)), (ALICE, 1))
+    arrive(tmp_path, (ALICE, -1), (BOB, 1))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    run(r)
+    with pytest.raises(tm.InvalidInput, match="has no state for the key"):
+        r.forget("last", [ALICE], "a test")
+    assert holding(tmp_path, ALICE)
+    made = r.forget("last", [ALICE], "a test", missing_ok=True)
+    assert made.rows == {} and made.rewritten
+    assert holding(tmp_path, ALICE) == []
+    assert r.state("last").num_rows == 101
+    assert is_clean(r)
+
+
+def test_initial_state_goes_and_so_do_keys_that_were_only_there(tmp_path: Path) -> None:
+    seed = pa.table({"who": [ALICE, BOB], "state": [1.0, 2.0]})
+    q = tm.Pipeline("shop")
+    rows = q.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
+    rows.groupBy("who").mapWithState(
+        tm.StateSpec.function(lambda t, who, row, state: state.update(row.n * 1.0)).initialState(seed),
+        stateSchema="double", outputSchema="who string", name="spend",
+    )  # fmt: skip
+    r = tm.open(q, root=str(tmp_path / "root"))
+    r.init()
+    assert holding(tmp_path, ALICE)
+    arrive(tmp_path, ("carol", 1))
+    run(r)
+    r.forget("spend", [ALICE], "a test")
+    assert holding(tmp_path, ALICE) == []
+    assert sorted(r.state("spend")["who"].to_pylist()) == [BOB, "carol"]
+    assert is_clean(r)
+    assert run(tm.open(q, root=str(tmp_path / "root"))) == []
+
+
+KEYS: dict[str, Any] = {
+    "boolean": (True, False), "tinyint": (7, 8), "smallint": (-7, 8), "int": (7391, 8), "bigint": (-(2**62), 8),
+    "float": (0.5, float("nan")), "double": (float("nan"), 0.0), "decimal(20,3)": (Decimal("7.391"), Decimal(8)),
+    "string": ('q"u\\o\nté', ""), "date": (date(2024, 2, 29), date(2025, 1, 1)),
+    "timestamp": (datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_keys_of_every_type_go_from_state_and_from_a_sink(kind: str, tmp_path: Path) -> None:
+    p, (gone, stays) = tm.Pipeline("typed"), KEYS[kind]
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="parquet", schema=f"k {kind}, a int"))
+    (tmp_path / "in").mkdir()
+    types = rows.schema.field("k").type
+    pq.write_table(pa.table({"k": pa.array([gone, stays, None], types), "a": pa.array([1, 2, 3], pa.int32())}),
+                   tmp_path / "in" / "a.parquet")  # fmt: skip
+    rows.groupBy("k", "a").agg(n=tm.count(), name="counts").write(tm.Json(str(tmp_path / "json")), name="json")
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    run(r)
+    made = r.forget("counts", [(gone, 1)], "a test", columns={"json": ["k", "a"]})
+    assert made.rows == {"partials": 1} and len(made.rewritten) == 2
+    assert sorted(r.state("counts")["a"].to_pylist()) == [2, 3]
+    assert sorted(r.outputs(sink="json")["a"].to_pylist()) == []
+    assert is_clean(r)
+    with pytest.raises(tm.InvalidInput, match="expected keys of 2 columns"):
+        r.forget("counts", [(gone,)], "a test")
+
+
+@pytest.mark.parametrize("build", [every_operator.pipeline, every_operator.frames_pipeline])
+def test_every_operator_goes_on_without_the_key_as_if_it_had_never_come(build: Any, tmp_path: Path) -> None:
+    every_operator.make_files(tmp_path / "in", 5, 12)
+    r = tm.open(build(tmp_path / "in", str(tmp_path / "out")), root=str(tmp_path / "root"))
+    r.init()
+    run(r, max_batches=4, tasks=2)
+    for name in r.context.job.operators:
+        maps = r.head.schemas[name]["maps"]
+        tables = [r.state(name, variable=one, partial=True) for one in maps]
+        full = next((one for one in tables if one.num_rows), None)
+        if full is None:
+            continue
+        columns = [one.split(" ")[0] for one in next(iter(maps.values()))["key"].split(", ")]
+        row = full.select(columns).to_pylist()[0]
+        value = next(iter(row.values())) if len(row) == 1 else tuple(row.values())
+        made = r.forget(name, [value], "a test")
+        assert made.rows
+        for one, table in zip(maps, tables, strict=True):
+            expected = [each for each in table.to_pylist() if any(each[c] != row[c] for c in columns)]
+            assert r.state(name, variable=one, partial=True).to_pylist() == expected
+        assert is_clean(r), name
+    again = tm.open(build(tmp_path / "in", str(tmp_path / "out")), root=str(tmp_path / "root"))
+    again.sweep(engine="local")
+    assert run(again)
+    assert again.verify(deep=True).problems == []
+
+
+# what was published before
+
+
+def test_a_file_that_was_moved_is_reported_and_the_others_are_written_again(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    first, second = sorted((tmp_path / "out").glob("*.parquet"))
+    shutil.move(first, tmp_path / "taken.parquet")
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert any("not there any more" in one and first.name in one for one in made.left)
+    assert not second.exists()
+    assert [row[0] for row in published(tmp_path)] == ["", "carol"]
+    assert is_clean(r)
+
+
+def test_a_published_file_that_was_altered_is_an_error_and_nothing_changes(tmp_path: Path) -> None:
+    r = shop(tmp_path, sink=tm.Json(str(tmp_path / "out")))
+    one = sorted((tmp_path / "out").glob("*.json"))[0]
+    one.write_text(one.read_text() + "\n")
+    before = dict(objects(tmp_path / "root"))
+    with pytest.raises(tm.CorruptState, match="was published"):
+        r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert _same(dict(objects(tmp_path / "root")), before)
+
+
+def test_files_that_a_rewind_or_an_earlier_forget_published_again_are_written_again(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    rows = published(tmp_path)
+    r.rewind(0, "a test")
+    r.rewind(1, "a test")  # version 3 shows the rows of version 1
+    assert published(tmp_path) == rows
+    r.forget("spend", [BOB], "a test", columns={"spend": "who"})
+    assert published(tmp_path) == without(rows, BOB)
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert published(tmp_path) == without(rows, ALICE, BOB)
+    assert holding(tmp_path, ALICE) == holding(tmp_path, BOB) == []
+    assert is_clean(r)
+    assert r.publish(r.head.version) == [r.head.version]
+    assert published(tmp_path) == without(rows, ALICE, BOB)
+
+
+def test_rows_of_versions_that_were_rewound_do_not_come_back(tmp_path: Path) -> None:
+    r = shop(tmp_path, schema="who string, n int", mode="PERMISSIVE")
+    (tmp_path / "in" / "bad.json").write_text(f"not json of {BOB}\nnor this\n")
+    run(r)
+    r.rewind(1, "a test", without=["bad.json"])
+    assert r.quarantine().num_rows == 0
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert r.quarantine().num_rows == 0 and made.quarantined_rows == {}
+    assert holding(tmp_path, BOB) != [] and is_clean(r)
+
+
+def test_a_copy_that_a_stalled_publisher_made_later_is_withdrawn_by_maintain(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    old = sorted((tmp_path / "out").glob("*.parquet"))[0]
+    data = old.read_bytes()
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    old.write_bytes(data)
+    assert not is_clean(r)
+    assert r.maintain().strays == {"spend": [old.name]}
+    assert not old.exists() and is_clean(r)
+
+
+# quarantine
+
+
+def test_quarantined_rows_of_the_key_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    r = opened(tmp_path, mode="PERMISSIVE", schema="who string, n int")
+    lines = [
+        {"who": ALICE, "n": 1}, {"who": ALICE, "n": "x"}, {"who": BOB, "n": "y"}, {"n": "of " + ALICE},
+    ]  # fmt: skip
+    text = "".join(json.dumps(one) + "\n" for one in lines)
+    escaped = '{"who": "\\u0061lice-7391", "n": "z"}\n'
+    (tmp_path / "in" / "a.json").write_text(text + escaped + f"not json {ALICE}\nnot json {BOB}\n")
+    run(r)
+    assert r.quarantine().num_rows == 6
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert list(made.quarantined_rows.values()) == [4]
+    assert [BOB in one for one in r.quarantine()["text"].to_pylist()] == [True, True]
+    assert holding(tmp_path, ALICE) == []
+    assert is_clean(r)
+
+
+def test_a_message_that_names_the_key_stays_in_its_record_and_is_reported(tmp_path: Path) -> None:
+    def fails(batch_time: Any, who: Any, row: Any, state: Any) -> Any:
+        if row.n > 5:
+            raise ValueError(f"no more than 5 for {who}")
+        state.update(row.n)
+
+    (tmp_path / "in").mkdir()
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
+    rows.groupBy("who").mapWithState(
+        tm.StateSpec.function(fails), stateSchema="int", outputSchema="who string", name="last", on_error="quarantine"
+    )
+    arrive(tmp_path, (ALICE, 1), (BOB, 1))
+    arrive(tmp_path, (ALICE, 9))
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    run(r)
+    made = r.forget("last", [ALICE], "a test")
+    record = "branches/main/commits/0000000001.json"
+    assert holding(tmp_path, ALICE) == [str(tmp_path / "root" / "shop" / record)]
+    assert any(record in one and "message of a failed key" in one for one in made.left)
+    assert r.quarantine().num_rows == 0
+    assert is_clean(r)
+
+
+def test_requeued_rows_that_wait_are_refused_and_quarantine_without_the_key_is_still_exported(tmp_path: Path) -> None:
+    r = opened(tmp_path, mode="PERMISSIVE", schema="who string, n int")
+    (tmp_path / "in" / "a.json").write_text(f'{{"who": "{ALICE}", "n": "x"}}\n{{"who": "{BOB}", "n": "y"}}\n')
+    run(r)
+    rows = r.quarantine(0, export=True).to_pylist()
+    corrected = pa.Table.from_pylist([{**row, "who": BOB, "n": 5} for row in rows if BOB in str(row)])
+    r.requeue(0, rows=corrected)
+    with pytest.raises(tm.InvalidInput, match="requeued rows wait for the next batch"):
+        r.forget("spend", [BOB], "a test")
+    assert run(r) == [2]
+    assert holding(tmp_path, BOB)
+    r.forget("spend", [BOB], "a test", columns={"spend": "who"})
+    assert holding(tmp_path, BOB) == [] and is_clean(r)
+    assert [ALICE in text for text in r.quarantine(3)["text"].to_pylist()] == [True]
+    with pytest.raises(tm.InvalidInput):
+        r.requeue(3)
+
+
+# tags, branches
+
+
+def test_tags_and_branches_of_earlier_versions_are_refused_or_dropped(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.tag("month-end", 0)
+    for name, of in (("fix", "main"), ("deeper", "fix-2")):
+        r.context.refs_log.append(lambda refs, number, n=name, o=of: _fork(r, refs, number, n, o))
+    with pytest.raises(tm.InvalidInput) as error:
+        r.forget("spend", [ALICE], "a test")
+    for one in ("tag `month-end`", "branch `fix`", "branch `deeper`", "--drop-refs"):
+        assert one in str(error.value)
+    assert r.head.version == 1 and r.tags() != []
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"}, drop_refs=True)
+    assert len(made.dropped) == 3
+    assert r.tags() == [] and list(r.context.refresh().branches) == ["main"]
+    assert holding(tmp_path, ALICE) == [] and is_clean(r)
+
+
+def _fork(r: tm.Repository, refs: Any, number: int, name: str, of: str) -> NewBranch | None:
+    if name in refs.branches:
+        return None
+    return NewBranch(
+        **position(refs, 1), name=name, id=f"{name}-{number}", fork_branch=of, fork_version=1,
+        fork_checksum=r.commit(1).checksum,
+    )  # fmt: skip
+
+
+# again, at once, interrupted
+
+
+def test_a_second_call_changes_nothing_and_after_a_batch_it_looks_again(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    again = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert (again.version, again.rewritten, again.rows) == (2, [], {})
+    arrive(tmp_path, (ALICE, 99))
+    assert run(r) == [3]
+    problems = r.verify(forgotten=True).problems
+    assert {one.what for one in problems} == {"it holds a forgotten key"}
+    assert {one.affects for one in problems} >= {"state of `spend`", "readers of sink `spend`"}
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert (made.version, made.versions) == (4, (2, 3))
+    assert holding(tmp_path, ALICE) == [] and is_clean(r)
+
+
+def test_beside_a_run_it_is_fenced_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidemill.verbs import forget as verb
+
+    r, make = shop(tmp_path), verb._make
+    arrive(tmp_path, (BOB, 1))
+
+    def overtaken(*arguments: Any) -> Any:
+        made = make(*arguments)
+        run(opened(tmp_path))
+        return made
+
+    monkeypatch.setattr(verb, "_make", overtaken)
+    with pytest.raises(tm.Fenced):
+        r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert not [name for name, _ in objects(tmp_path / "root", tmp_path / "out") if "-forget" in name]
+    monkeypatch.undo()
+    assert opened(tmp_path).forget("spend", [ALICE], "a test", columns={"spend": "who"}).version == 3
+    assert holding(tmp_path, ALICE) == []
+
+
+def test_what_a_dead_process_left_is_completed_by_maintain_also_after_a_batch(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    with worlds.dying("create", r"/refs/\d+\.json$", "before"):
+        r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert holding(tmp_path, ALICE) and not is_clean(r)
+    arrive(tmp_path, (BOB, 1))
+    run(opened(tmp_path))
+    opened(tmp_path).maintain()
+    assert holding(tmp_path, ALICE) == [] and is_clean(opened(tmp_path))
+
+
+def test_an_old_object_that_is_put_back_is_found(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    old = [path for path in (tmp_path / "root").rglob("*.parquet") if ALICE in dict(objects(path.parent))[str(path)]]
+    saved = {path: path.read_bytes() for path in old}
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert is_clean(r)
+    assert {path.relative_to(tmp_path / "root" / "shop").parts[0] for path in saved} == {"state", "output"}
+    for path, data in saved.items():
+        path.write_bytes(data)
+        [problem] = r.verify(forgotten=True).problems
+        assert str(path).endswith(problem.object)
+        path.unlink()
+    orphan = next(path for path in saved if "state" in path.parts)
+    stray = orphan.with_name("0000000001-aaaaaaaaaaaa-00000-bbbbbbbb.parquet")
+    stray.write_bytes(saved[orphan])
+    assert [str(stray).endswith(one.object) for one in r.verify(forgotten=True).problems] == [True]
+
+
+def test_after_a_rewind_to_before_the_first_batch_there_is_no_state_but_files_of_sinks_go(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.rewind(-1, "a test")
+    with pytest.raises(tm.InvalidInput, match="has no state for the key"):
+        r.forget("spend", [ALICE], "a test")
+    r.forget("spend", [ALICE], "a test", missing_ok=True)
+    assert holding(tmp_path, ALICE) == [] and is_clean(r)
+    assert run(r) == [4, 5]
+    assert totals(r)[BOB] == 7 and not is_clean(r)  # the files of the source brought the key back
+
+
+def test_a_renamed_operator_is_still_searched(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test")
+    p = tm.Pipeline("shop")
+    rows = p.read(tm.Files(str(tmp_path / "in"), format="json", schema="who string, n int", maxFilesPerTrigger=1))
+    made = rows.groupBy("who").agg(total=tm.sum("n"), name="spent")
+    made.write(tm.Parquet(str(tmp_path / "out")), name="spend")
+    renamed = tm.open(p, root=str(tmp_path / "root"))
+    renamed.migrate(rename={"spend": "spent"}, reason="a test")
+    assert is_clean(renamed)
+    arrive(tmp_path, (ALICE, 1))
+    run(renamed)
+    assert [one.affects for one in renamed.verify(forgotten=True).problems] == ["state of `spend`"]
+    assert renamed.maintain().floor == 2
+
+
+# bad input and dry runs
+
+
+def _same(found: dict[str, str], before: dict[str, str]) -> bool:
+    return {name: text for name, text in found.items() if "/.tmp/" not in name and "_probe" not in name} == {
+        name: text for name, text in before.items() if "/.tmp/" not in name and "_probe" not in name
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"operator": "spent"}, "did you mean `spend`|unknown operator"),
+        ({"keys": []}, "found no key"),
+        ({"keys": ["zoe"]}, "has no state for the key who='zoe' in version 1"),
+        ({"keys": [7.5]}, "expected string for the key column"),
+        ({"keys": [("a", "b")]}, "expected keys of 1 columns"),
+        ({"reason": " "}, "the reason is empty"),
+        ({"columns": {"spent": "who"}}, "unknown sink"),
+        ({"columns": {"spend": "whom"}}, "unknown column of sink `spend`"),
+        ({"columns": {"spend": ["who", "total"]}}, "found 2 columns, expected one for each of the key's columns"),
+    ],
+)
+def test_bad_input_is_one_error_and_nothing_changes(arguments: dict[str, Any], said: str, tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    before = dict(objects(tmp_path / "root", tmp_path / "out"))
+    given = {"operator": "spend", "keys": [ALICE], "reason": "a test", **arguments}
+    with pytest.raises(tm.InvalidInput, match=said):
+        r.forget(**given)
+    assert _same(dict(objects(tmp_path / "root", tmp_path / "out")), before)
+
+
+def test_a_dry_run_reports_the_same_and_changes_nothing(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    before = dict(objects(tmp_path / "root", tmp_path / "out"))
+    found = r.forget("spend", [ALICE], "a test", columns={"spend": "who"}, dry_run=True)
+    assert _same(dict(objects(tmp_path / "root", tmp_path / "out")), before)
+    made = r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    assert found.version is None
+    for name in ("keys", "rows", "rewritten", "versions", "left", "dropped", "quarantined_rows"):
+        assert getattr(found, name) == getattr(made, name), name
+
+
+def test_before_the_first_version_there_is_nothing_to_forget(tmp_path: Path) -> None:
+    with pytest.raises(tm.InvalidInput, match="has no version yet"):
+        opened(tmp_path).forget("spend", [ALICE], "a test")
+
+
+# command line
+
+
+def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "code.py").write_text(
+        "from pathlib import Path\nfrom tests.journeys.test_forget import pipeline\n"
+        f"p = pipeline(Path({str(tmp_path)!r}))\n"
+    )
+    shop(tmp_path)
+    given = ["forget", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--operator", "spend", "--key",
+             ALICE, "--column", "spend=who", "--reason", "a test"]  # fmt: skip
+    assert main([*given, "--dry-run"]) == 0
+    assert "1 key will be removed (1 row of map `partials`)" in capfd.readouterr().out
+    assert holding(tmp_path, ALICE)
+    assert main([*given, "--yes", "--json"]) == 0
+    said = json.loads(capfd.readouterr().out)
+    assert said["versions"] == [2] and said["given_up"] == [0, 1] and said["removed"] and holding(tmp_path, ALICE) == []
+    assert main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"]) == 0

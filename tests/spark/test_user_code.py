@@ -85,6 +85,27 @@ def test_an_error_of_a_function_has_traceback_operator_key_and_file(session: Any
     assert repository.head is None
 
 
+def test_an_error_behind_another_operator_names_the_row_in_its_file(session: Any, folder: Path) -> None:
+    def second(batch_time: int, key: int, row: Any, state: Any) -> Any:
+        return (1 // (row.total - 10),)
+
+    p = tm.Pipeline("chain")
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CODE, "<cell>", "exec"), cell)  # noqa: S102
+    rows = p.read(tm.Files(str(folder / "in"), format="csv", schema="k string, v int"))
+    spec = tm.StateSpec.function(cell["track"])
+    first = rows.groupBy("k").mapWithState(spec, "int", "name string, total int", name="track")
+    first.groupBy("total").mapWithState(tm.StateSpec.function(second), "int", "x int", name="second")
+    r = tm.open(p, root=str(folder / "root"))
+    r.init()
+    with pytest.raises(tm.InvalidInput) as caught:
+        r.run(spark=session, tasks=2)
+    assert caught.value.first_line.endswith(
+        "(total=10, name='b') that operator `track` emitted for key `'b'`; "
+        "rows of that key in this batch: `0.csv` row 2"
+    )
+
+
 def test_a_union_with_an_initial_state_and_a_function_a_batch(session: Any, tmp_path: Path) -> None:
     lock, calls = threading.Lock(), []
 

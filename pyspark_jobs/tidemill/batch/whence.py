@@ -7,6 +7,7 @@ the error by another one. If it fails, or finds nothing certain, the message nam
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -35,6 +36,8 @@ MOST_ROWS = 10_000_000
 """The search stops after this many rows."""
 _MOST_GROUPS = 100
 """If a call was given rows of more groups of keys, there is no search: a message could not name them."""
+_NUMPY_NUMBER = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+"""A number as NumPy shows it, such as `np.int64(7)`."""
 _NAMED = 3
 """How many files, rows and keys a message names."""
 
@@ -84,14 +87,27 @@ def _listed_rows(numbers: Sequence[int]) -> str:
 def _shown_row(row: pa.RecordBatch) -> str:
     """Return the cells of a row as messages show them, in 200 characters at most."""
     found = ((name, shown_cells(row.column(name))[0]) for name in row.schema.names)
-    cells = ", ".join(f"{name}={value if isinstance(value, date) else repr(value)}" for name, value in found)
-    return f"({cells if len(cells) <= 200 else cells[:199] + '…'})"
+    return f"({_short(', '.join(f'{name}={_shown_cell(value)}' for name, value in found))})"
+
+
+def _shown_cell(value: object) -> str:
+    return str(value) if isinstance(value, date) else repr(value)
+
+
+def _shown_key(keys: pa.RecordBatch, row: int) -> str:
+    cells = [_shown_cell(value) for value in cells_of(keys, row)]
+    return cells[0] if len(cells) == 1 else f"({', '.join(cells)})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:199] + "…"
 
 
 def _places_of_key(given: pa.RecordBatch, placed: Placed, key: str) -> list[int]:
     """Return the places of the rows whose key an error shows as `key`; empty if that is not known."""
     if key == "None":  # the error may have no key
         return []
+    key = _NUMPY_NUMBER.sub(r"\1", key)  # functions that are given frames get such keys
     keys = zip(*(shown_cells(given.column(name)) for name in flow.key_of(given, placed.operator)), strict=True)
     return [place for place, cells in enumerate(keys) if key in (repr(cells), shown(cells))]
 
@@ -189,8 +205,8 @@ def _emitted(batch: Batch, placed: Placed, chunk: Chunk, places: Sequence[int]) 
     keys = [key for of_group in found.values() for key in _narrowed(of_group, failed, emitter)]
     listed = _listed([place for key in keys for place in key.places], sum(key.rows for key in keys))
     if len(keys) == 1:
-        return f"{when} for key `{keys[0].cells}`; rows of that key in this batch: {listed}"
-    named = _listed([f"`{key.cells}`" for key in keys], len(keys))
+        return f"{when} for key `{_short(keys[0].cells)}`; rows of that key in this batch: {listed}"
+    named = _listed([f"`{_short(key.cells)}`" for key in keys], len(keys))
     return f"{when} for keys among {named}; rows of these keys in this batch: {listed}"
 
 
@@ -199,7 +215,7 @@ def _narrowed(keys: Sequence[_Key], emitted: pa.RecordBatch, emitter: Placed) ->
     names = [name for name in emitter.operator.maps[0].key.names if name in emitted.schema.names]
     if len(keys) == 1 or len(names) < len(emitter.operator.maps[0].key.names):
         return keys
-    seen = {shown(cells_of(emitted.select(names), row)) for row in range(emitted.num_rows)}
+    seen = {_shown_key(emitted.select(names), row) for row in range(emitted.num_rows)}
     return [key for key in keys if key.cells in seen] or keys
 
 
@@ -219,7 +235,7 @@ def _rows_of_groups(batch: Batch, emitter: Placed, groups: set[int]) -> dict[int
         at = KeyValues(keys, int64_array(range(keys.num_rows))).of(rows.select(key))
         for number in range(keys.num_rows):
             own = pc.equal(at, number)
-            group, cells = group_of(hashes.filter(own)[0].as_py()), shown(cells_of(keys, number))
+            group, cells = group_of(hashes.filter(own)[0].as_py()), _shown_key(keys, number)
             _add(found[group].setdefault(cells, _Key(cells)), split, rows.column(ROW).filter(own))
     return {group: list(keys.values()) for group, keys in found.items()}
 

@@ -146,7 +146,7 @@ def test_an_exception_while_a_state_is_read_is_the_users_error(kind: str, on_err
     assert tester.repository.quarantine(0).num_rows == 1
 
 
-def test_an_error_behind_another_operator_names_the_row_that_operator_and_the_files(tmp_path) -> None:
+def test_an_error_behind_another_operator_names_both_rows_and_that_operator(tmp_path) -> None:
     def fails(key, row, state):
         raise ValueError("no")
 
@@ -161,6 +161,6 @@ def test_an_error_behind_another_operator_names_the_row_that_operator_and_the_fi
     with pytest.raises(tm.InvalidInput) as caught:
         r.run(engine="local")
     assert caught.value.first_line.endswith(
-        "processing the row (n=5, k='x') that operator `n` emitted "
-        "from the files `0.json`, `1.json`, `2.json` and 2 more"
+        "processing the row (n=5, k='x') that operator `n` emitted for key `'x'`; "
+        "rows of that key in this batch: `0.json` row 1, `1.json` row 1, `2.json` row 1 and 2 more"
     )

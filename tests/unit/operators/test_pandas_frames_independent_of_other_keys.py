@@ -74,14 +74,14 @@ def test_cells_of_several_kinds_are_accepted_or_refused_key_by_key(
         try:
             return given(cells, kind, 1).batch([(key,)]).outputs
         except tm.InvalidInput as error:
-            return error.first_line
+            return error.first_line.partition(", processing")[0]
 
     expected = {key: alone(key) for key in cells}
     refused = [one for one in expected.values() if isinstance(one, str)]
     if refused:
         with pytest.raises(tm.InvalidInput) as caught:
             given(cells, kind, tasks).batch([("a",), ("b",)])
-        assert caught.value.first_line in refused
+        assert caught.value.first_line.partition(", processing")[0] in refused
         aside = given(cells, kind, tasks, on_error="quarantine")
         assert aside.batch([("a",), ("b",)]).outputs == [
             r for one in expected.values() if one not in refused for r in one
@@ -109,7 +109,7 @@ def test_an_invalid_time_is_reported_with_operator_and_key(cell: Any, said: str)
     aside = given({"a": cell}, "timestamp", 1, zone="Europe/Berlin", on_error="quarantine")
     aside.batch([("a",)])
     assert aside.repository.quarantine(0).to_pylist()[0]["reason"] == line.removesuffix(
-        ", processing rows of file `0000000000.parquet`"
+        ", processing rows of file `0000000000.parquet`, row 1"
     )
 
 

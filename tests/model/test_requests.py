@@ -1,7 +1,8 @@
-"""The requests of an idle run and of a warm batch on S3: how many, and that history does not add any.
+"""The requests and bytes of an idle run and of a warm batch on S3: how many, and that history does not add any.
 
 They are counted by a proxy before the S3 server. The pipeline has two chained operators and a sink, and runs in one
-task. Counts are equal after 10 and 10,000 commits, and with 0 and 1,000 more entries in `refs/`.
+task. Counts are equal after 10 and 10,000 commits, and with 0 and 1,000 more entries in `refs/`. Bytes are almost equal,
+because numbers have more digits.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from tidemill.protocol.refs_log import RefsLog, position
 from tidemill.protocol.successor import Origin, successor
 from tidemill.store import open_store
 
-FEW, MANY = 10, 10_000
+FEW = 10
+MANY = FEW + 312 * HINT_EVERY
+"""About 10,000, and as many commits after a hint as after few, because a run lists the commits after the hint."""
 ENTRIES = 1_000
 WRITES = {"PUT": 7, "COPY": 1}
 """The most writes of a warm batch: plan, two segments, output, ledger, commit, published record; published file."""
 MOST_IDLE = 7
+BYTES, MORE_BYTES = "bytes", 1.02
 
 
 def track(batch_time: Any, user: Any, row: Any, state: Any) -> Any:
@@ -120,7 +124,7 @@ def with_entries(place: Place, number: int) -> None:
 
 
 def measured(place: Place) -> dict[str, dict[str, int]]:
-    """The requests of runs, each with a new `tm.open` and with a repository that has run before."""
+    """The requests and bytes of runs, each with a new `tm.open` and with a repository that has run before."""
     place.file()
     place.run(place.open())
     found = {"idle": place.run(place.repository), "idle, opened again": place.run(place.open())}
@@ -128,7 +132,10 @@ def measured(place: Place) -> dict[str, dict[str, int]]:
     found["batch"] = place.run(place.repository)
     place.file()
     found["batch, opened again"] = place.run(place.open())
-    return {what: counts(requests) for what, requests in found.items()}
+    sizes = place.proxy.sizes
+    return {
+        what: counts(requests) | {BYTES: sum(sizes[one.number] for one in requests)} for what, requests in found.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +147,7 @@ def test_an_idle_run_and_a_warm_batch_cost_few_requests(few: dict[str, dict[str,
     for what in ("batch", "batch, opened again"):
         assert all(few[what].get(kind, 0) <= most for kind, most in WRITES.items()), few
         assert "DELETE" not in few[what], few
-    assert sum(few["idle"].values()) <= MOST_IDLE, few
+    assert sum(count for kind, count in few["idle"].items() if kind != BYTES) <= MOST_IDLE, few
     assert not few["idle"].keys() & {"PUT", "COPY", "DELETE"}, few
 
 
@@ -152,4 +159,8 @@ def test_history_adds_no_requests(
     place = made(s3_server, proxy)
     with_entries(place, entries)
     with_commits(place, commits)
-    assert measured(place) == few
+    found = measured(place)
+    for what, expected in few.items():
+        more = found[what].pop(BYTES)
+        assert found[what] == {kind: count for kind, count in expected.items() if kind != BYTES}
+        assert more <= expected[BYTES] * MORE_BYTES, (what, found, few)

@@ -70,6 +70,8 @@ class S3Proxy:
         self._server = server
         self._lock = threading.Lock()
         self.requests: list[Request] = []
+        self.sizes: Counter[int] = Counter()
+        """Bytes of the bodies of a request and its answers, by the number of the request."""
         self.plan: Plan = lambda request: None
         self._late: list[threading.Timer] = []
         self._http = _Quiet(("127.0.0.1", 0), self._handler())
@@ -168,7 +170,9 @@ class S3Proxy:
                     if fault.after or not (fault.delay_s or fault.twice):
                         self._hang_up()
                         return
-                self._send(*self._ask(body))
+                answer = self._ask(body)
+                proxy.sizes[request.number] += len(body) + len(answer[2])
+                self._send(*answer)
 
             def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
                 for is_last in (False, True):

@@ -35,7 +35,7 @@ from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .publish import missing_sinks, publish, repair
 from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
-from .withdraw import may_have_strays, withdraw_strays
+from .withdraw import first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -112,7 +112,7 @@ class Drain:
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
         if head is not None and head.kind in ("rewind", "forget"):
-            withdraw_strays(context, head)
+            withdraw_strays(context, head, first_suspect(head))
         check_outputs(context, head, self.limits.accepted)
         return head
 
@@ -208,8 +208,8 @@ class Drain:
         """Check once that no other repository has files in the sinks. Runs without a batch do not list them."""
         if self._shared is None:
             self._shared = check_owners(self.context, head, self.limits.accepted)
-            if may_have_strays(head):
-                withdraw_strays(self.context, head)
+            if head is not None and may_have_strays(head):
+                withdraw_strays(self.context, head, first_suspect(head))
         return self._shared
 
     def _replace_sinks(self, head: Commit | None) -> None:

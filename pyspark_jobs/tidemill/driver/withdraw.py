@@ -32,6 +32,17 @@ def may_have_strays(head: Commit | None) -> bool:
     return last is not None and head.version - last <= SUSPECT_VERSIONS
 
 
+def first_suspect(head: Commit) -> int:
+    """Return the first version whose files were withdrawn so recently that a run looks for them.
+
+    A `forget` may have withdrawn files of any version before it.
+    """
+    if any(head.version - one.version <= SUSPECT_VERSIONS for one in head.forgotten):
+        return 0
+    recent = (first for first, last in head.replaced if head.version - last <= SUSPECT_VERSIONS)
+    return min(recent, default=head.version + 1)
+
+
 def published_sinks(commit: Commit) -> list[str]:
     """Return the sinks in which a version shows rows, or whose function was called for it."""
     return [
@@ -55,10 +66,11 @@ def refuse_unless_withdrawable(context: Context, name: str) -> None:
         raise InvalidInput(f"rewind: sink `{name}`: {error.message}", hint=error.hint) from error
 
 
-def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str]]:
-    """Withdraw files of versions that were withdrawn before, and return their names by sink.
+def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> dict[str, list[str]]:
+    """Withdraw files of versions from `since` on that were withdrawn before, and return their names by sink.
 
-    A process that stalled while it published may copy them after the withdrawal, and then die.
+    A process that stalled while it published may copy them after the withdrawal, and then die. On S3, the files of
+    versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
     if head is None or context.branch != MAIN or not (head.replaced or head.forgotten):
@@ -68,7 +80,7 @@ def withdraw_strays(context: Context, head: Commit | None) -> dict[str, list[str
             continue
         identity = Identity(context.job.pipeline, context.initialised().uuid, name, head.version)
         place = Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))
-        present = output.sink.present(place)
+        present = output.sink.present(place, after=since - 1)
         strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
         if strays:
             LOG.warning(

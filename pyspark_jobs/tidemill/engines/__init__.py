@@ -29,8 +29,9 @@ def engine_for(
     """Return the engine called `name`: `local` or `spark`.
 
     Spark runs on the session `spark`, or on a new session with the settings `conf`. A session of Spark Connect gives
-    the Connect engine. `tasks="auto"` runs as many tasks at once as there are cores. `InvalidInput` is raised for
-    another name, for `local` with a session, for a stopped session, and if Java or pyspark is missing.
+    the Connect engine. `tasks="auto"` runs as many tasks at once as there are cores. `local` never runs more at once;
+    further tasks only cut the state into smaller parts. `InvalidInput` is raised for another name, for `local` with a
+    session, for a stopped session, and if Java or pyspark is missing.
     """
     count = None if tasks == "auto" else tasks
     if name not in ENGINES:
@@ -43,7 +44,7 @@ def engine_for(
             )
         from .local import LocalEngine
 
-        return LocalEngine(count or min(_cores(), _MOST_LOCAL_TASKS))
+        return LocalEngine(min(count or _MOST_LOCAL_TASKS, _cores()))
     if spark is None:
         from .session import start, start_context, wants_connect
 

@@ -41,7 +41,7 @@ class LocalEngine:
         for target, data in self._run([_scatter(work, task) for task in range(work.scatter_tasks)]):
             received[target].append(data)
         for level in range(work.levels):
-            pairs = self._run([_apply(work, level, index, data) for index, data in enumerate(received)])
+            pairs = self._run([_apply(work, level, index, received) for index in range(work.ranges)])
             if level == work.levels - 1:
                 return [data for _, data in pairs]
             received = [[] for _ in range(work.ranges)]
@@ -80,5 +80,11 @@ def _scatter(work: Work, task: int) -> Callable[[], Iterator[Pair]]:
     return lambda: scatter(work, task)
 
 
-def _apply(work: Work, level: int, index: int, received: list[bytes]) -> Callable[[], Iterator[Pair]]:
-    return lambda: apply(work, level, index, received)
+def _apply(work: Work, level: int, index: int, received: list[list[bytes]]) -> Callable[[], Iterator[Pair]]:
+    """Return a task that takes the items of its range out of `received`, so that they are freed when it ends."""
+
+    def task() -> Iterator[Pair]:
+        items, received[index] = received[index], []
+        return apply(work, level, index, items)
+
+    return task

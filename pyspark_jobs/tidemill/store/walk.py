@@ -1,7 +1,8 @@
 """Lists the files below a folder in the order in which S3 lists objects.
 
 Only reads. INVARIANT: names are ordered by the bytes of the full name (`a-b` before `a/b` before `a0`), and memory
-holds at most one folder for each level.
+holds at most one folder for each level, of which only the names that were asked for. The system returns every name of a
+folder, so that a prefix saves sorting, but no reading.
 """
 
 from __future__ import annotations
@@ -46,12 +47,9 @@ class _Walk:
 
 def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
     """Yield the files of the folder `name`, which is empty or ends with `/`, and of the folders below it."""
-    for key, item in _children(os.path.join(walk.base, name), name):
+    for key, item in _children(walk, name):
         full = os.fsdecode(key)
-        is_folder = full.endswith("/")
-        if not walk.wants(full, key, is_folder):
-            continue
-        if is_folder:
+        if full.endswith("/"):
             yield from _folder(walk, full, _with(item, above))
             continue
         found = _stat(item)
@@ -59,11 +57,20 @@ def _folder(walk: _Walk, name: str, above: _Folders) -> Iterator[Entry]:
             yield entry(listed(full, walk.uri), found)
 
 
-def _children(path: str, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
-    """Return the items of a folder, sorted by full name. Names of folders end with `/`, as their files sort there."""
+def _children(walk: _Walk, name: str) -> list[tuple[bytes, os.DirEntry[str]]]:
+    """Return the wanted items of a folder, sorted by full name. Names of folders end with `/`, as their files sort."""
+    found: list[tuple[bytes, os.DirEntry[str]]] = []
     try:
-        with os.scandir(path) as items:
-            found = [(_bytes(name + i.name + ("/" if _is_folder(i) else "")), i) for i in items if i.name != TEMPORARY]
+        with os.scandir(os.path.join(walk.base, name)) as items:
+            for item in items:
+                full = name + item.name
+                if item.name == TEMPORARY or not (full.startswith(walk.prefix) or walk.prefix.startswith(full)):
+                    continue
+                is_folder = _is_folder(item)
+                full += "/" if is_folder else ""
+                key = _bytes(full)
+                if walk.wants(full, key, is_folder):
+                    found.append((key, item))
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(found, key=lambda pair: pair[0])

@@ -161,7 +161,7 @@ def with_commits(place: Place, number: int, **changes: Any) -> None:
         record = successor(Origin(refs, "main", head), "void", {**said, "reason": "a simulation"})
         data = encode(dataclasses.replace(record, **changes))
         write(place.repository, names.commit("main", version), data)
-        write(place.repository, names.plan("main", version), plan)  # no caller reads it, but a listing would show it
+        write(place.repository, names.plan("main", version), plan)  # no run reads it, but a listing would show it
         write(place.repository, f"{names.published('main', 'closed')}{version:010d}.json", b"{}")
         head = dataclasses.replace(record, checksum=checksum_of(data), **changes)
     hint.write(open_store(str(place.repository)), names.head_hint("main"), head.version)

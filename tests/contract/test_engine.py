@@ -321,8 +321,17 @@ def test_parallelism_is_the_cores_of_spark_or_the_given_number(engine: Engine, r
     assert engine.parallelism == (1 if "local-1" in request.node.name else 2)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "cores", "at_once"), [(7, 2, 2), (7, 8, 7), (1, 8, 1), ("auto", 2, 2), ("auto", 8, 4)]
+)
+def test_the_local_engine_runs_no_more_tasks_at_once_than_there_are_cores(
+    tasks: Any, cores: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemill.engines._cores", lambda: cores)
+    assert engine_for(None, "local", tasks).parallelism == at_once
+
+
 def test_the_name_and_the_session_are_checked() -> None:
-    assert engine_for(None, "local", 7).parallelism == 7
     assert engine_for(None, "local").parallelism >= 1
     with pytest.raises(InvalidInput, match="unknown engine `sparc`; did you mean `spark`"):
         engine_for(None, "sparc")

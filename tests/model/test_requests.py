@@ -1,7 +1,7 @@
 """The requests and bytes of an idle run and of a warm batch on S3: how many, and that history does not add any.
 
 They are counted by a proxy before the S3 server. The pipeline has two chained operators and a sink, and runs in one
-task. Counts are equal after 10 and 10,000 commits, and with 0 and 1,000 more entries in `refs/`. Bytes are almost
+task. Counts are equal after 10 and 10,000 commits, and with 0 and 1,000 more entries in `refs/`. Bytes are nearly
 equal, because numbers have more digits.
 """
 

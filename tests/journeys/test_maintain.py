@@ -132,6 +132,28 @@ def test_an_operator_may_be_kept_for_longer_or_shorter(tmp_path: Path) -> None:
     assert r.maintain().garbage == []
 
 
+def test_the_floor_of_an_operator_follows_its_name(tmp_path: Path) -> None:
+    def named(name: str) -> tm.Repository:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int", maxFilesPerTrigger=1))
+        rows.groupBy("k").agg(n=tm.count(), name=name)
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    before = named("spend")
+    before.init()
+    arrive(tmp_path, "a", "b", "c")
+    run(before)
+    r = named("money")
+    r.migrate({}, rename={"spend": "money"}, reason="a better name")
+    report = r.maintain(keep_versions={"money": 2})
+    assert report.operator_floors == {"money": 2}
+    with pytest.raises(tm.InvalidInput, match="versions of operator `spend` from 2 on are kept"):
+        r.state("spend", version=1, partial=True)
+    assert r.state("money").num_rows == 3
+    assert r.verify(deep=True).problems == []
+
+
 def test_leftovers_of_failed_attempts_go_and_those_above_the_head_stay(tmp_path: Path) -> None:
     r = five(tmp_path)
     root = tmp_path / "root" / "shop"
@@ -218,6 +240,8 @@ def test_the_command_asks_and_says_what_goes(
     status, out, err = command(capfd, *maintain)
     assert (status, "versions 0–1 will no longer be readable" in err) == (0, True)
     assert out.startswith("versions from 2 on are kept; deleted ")
+    assert command(capfd, "log", "shop.py:p")[1].splitlines()[-1] == "versions from 2 on are kept"
+    assert "versions from 2 on" in command(capfd, "status", "shop.py:p")[1]
     status, out, _ = command(capfd, *maintain, "--json")
     found = json.loads(out.splitlines()[-1])
     assert (status, found["floor"], found["garbage"]) == (3, 2, [])

@@ -694,3 +694,37 @@ def test_requeued_rows_are_kept_until_no_kept_version_waits_for_them(tmp_path: P
     why = "version 1 requeued rows of it and is no longer kept, so nothing says which rows came back"
     with pytest.raises(tm.InvalidInput, match=why):
         r.requeue("bad-day")
+
+
+def test_rows_of_an_operator_that_was_renamed_since_come_back(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("a,1\nb,-1\n")
+
+    def opened(name, function):
+        p = tm.Pipeline("shop")
+        rows = p.read(tm.Files(str(tmp_path / "in"), format="csv", schema="k string, v int"))
+        rows.groupBy("k").mapWithState(
+            tm.StateSpec.function(function), stateSchema="int", outputSchema="k string, v int",
+            name=name, on_error="quarantine",
+        )  # fmt: skip
+        return tm.open(p, root=str(tmp_path / "root"))
+
+    def strict(time, key, row, state):
+        if row.v < 0:
+            raise ValueError("negative")
+        state.update(row.v)
+
+    def lenient(time, key, row, state):
+        state.update(row.v)
+
+    before = opened("spend", strict)
+    before.init()
+    before.run(engine="local")
+    after = opened("money", lenient)
+    after.migrate({}, rename={"spend": "money"}, reason="a better name")
+    after.requeue(0, reason="negative amounts are right")
+    after.run(engine="local")
+    assert sorted(zip(*(after.state("money")[name].to_pylist() for name in ("k", "state")), strict=True)) == [
+        ("a", 1),
+        ("b", -1),
+    ]

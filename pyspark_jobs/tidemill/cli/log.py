@@ -39,6 +39,9 @@ def log(target: Target, limit: int | None, out: Output) -> int:
 
     terminal = console()
     terminal.print(log_table(rows))
+    oldest = commits[-1].version if commits and (shown is None or len(commits) <= shown) else 0
+    if oldest > 0:
+        terminal.print(f"versions from {oldest} on are kept", style="dim")
     if not rows:
         terminal.print("no versions", style="dim")
     elif shown is not None and len(commits) > shown:

@@ -164,6 +164,9 @@ def _status_rows(status: Status) -> list[tuple[str, str]]:
         rows.append(("plan", f"{planned}: {_PLAN_WITHOUT_COMMIT}"))
     rows += [("problem", status.problem)] if status.problem else []
     rows += _each("next deadline", {clock: _readable(time) for clock, time in status.next_deadline.items()})
+    if status.kept_from > 0:
+        rows.append(("kept", f"versions from {status.kept_from} on"))
+    rows += _each("tag", {name: f"version {version}" for name, version in status.tags.items()})
     if status.head >= 0 and status.branch == "main":
         rows.append(("published", _published(status)))
     return rows

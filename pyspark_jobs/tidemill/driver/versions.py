@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from ..clock import now_ms
 from ..errors import InvalidInput
+from ..protocol.compatible import first_name
 from ..protocol.entries import Hold
 from ..protocol.records import Commit
 from ..protocol.refs import Held, Refs
 from ..protocol.refs_log import position
-from ..protocol.retained import At, refuse_if_gone
+from ..protocol.retained import At, floor, refuse_if_gone
 from ..spelling import nearest
 from .context import Context
 
@@ -60,8 +61,14 @@ def kept_commit(context: Context, version: int, verb: str = "read", operator: st
     """
     if version < 0:
         return None
-    refuse_if_gone(context.initialised(), At(context.branch, version), f"{verb} `{context.store.uri}`,", operator)
-    return context.log.commit(version)
+    at, verb = At(context.branch, version), f"{verb} `{context.store.uri}`,"
+    kept = floor(context.initialised(), context.branch)
+    if operator is None or not kept.operators:
+        refuse_if_gone(context.initialised(), at, verb, operator)
+        return context.log.commit(version)
+    commit = context.log.commit(version)  # floors have the names in `refs/`, and migrations may have renamed it
+    refuse_if_gone(context.initialised(), at, verb, first_name(operator, commit.renamed))
+    return commit
 
 
 @dataclass(frozen=True)

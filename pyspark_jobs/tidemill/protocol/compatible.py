@@ -80,6 +80,12 @@ def first_name(name: str, renamed: Iterable[Renamed]) -> str:
     return next((one.old for one in renamed if one.new == name), name)
 
 
+def present_name(name: str, then: Iterable[Renamed], now: Iterable[Renamed]) -> str:
+    """Return the name that an operator of an earlier version has now. `then` and `now` are the renames of both."""
+    first = first_name(name, then)
+    return next((one.new for one in now if one.old == first), first)
+
+
 def compare_operators(
     declared: Schemas, recorded: Schemas, ours: Schemas, *, must_fit: Collection[str], has_state: bool
 ) -> list[Difference]:

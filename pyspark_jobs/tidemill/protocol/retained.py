@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..errors import InvalidInput
+from .compatible import first_name
 from .named import Object, named
 from .progress import iso
 from .records import Commit
@@ -88,7 +89,7 @@ def kept_objects(refs: Refs, commit: Commit, is_pinned: bool) -> frozenset[Objec
     at, kept = commit.version, floor(refs, commit.branch)
     if is_pinned or at >= kept.highest:
         return named(commit)
-    state = {name: maps for name, maps in commit.state.items() if at >= kept.of(name)}
+    state = {name: maps for name, maps in commit.state.items() if at >= kept.of(first_name(name, commit.renamed))}
     if at >= kept.version:
         return named(dataclasses.replace(commit, state=state))
     return named(dataclasses.replace(commit, state=state, ledger=[], outputs={}, quarantine=[], adds={}))

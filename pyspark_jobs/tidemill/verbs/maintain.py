@@ -17,9 +17,9 @@ from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
 from ..errors import InvalidInput
-from ..names import LEDGER
+from ..protocol.compatible import first_name, present_name
 from ..protocol.garbage import Garbage
-from ..protocol.refs import Kept, Refs
+from ..protocol.refs import Kept
 from ..protocol.retained import floor
 from ..protocol.retention import ALL_OPERATORS, Retention, Rule
 from ..spelling import unknown
@@ -91,7 +91,7 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     report = merge(context, deadline, _for(asked, "merging state"))
     collected = collect(context, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(context, context.head())
-    found = _report(context.initialised(), context.branch, before, after, collected)
+    found = _report(context, before, after, collected)
     left = len(report.left) + len(report.overtaken)
     return dataclasses.replace(found, merged=report.merged, to_merge=left, strays=strays)
 
@@ -108,16 +108,18 @@ def planned(context: Context, asked: Maintenance) -> MaintainReport:
     before, after = floor(refs, context.branch), wanted(context, retention)
     as_if = dataclasses.replace(refs, floors=refs.floors | {context.branch: after})
     found, _ = look(context, as_if)
-    report = _report(refs, context.branch, before, after, Collected(found, 0))
+    report = _report(context, before, after, Collected(found, 0))
     return dataclasses.replace(report, to_merge=len(plan_merges(context)), dry_run=True)
 
 
-def _report(refs: Refs, branch: str, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
-    tags = {name: one.version for name, one in refs.tags.items() if one.branch == branch}
+def _report(context: Context, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
+    refs, head = context.initialised(), context.head()
+    renamed = [] if head is None else head.renamed
+    tags = {name: one.version for name, one in refs.tags.items() if one.branch == context.branch}
     return MaintainReport(
         floor_before=max(before.version, 0),
         floor=max(after.version, 0),
-        operator_floors=after.operators,
+        operator_floors={present_name(name, (), renamed): at for name, at in after.operators.items()},
         kept_by={name: version for name, version in tags.items() if version < after.highest},
         garbage=collected.found,
         deleted=collected.deleted,
@@ -128,17 +130,19 @@ def _retention(context: Context, asked: Maintenance) -> Retention:
     """Return the rules by operator. `InvalidInput` for an unknown operator, or a rule that would keep nothing."""
     ages = _by_operator(asked.keep)
     counts = _by_operator(asked.keep_versions)
-    known = [*context.job.operators, *context.initialised().schemas]
+    head = context.head()
+    renamed = [] if head is None else head.renamed
+    known = list(context.declared(head))
     for name in (*ages, *counts):
         if name != ALL_OPERATORS and name not in known:
-            raise unknown("operator to keep", str(name), [one for one in known if one != LEDGER])
+            raise unknown("operator to keep", str(name), known)
     rules = {}
     for name in dict.fromkeys((*ages, *counts)):
         count = counts.get(name)
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
             raise InvalidInput(f"maintain: keep_versions={count!r}, expected a whole number of at least 1")
         age = ages.get(name)
-        rules[name] = Rule(None if age is None else duration_ms(age), count)
+        rules[first_name(name, renamed)] = Rule(None if age is None else duration_ms(age), count)
     return Retention(rules)
 
 

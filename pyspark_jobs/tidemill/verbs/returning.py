@@ -17,6 +17,7 @@ from ..driver.context import Context
 from ..errors import CorruptState, InvalidInput
 from ..names import is_requeued
 from ..pipeline.job import Job
+from ..protocol.compatible import present_name
 from ..protocol.records import Commit
 from ..protocol.retained import At, is_kept
 from ..schema import conform, int64_array
@@ -157,7 +158,7 @@ def _destinations(
     found, refused = {}, []
     for row, known in zip(rows, look_up(context.ledger(head).map, files), strict=True):
         try:
-            found[row[ROW_ID]] = destination(context.job, row)
+            found[row[ROW_ID]] = destination(context.job, _with_present_names(context, head, row, version))
             _check_read(known, version)
         except Refusal as why:
             refused.append((row, str(why)))
@@ -180,6 +181,15 @@ def _shown(row: Row) -> str:
     place += "" if row["line"] is None or not place else f", line {row['line']}"
     place += "" if row["row"] is None or not place else f", row {row['row']}"
     return f"row {row[ROW_ID]}" + (f"{place})" if place else "")
+
+
+def _with_present_names(context: Context, head: Commit | None, row: Row, version: int) -> Row:
+    """Return a row with the names that its operators have now. Migrations may have renamed them."""
+    if head is None or not row["operator"]:
+        return row
+    then = context.log.commit(version).renamed
+    names = [present_name(name, then, head.renamed) for name in row["operator"].split(",")]
+    return {**row, "operator": ",".join(names)}
 
 
 def destination(job: Job, row: Row) -> tuple[tuple[str, ...], str]:

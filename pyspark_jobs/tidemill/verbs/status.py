@@ -53,6 +53,10 @@ class Status:
     """By watermark: how far it is behind the batch time (`batch_time`) and behind now (`now`), in seconds."""
     requeued_rows: dict[str, int]
     """Number of requeued rows that wait, by source. They are read before any file."""
+    kept_from: int
+    """The lowest version of which everything is kept; 0 if nothing was discarded."""
+    tags: dict[str, int]
+    """By tag: the version that it names, which is kept also below `kept_from`."""
     problem: str | None
     """Why the next batch cannot be planned (then no file counts as waiting), why its plan cannot be read, or why a
     record of publishing cannot be read. None if all of it works."""
@@ -62,6 +66,7 @@ def status(context: Context) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
     from ..driver.identity import warn_if_moved
     from ..protocol.progress import iso
+    from ..protocol.retained import floor
 
     warn_if_moved(context)
     head = context.head()
@@ -105,6 +110,8 @@ def status(context: Context) -> Status:
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),
         requeued_rows=_requeued_rows(head),
+        kept_from=max(floor(context.initialised(), context.branch).highest, 0),
+        tags={name: one.version for name, one in sorted(context.initialised().tags.items())},
         problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )
 

@@ -365,3 +365,17 @@ def test_a_function_of_a_copy_is_not_called_for_batches_of_the_original(tmp_path
     calls.clear()
     copy.rewind(0, "a test")
     assert calls == []
+
+
+def test_files_that_are_gone_and_files_that_were_skipped_are_named_before(tmp_path: Path) -> None:
+    from tidemill.verbs.rewind import planned
+
+    r = three(tmp_path)
+    (tmp_path / "in" / "d.csv").write_text("d,1\n")
+    r.skip("d.csv", "a test")
+    (tmp_path / "in" / "b.csv").unlink()
+    found = planned(r.context, 0)
+    assert [file.path for file in found.waiting] == ["c.csv", "d.csv"]
+    assert [file.path for file in found.gone] == ["b.csv"]
+    r.rewind(0, "a test")
+    assert r.status().waiting_files == {"source": 2}

@@ -76,6 +76,8 @@ def _lines(found: Rewind, functions: Collection[str]) -> list[str]:
         lines.append(f"{_files(found.waiting)} will be read again")
     if found.without:
         lines.append(f"{_files(found.without)} will not be read")
+    if found.gone:
+        lines.append(f"{_files(found.gone)} read since then: gone, so these rows are lost")
     for sink, those in found.withdraws.items():
         done = "function is called with withdrawn=" if sink in functions else "files are deleted:"
         lines.append(f"sink `{sink}`: {done} {versions_of(those)}")
@@ -99,6 +101,7 @@ def _fields(found: Rewind) -> dict[str, Any]:
         "undone": found.undone,
         "waiting": [[file.source, file.path] for file in found.waiting],
         "without": [[file.source, file.path] for file in found.without],
+        "gone": [[file.source, file.path] for file in found.gone],
         "withdraws": found.withdraws,
         "adds": found.adds,
     }

@@ -21,7 +21,7 @@ from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
-from ..errors import CorruptState, Fenced, InvalidInput
+from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.history import Correction, correction
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
 from ..protocol.retained import At, is_kept, refuse_if_gone
@@ -39,15 +39,16 @@ Files = Mapping[tuple[str, str], SourceFile]
 class Rewind:
     """What `rewind` would do.
 
-    `undone`: versions that leave the effective history. `waiting`: files that they read, which wait again, without
-    those in `without`. `withdraws` and `adds`: by sink, the versions whose files go and come back. `ends_plan`: the
-    version whose open plan ends.
+    `undone`: versions that leave the effective history. `waiting`: files that they read or skipped, which wait again,
+    without those in `without` and those in `gone`, which do not exist any more. `withdraws` and `adds`: by sink, the
+    versions whose files go and come back. `ends_plan`: the version whose open plan ends.
     """
 
     to_version: int
     undone: list[int]
     waiting: list[SourceFile]
     without: list[SourceFile]
+    gone: list[SourceFile]
     withdraws: dict[str, list[int]]
     adds: dict[str, list[int]]
     ends_plan: int | None
@@ -132,10 +133,13 @@ def _looked_up(context: Context, head: Commit | None, target: Commit | None, wit
     out = _taken_out(context, target, without, waiting | planned_files(plan))
     if head is not None and _is_there(head, number, out):
         raise InvalidInput(f"rewind to version {number}: this is what the newest version has, so nothing would change")
-    rest = [file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}]
+    left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
+    there = _there(context) if left else {}
+    gone = [file for key, file in left.items() if there is not None and key not in there]
+    rest = [file for key, file in left.items() if there is None or key in there]
     adds = {sink: [one.version for one in versions] for sink, versions in added.items()}
     ends = None if plan is None else plan.number
-    return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, withdraws, adds, ends))
+    return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, gone, withdraws, adds, ends))
 
 
 def _is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
@@ -196,12 +200,23 @@ def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOut
     return found
 
 
+def _there(context: Context) -> Files | None:
+    """Return the files that the sources have now, or None if a source cannot be listed."""
+    try:
+        return listed_files(context)
+    except (InvalidInput, StoreUnavailable):
+        return None
+
+
 def _read_by(context: Context, undone: Sequence[Commit], target: Commit | None) -> dict[tuple[str, str], SourceFile]:
-    """Return the files that the undone batches read and the target did not, by source and path."""
+    """Return the files that the undone versions read or skipped and the target did not, by source and path."""
     files: dict[tuple[str, str], SourceFile] = {}
     for commit in undone:
         if commit.kind == "batch":
             files |= planned_files(context.log.plan(commit.version))
+        files |= {
+            (one.source, one.path): SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped
+        }
     known = look_up(context.ledger(target).map, list(files.values()))
     return {key: file for (key, file), at in zip(files.items(), known, strict=True) if at is None}
 

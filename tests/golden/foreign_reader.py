@@ -76,9 +76,9 @@ class Reader:
         """Return the live rows of a map: of each (key, sub-key) the row of the newest segment, unless it is deleted."""
         segments = commit["state"].get(operator)
         if segments is None:
-            segments = self.seeds[operator]
+            segments = self.seeds.get(operator, {})
         newest: dict[tuple[bytes, ...], tuple[int, Record]] = {}
-        for segment in segments[map_name]:
+        for segment in segments.get(map_name, []):
             for key, hash_, row in self._rows(segment):
                 shown = int(segment["lo"], 16) <= hash_ <= int(segment["hi"], 16)
                 if shown and (key not in newest or newest[key][0] < segment["sequence"]):

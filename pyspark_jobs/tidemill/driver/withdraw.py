@@ -12,9 +12,9 @@ from ..errors import InvalidInput
 from ..protocol.history import is_shown
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
-from ..sinks.contract import Identity, Publication
 from ..sinks.foreach import ForeachBatch
 from .context import Context
+from .lost_versions import place_of
 from .publish import CALLED, works
 
 LOG = logging.getLogger("tidemill")
@@ -78,8 +78,7 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:
             continue
-        identity = Identity(context.job.pipeline, context.initialised().uuid, name, head.version)
-        place = Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))
+        place = place_of(context, output)
         present = output.sink.present(place, after=since - 1)
         strays = sorted(one.name for one in present if one.is_ours and not is_shown(head, one.version, name))
         if strays:

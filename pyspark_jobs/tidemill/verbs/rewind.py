@@ -24,7 +24,7 @@ from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.history import Correction, correction
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
-from ..protocol.retained import At, is_kept, refuse_if_gone
+from ..protocol.retained import At, refuse_if_gone
 from ..protocol.successor import Origin, restored
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
@@ -157,16 +157,10 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
-    if head.forgotten and number < head.forgotten[-1].version:
+    if head.forgotten and number < head.forgotten[-1].version:  # its floor may not be raised yet
         raise InvalidInput(
             f"rewind to version {number}: version {head.forgotten[-1].version} forgot keys that earlier versions hold",
             hint="versions before a `forget` cannot be restored",
-        )
-    last = max((one.version for one in head.forgotten), default=-1)
-    if number < last:  # its floor may not be raised yet
-        raise InvalidInput(
-            f"rewind to version {number}: version {last} forgot keys, so earlier versions are no longer kept",
-            hint=f"versions from {last} on can be restored",
         )
     return None if number < 0 else context.log.commit(number)
 
@@ -193,7 +187,7 @@ def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOut
         version = commit.version
         for sink in published_sinks(commit):
             files = commit.outputs.get(sink, [])
-            if files and not is_kept(context.initialised(), At(context.branch, version)):
+            if files:
                 refuse_if_gone(context.initialised(), At(context.branch, version), "rewind: publish again")
             refuse_unless_withdrawable(context, sink)
             found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))

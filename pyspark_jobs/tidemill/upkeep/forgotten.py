@@ -29,7 +29,7 @@ from ..state.versions import fetch
 from .key_text import key_in_row, possible_keys
 from .keys import holds
 from .report import Findings
-from .rewrite_published import added_fields, place_of, records, rows_of
+from .rewrite_published import added_fields, records, rows_of, sink_of
 from .rewrite_quarantine import texts_of
 
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
@@ -135,7 +135,7 @@ class Search:
                     f"files of sink `{sink}` were not looked at", "verify with the code that has the sink",
                 )  # fmt: skip
                 continue
-            declared, place = place_of(self.context, sink, self.head.version)
+            declared, place = sink_of(self.context, sink)
             for record in records(self.context, self.head, sink):
                 for file in record.files if record.uri == declared.uri else ():
                     name = f"{declared.uri}/{file.name}"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from .. import names
 from ..driver.context import Context
+from ..driver.lost_versions import place_of
 from ..driver.publish import read_record
 from ..errors import CorruptState, InvalidInput
 from ..protocol.history import is_shown
@@ -20,7 +21,7 @@ from ..protocol.records import AddedOutput, Commit, OutputFile, Published, Publi
 from ..protocol.refs import MAIN
 from ..schema import to_arrow
 from ..sinks import reader
-from ..sinks.contract import Identity, Publication, Sink
+from ..sinks.contract import Publication, Sink
 from ..sinks.partitions import folder_values
 from ..sinks.public import parsed
 from ..spelling import unknown
@@ -49,15 +50,14 @@ class Republished:
     missing: list[str] = field(default_factory=list)
 
 
-def place_of(context: Context, name: str, version: int) -> tuple[Sink, Publication]:
+def sink_of(context: Context, name: str) -> tuple[Sink, Publication]:
     """Return the sink of a name and what it needs to look at its place. `InvalidInput` if it has no folder."""
     output = context.job.outputs.get(name)
     if output is None:
         raise unknown("sink", name, list(context.job.outputs))
     if output.sink is None or not output.sink.path:
         raise InvalidInput(f"forget: sink `{name}` has no folder, so it has no columns to look at")
-    identity = Identity(context.job.pipeline, context.initialised().uuid, name, version)
-    return output.sink, Publication(identity, (), output.schema, context.store, context.storage_options.get("sink"))
+    return output.sink, place_of(context, output)
 
 
 def without_keys(
@@ -65,7 +65,7 @@ def without_keys(
 ) -> Republished:
     """Write the output files of all versions again that the sink shows with rows of the keys. A dry run only looks."""
     made = Republished()
-    sink, place = place_of(context, name, to.version)
+    sink, place = sink_of(context, name)
     for record in records(context, head, name):
         if record.uri != sink.uri:
             made.missing += [f"{record.uri}/{file.name}" for file in record.files]

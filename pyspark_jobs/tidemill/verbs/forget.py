@@ -183,7 +183,7 @@ def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
     if not len(keys.columns.schema):
         raise InvalidInput(f"forget: operator `{asked.operator}` has no key columns, so it has no key to forget")
     for name, columns in _columns(asked).items():
-        _, place = rewrite_published.place_of(context, name, origin.number)
+        _, place = rewrite_published.sink_of(context, name)
         if len(columns) != keys.columns.num_columns:
             raise InvalidInput(
                 f"forget: sink `{name}`: found {len(columns)} columns, expected one for each of the key's columns "

@@ -218,10 +218,10 @@ def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
 
 def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Keys) -> None:
     """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
-    if asked.missing_ok or any(_covers(one, asked.operator, keys) for one in head.forgotten):
+    if asked.missing_ok:
         return
     missing = rewrite_state.missing(context, *_maps(context, head, asked.operator), keys)
-    if missing:
+    if missing and not any(_covers(one, asked.operator, keys) for one in context.log.forgotten(head)):
         shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
         raise InvalidInput(
             f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
@@ -293,7 +293,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         "withdraws": {name: those for name, those in withdrawn.items() if those},
         "adds": {name: found.adds for name, found in made.sinks.items() if found.adds},
         "shown_by": shown_again(head, again, origin.number),
-        "forgotten": [*head.forgotten, forgotten],
+        "forgotten": [forgotten],
     }
     return correct(context, origin, "forget", changes)
 

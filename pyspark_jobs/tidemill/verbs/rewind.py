@@ -22,7 +22,7 @@ from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
-from ..protocol.history import Correction, correction
+from ..protocol.history import Correction, correction, last_forget
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
 from ..protocol.retained import At, refuse_if_gone
 from ..protocol.successor import Origin, restored
@@ -157,9 +157,10 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
-    if head.forgotten and number < head.forgotten[-1].version:  # its floor may not be raised yet
+    forgot = last_forget(head)
+    if forgot is not None and number < forgot:  # its floor may not be raised yet
         raise InvalidInput(
-            f"rewind to version {number}: version {head.forgotten[-1].version} forgot keys that earlier versions hold",
+            f"rewind to version {number}: version {forgot} forgot keys that earlier versions hold",
             hint="versions before a `forget` cannot be restored",
         )
     return None if number < 0 else context.log.commit(number)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
@@ -76,6 +77,7 @@ class Maintenance:
     time_budget_s: float | None = None
     reason: str = ""
     on_progress: OnProgress | None = None
+    engine: Callable[[], Engine] | None = None
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
@@ -88,7 +90,7 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     context.head()
     give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
-    report = merge(context, deadline, _for(asked, "merging state"))
+    report = merge(context, deadline, _for(asked, "merging state"), engine=asked.engine)
     collected = collect(context, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(context, context.head())
     found = _report(context, before, after, collected)

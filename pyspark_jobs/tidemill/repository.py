@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .driver.migration import Functions
     from .upkeep.objects import OnChecked
     from .upkeep.report import VerifyReport
+    from .verbs.branch import BranchInfo
     from .verbs.check import CheckReport
     from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
@@ -333,6 +334,51 @@ class Repository:
 
         return check(self.context)
 
+    def branch(
+        self, name: str, at: int | str | None = None, publish_to: str | None = None, reason: str = ""
+    ) -> BranchInfo:
+        """Start a branch at a version of this one, and return what it is. Nothing is copied.
+
+        `at`: a number or a tag; default is the newest version. `tm.open(…, branch=name)` opens the branch: it has the
+        versions of this one up to `at`, and its own ones after that, with the next numbers. It publishes nothing,
+        unless `publish_to` gives its sinks a place of their own: each gets a folder with its name there. Functions of
+        `foreachBatch` are not called for a branch.
+
+        `InvalidInput` for a name in use or not allowed, a version that is not kept, or a place with files of this
+        pipeline. Then nothing has changed.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("tries")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-branch")
+        >>> _ = r.init()
+        >>> r.branch("fix").fork_version
+        -1
+        >>> tm.open(p, root="memory://docs-branch", branch="fix")
+        Repository('memory://docs-branch/tries', branch='fix-1')
+        """
+        from .verbs.branch import branch
+
+        return branch(self.context, name, at, publish_to, reason)
+
+    def branches(self) -> list[BranchInfo]:
+        """Return all branches with `name`, `id`, `fork_branch`, `fork_version`, `head` and `publish_to`; `main` first.
+
+        Dropped ones are not among them.
+        """
+        from .verbs.branch import branches
+
+        return branches(self.context)
+
+    def drop_branch(self, name: str, reason: str = "") -> BranchInfo:
+        """End a branch, and return what it was. `maintain` then deletes the objects that only it needed.
+
+        `InvalidInput` for an unknown branch, for `main`, or while a tag or another branch needs its versions.
+        """
+        from .verbs.branch import drop_branch
+
+        return drop_branch(self.context, name, reason)
+
     def maintain(
         self,
         keep: str | timedelta | Mapping[str, str | timedelta] | None = None,
@@ -562,10 +608,11 @@ def open(
     conf: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Repository:
-    """Open the repository of a pipeline under `root`. The call checks its arguments; it neither reads nor writes.
+    """Open the repository of a pipeline under `root`. The call checks its arguments, and writes nothing.
 
     `pipeline`: a `tm.Pipeline`, or the result of `tm.load`. `root`: `s3://bucket/prefix`, `file:///dir` or a folder,
-    which may hold the repositories of several pipelines. `branch`: only "main" exists so far. `conf`: settings whose
+    which may hold the repositories of several pipelines. `branch`: another
+    branch than `main`, by its name; it is looked up in the repository. `conf`: settings whose
     keys begin with `tidemill.` or `spark.`; they take precedence over the environment and `tidemill.toml`.
     `storage_options`: options for the stores, as `{"root": {…}, "source": {…}, "sink": {…}}`.
 

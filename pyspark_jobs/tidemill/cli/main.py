@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from . import (
+    branch,
     check,
     correct,
     demo,
@@ -71,7 +72,17 @@ CORRECTIONS = (
     forget.forget,
     correct.adopt,
 )
-READS = (read.status, log.log, tag.tag, tag.untag, read.state, read.outputs, read.quarantine)
+READS = (
+    read.status,
+    log.log,
+    tag.tag,
+    tag.untag,
+    branch.branch,
+    branch.branches,
+    read.state,
+    read.outputs,
+    read.quarantine,
+)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):
     tidemill.add_command(command)

@@ -96,7 +96,7 @@ def target_options(command: Command) -> Command:
     @click.argument("reference", metavar="PIPELINE")
     @click.option("--root", required=True, envvar="TIDEMILL_ROOT", show_envvar=True, metavar="URI",
                   help="URI of the repositories: s3://bucket/prefix, file:///dir or a folder.")  # fmt: skip
-    @click.option("--branch", default="main", hidden=True, help="Branch to use.")
+    @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to use.")
     @click.option("--conf", multiple=True, metavar="K=V", help="A `tidemill.…` or `spark.…` setting. Repeatable.")
     @click.option("--storage-option", "storage", multiple=True, metavar="SECTION.KEY=VALUE", help=_STORAGE_HELP)
     @functools.wraps(command)

@@ -26,6 +26,7 @@ from ..protocol.log import Log, trace_of_batch
 from ..protocol.records import HASH_END, Commit, Segment
 from ..protocol.refs import Refs
 from ..protocol.refs_log import RefsLog
+from ..protocol.retained import At, at
 from ..protocol.successor import Origin
 from ..settings import Settings
 from ..sinks.contract import Sink
@@ -60,6 +61,8 @@ class Context:
     reference: str | None = None
     modules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    publishes: bool = True
+    """Whether versions of this branch are made visible in sinks."""
     refs_seen: list[Refs] = field(default_factory=list)
     touched: dict[tuple[str, str], SourceFile] = field(default_factory=dict)
     """Files that have new ETags but the same bytes as when they were read. The next batch records it."""
@@ -145,6 +148,10 @@ class Context:
         options = dict(self.storage_options)
         attempt = uuid.uuid4().hex[:12]
         return Place(self.root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
+
+    def at(self, version: int) -> At:
+        """Return the branch to which a version belongs: this one, or up to its fork another one."""
+        return at(self.initialised(), self.branch, version)
 
     def origin(self, head: Commit | None) -> Origin:
         """Return the place after `head`, at which the next commit is made."""

@@ -13,7 +13,6 @@ from typing import Any
 from ..clock import now_ms
 from ..errors import InvalidInput
 from ..protocol.records import Commit, Kind
-from ..protocol.refs import MAIN
 from ..protocol.successor import Origin, successor
 from ..store.probe import probe
 from .context import Context, airflow, version_of_tidemill
@@ -43,7 +42,7 @@ def correct(context: Context, origin: Origin, kind: Kind, changes: Mapping[str, 
         "plan_id": "" if plan is None else plan.plan_id,
         "code": {"reference": context.reference, "tidemill": version_of_tidemill()},
         "airflow": airflow(),
-        "published_through": origin.number - 1 if context.branch == MAIN else -1,
+        "published_through": origin.number - 1 if context.publishes else -1,
         "committed_ms": now_ms(),
     }
     made = context.log.create_commit(successor(origin, kind, said | dict(changes))).commit

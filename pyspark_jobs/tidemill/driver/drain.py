@@ -21,7 +21,6 @@ from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
-from ..protocol.refs import MAIN
 from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
@@ -241,7 +240,7 @@ class Drain:
             self.done.published.extend(repair(self.context, overtaken))
             return overtaken
         started = time.perf_counter()
-        through = plan.number - 1 if self.context.branch == MAIN else -1
+        through = plan.number - 1 if self.context.publishes else -1
         publishing = Publishing(through, self._check_sinks(head))
         with fenced_if_overtaken(self.context, head, f"execute plan {plan.number}"):
             ours = self._checked(execute(self.context, head, plan, engine, self.limits.tasks, publishing))

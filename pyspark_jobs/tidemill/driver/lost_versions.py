@@ -11,7 +11,6 @@ from ..counts import count_of
 from ..errors import CorruptState
 from ..pipeline.job import Output
 from ..protocol.records import Commit
-from ..protocol.refs import MAIN
 from ..sinks.contract import Identity, Present, Publication, Sink
 from .context import Context
 
@@ -34,7 +33,7 @@ def refuse_lost_versions(context: Context, head: Commit | None, through: int) ->
 
     `through` is the head, or the number of a plan that exists already: its batch makes the same files again.
     """
-    if context.branch != MAIN:
+    if not context.publishes:
         return
     for output in context.job.outputs.values():
         sink = output.sink

@@ -52,12 +52,12 @@ class Work:
 
 def publish(context: Context, commit: Commit) -> int:
     """Publish one version wherever it has no record yet. Return in how many sinks that was done."""
-    return sum(_publish(context, work) for work in works(commit) if _record(context, work) is None)
+    return sum(_publish(context, work) for work in works(context, commit) if _record(context, work) is None)
 
 
 def repair(context: Context, head: Commit | None) -> list[int]:
     """Publish versions that earlier runs left unpublished, oldest first. Return those versions."""
-    if head is None or context.branch != MAIN:
+    if head is None or not context.publishes:
         return []
     return [commit.version for commit in _left(context, head) if publish(context, commit)]
 
@@ -76,12 +76,13 @@ def republish(context: Context, since: int, only: str | None) -> list[int]:
     called again only if `only` names it.
     """
     commits = list(context.log.commits(since))
-    _warn_of_lost(context, [work for commit in commits for work in works(commit)])
+    _warn_of_lost(context, [work for commit in commits for work in works(context, commit)])
     gone = {(name, one) for commit in commits for name, those in commit.withdraws.items() for one in those}
     done = []
     for commit in commits:
         ours = VersionOf(commit.branch, commit.version)
-        asked = [work for work in works(commit) if (work.name, ours) not in gone and _is_asked(context, work, only)]
+        todo = [work for work in works(context, commit) if (work.name, ours) not in gone]
+        asked = [work for work in todo if _is_asked(context, work, only)]
         if [work for work in asked if _publish(context, work)]:
             done.append(commit.version)
     return done
@@ -98,7 +99,7 @@ def take_over(context: Context, sink: str, others: Sequence[Present]) -> None:
     for version in sorted({one.version for one in others if newest is not None and one.version <= newest.version}):
         commit = context.log.commit(version)
         if any(one.version == version and commit.pipeline_uuid.startswith(one.uuid) for one in others):
-            for work in works(commit):
+            for work in works(context, commit):
                 if work.name == sink:
                     _publish(context, work)
 
@@ -112,10 +113,11 @@ def _is_asked(context: Context, work: Work, only: str | None) -> bool:
 
 def published_through(context: Context, head: Commit | None) -> int:
     """Return the last version up to which all versions are published, or -1. This reads the records."""
-    if head is None or context.branch != MAIN:
+    if head is None or not context.publishes:
         return -1
     for commit in _left(context, head):
-        if any(_record(context, work) is None and not _is_lost_function(context, work) for work in works(commit)):
+        todo = [work for work in works(context, commit) if not _is_lost_function(context, work)]
+        if any(_record(context, work) is None for work in todo):
             return commit.version - 1
     return head.version
 
@@ -125,7 +127,7 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
 
     This process may run in another folder than the one before. It logs a warning if the sink has published before.
     """
-    if head is None or context.branch != MAIN:
+    if head is None or not context.publishes:
         return []
     relative = {
         name: output.sink.path
@@ -147,16 +149,16 @@ def missing_sinks(context: Context, head: Commit | None) -> list[str]:
     return [name for name in relative if any(commit.outputs.get(name) for commit in (head, last) if commit is not None)]
 
 
-def works(commit: Commit) -> Iterator[Work]:
+def works(context: Context, commit: Commit) -> Iterator[Work]:
     """Yield what there is to do for a version, sink by sink."""
-    if commit.branch != MAIN:
+    if not context.publishes or commit.branch != context.branch:
         return
     for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
         described = commit.sinks.get(name, NOT_DESCRIBED)
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
         files = [(place, file) for place, file in enumerate(outputs) if file.rows]
         withdraws = commit.withdraws.get(name, [])
-        is_called = described["kind"] == ForeachBatch.kind and commit.kind in CALLED
+        is_called = described["kind"] == ForeachBatch.kind and context.branch == MAIN and commit.kind in CALLED
         if described["kind"] is not None and (files or withdraws or is_called):
             yield Work(commit, name, described, files, withdraws)
 

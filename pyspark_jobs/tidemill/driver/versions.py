@@ -49,7 +49,7 @@ def _tagged(context: Context, name: str) -> int:
             hint="give the number of a version, or the name of a tag; `tidemill tag PIPELINE` lists them",
         )
     tagged = tags[name]
-    if tagged.branch != context.branch:
+    if At(tagged.branch, tagged.version) != context.at(tagged.version):
         raise InvalidInput(f"tag `{name}` names version {tagged.version} of branch `{tagged.branch}`, not of this one")
     return tagged.version
 
@@ -61,8 +61,8 @@ def kept_commit(context: Context, version: int, verb: str = "read", operator: st
     """
     if version < 0:
         return None
-    at, verb = At(context.branch, version), f"{verb} `{context.store.uri}`,"
-    kept = floor(context.initialised(), context.branch)
+    at, verb = context.at(version), f"{verb} `{context.store.uri}`,"
+    kept = floor(context.initialised(), at.branch)
     if operator is None or not kept.operators:
         refuse_if_gone(context.initialised(), at, verb, operator)
         return context.log.commit(version)
@@ -84,14 +84,14 @@ def hold(context: Context, needed: Needed, number: int, verb: str, reason: str) 
 
     The entry is appended only while the versions are kept, so a floor that is raised later leaves their objects alone.
     """
-    at = At(context.branch, needed.version)
+    at = context.at(needed.version)
     first = min([needed.version, *needed.outputs])
 
     def make(refs: Refs, entry: int) -> Hold | None:
         del entry
         refuse_if_gone(refs, at, f"{verb} to", whole=True)
         for version in needed.outputs:
-            refuse_if_gone(refs, At(context.branch, version), f"{verb}: publish again")
+            refuse_if_gone(refs, context.at(version), f"{verb}: publish again")
         known = Held(at.branch, first, at.version, context.branch, number)
         if known in refs.holds:
             return None

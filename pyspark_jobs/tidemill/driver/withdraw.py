@@ -11,7 +11,6 @@ from ..counts import count_of
 from ..errors import InvalidInput
 from ..protocol.history import is_shown, last_forget
 from ..protocol.records import Commit
-from ..protocol.refs import MAIN
 from ..sinks.foreach import ForeachBatch
 from .context import Context
 from .lost_versions import place_of
@@ -48,11 +47,11 @@ def first_suspect(head: Commit) -> int:
     return min(recent, default=head.version + 1)
 
 
-def published_sinks(commit: Commit) -> list[str]:
+def published_sinks(context: Context, commit: Commit) -> list[str]:
     """Return the sinks in which a version shows rows, or whose function was called for it."""
     return [
         work.name
-        for work in works(commit)
+        for work in works(context, commit)
         if work.files or (work.described["kind"] == ForeachBatch.kind and commit.kind in CALLED)
     ]
 
@@ -78,7 +77,7 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
-    if head is None or context.branch != MAIN or not (head.replaced or _last_forget(head)):
+    if head is None or not context.publishes or not (head.replaced or _last_forget(head)):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:

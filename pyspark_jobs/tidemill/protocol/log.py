@@ -20,7 +20,7 @@ from . import decide
 from .codec import checksum_of, decode, encode
 from .numbered import Numbered
 from .records import Commit, Forgotten, Parent, Plan
-from .refs import MAIN
+from .refs import MAIN, Refs
 
 Attached = TypeVar("Attached", Plan, Commit)
 
@@ -295,3 +295,9 @@ def _shown(parent: Parent) -> str:
     if parent.version < 0:
         return f"the init record with checksum {parent.checksum}"
     return f"version {parent.version} of branch `{parent.branch}` with checksum {parent.checksum}"
+
+
+def log_of(store: Store, refs: Refs, branch: str) -> Log:
+    """Return the log of a branch that is not dropped, by its id, with those of the branches that it comes from."""
+    fork = next(one.fork for one in refs.branches.values() if one.id == branch)
+    return Log(store, branch, None if fork is None else Fork(log_of(store, refs, fork.branch or MAIN), fork))

@@ -14,7 +14,7 @@ from ..errors import InvalidInput
 from .compatible import first_name
 from .named import Object, named
 from .progress import iso
-from .records import Commit
+from .records import Commit, Parent
 from .refs import Kept, Refs
 
 ALL = Kept(-1, 0)
@@ -30,8 +30,30 @@ class At:
 
 
 def floor(refs: Refs, branch: str) -> Kept:
-    """Return from which version on a branch is kept."""
+    """Return from which version on a branch is kept, of the versions that are its own."""
     return refs.floors.get(branch, ALL)
+
+
+def fork_of(refs: Refs, branch: str) -> Parent | None:
+    """Return the version from which a branch starts; None for `main`, and for a branch that was dropped."""
+    return next((one.fork for one in refs.branches.values() if one.id == branch), None)
+
+
+def at(refs: Refs, branch: str, version: int) -> At:
+    """Return the branch to which a version of a branch belongs. Up to its fork, it has the versions of another one."""
+    fork = fork_of(refs, branch)
+    while fork is not None and version <= fork.version and fork.branch:
+        branch, fork = fork.branch, fork_of(refs, fork.branch)
+    return At(branch, version)
+
+
+def seen_floor(refs: Refs, branch: str) -> Kept:
+    """Return from which version on a branch and the versions before its fork are kept, without a gap up to its head."""
+    own, fork = floor(refs, branch), fork_of(refs, branch)
+    if fork is None or own.version > fork.version or not fork.branch:
+        return own
+    before = seen_floor(refs, fork.branch)
+    return Kept(min(before.version, fork.version), before.since_ms, before.operators | own.operators)
 
 
 def names_for(refs: Refs, at: At) -> list[str]:

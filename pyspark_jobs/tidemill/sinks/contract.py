@@ -100,6 +100,9 @@ class Sink(Protocol):
     def decode(self, files: Sequence[tuple[bytes, str]], schema: pa.Schema) -> pa.Table:
         """Return the rows of files, given as (content, suffix), in order and exactly as they were encoded."""
 
+    def at(self, path: str) -> Sink:
+        """Return the same sink at another place; one without a place returns itself."""
+
     def check_place(self, options: Options) -> None:
         """Raise `InvalidInput` if `path` is not a valid place for this sink. Touches nothing."""
 

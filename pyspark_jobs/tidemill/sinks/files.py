@@ -6,6 +6,7 @@ returns exactly the rows that `encode` was given.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -95,6 +96,12 @@ class Parquet:
             in_file = pa.schema([field for field in schema if field.name not in folders])
             tables.append(with_folders(self._rows(data, in_file), suffix, schema))
         return pa.concat_tables(tables)
+
+    def at(self, path: str) -> Parquet:
+        """Return the same sink at another place."""
+        moved = copy.copy(self)
+        moved.path = path
+        return moved
 
     def check_place(self, options: Options) -> None:
         """Raise `InvalidInput` if the path cannot be a folder. Touches nothing."""

@@ -43,6 +43,11 @@ class ForeachBatch(Parquet):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "function": None}
 
+    def at(self, path: str) -> ForeachBatch:
+        """Return this sink, because it has no place."""
+        del path
+        return self
+
     def check_place(self, options: Options) -> None:
         """Accept anything, because the sink has no folder."""
 

@@ -29,8 +29,10 @@ def _tags_below(refs: Refs, version: int) -> dict[str, Tagged]:
 
 
 def _branches_below(refs: Refs, version: int) -> list[Branch]:
-    return [one for one in refs.branches.values()
-            if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
+    """Return branches newest first, so that one is dropped before the branch from which it starts."""
+    below = [one for one in refs.branches.values()
+             if one.fork is not None and _on_main(refs, one.fork.branch, one.fork.version) < version]  # fmt: skip
+    return below[::-1]  # `refs` has them in the order in which they were made
 
 
 def _on_main(refs: Refs, branch: str, version: int) -> int:

@@ -18,7 +18,6 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..pipeline.job import Output
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
-from ..protocol.refs import MAIN
 from ..sinks.contract import Identity, Publication, Sink
 from ..sinks.public import public_name
 from ..store import Entry
@@ -52,7 +51,7 @@ class PublishedVersions:
         """Read the records of a version that belong to this repository."""
         self.through = max(self.through, commit.published_through)
         self.seen.add(commit.version)
-        for work in works(commit):
+        for work in works(self.context, commit):
             identity = Identity(self.context.job.pipeline, self.uuid, work.name, commit.version)
             named = self.named.setdefault(work.name, set())
             named.update(public_name(identity, place, file) for place, file in work.files)
@@ -64,13 +63,14 @@ class PublishedVersions:
 
     def check(self, deep: bool) -> int:
         """Note records that are lost and files that were altered. Return how many files were found."""
-        prefix = f"published/{MAIN}/"
+        prefix = f"published/{self.context.branch}/"
         newest = max(
-            map(self._number, (one for one in self.listing if one.startswith(names.commits(MAIN)))), default=-1
+            map(self._number, (one for one in self.listing if one.startswith(names.commits(self.context.branch)))),
+            default=-1,
         )
         for name in self.listing:
             if name.startswith(prefix) and self._number(name) > newest:
-                lost, hint = names.commit(MAIN, self._number(name)), "restore `branches/` from a backup"
+                lost, hint = names.commit(self.context.branch, self._number(name)), "restore `branches/` from a backup"
                 what = f"the commit is missing, but `{name}` shows that it was published"
                 self.found.add(lost, what, f"all versions after {newest}", hint)
         for name, version in self.expected:
@@ -94,7 +94,9 @@ class PublishedVersions:
                 what, hint = f"version {withdrawn[one.name]} withdrew it, but the file is there", "delete it"
             elif one.version in self.seen:
                 what = f"this repository published it, but the commit of version {one.version} does not name it"
-            elif one.version > newest and self.context.store.stat(names.commit(MAIN, one.version)) is None:
+            elif (
+                one.version > newest and self.context.store.stat(names.commit(self.context.branch, one.version)) is None
+            ):
                 what = f"this repository published it as version {one.version}, but has commits up to {newest} only"
             else:
                 continue

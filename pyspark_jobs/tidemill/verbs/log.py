@@ -10,15 +10,15 @@ from ..driver.identity import warn_if_moved
 from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..protocol.records import Commit
-from ..protocol.retained import At, first_kept, floor, refuse_if_gone
+from ..protocol.retained import first_kept, refuse_if_gone, seen_floor
 
 
 def commits(context: Context, since: VersionSpec | None = None) -> list[Commit]:
     """Return the commits from a version to the newest, oldest first, each checked to follow the one before."""
     refs = context.initialised()
-    first = first_kept(floor(refs, context.branch)) if since is None else max(resolve(context, since), 0)
-    if since is not None and first < first_kept(floor(refs, context.branch)):
-        refuse_if_gone(refs, At(context.branch, first), "read the commits since")
+    first = first_kept(seen_floor(refs, context.branch)) if since is None else max(resolve(context, since), 0)
+    if since is not None and first < first_kept(seen_floor(refs, context.branch)):
+        refuse_if_gone(refs, context.at(first), "read the commits since")
     return list(context.log.commits(first, refs.start if first == 0 else None))
 
 
@@ -31,6 +31,6 @@ def log(context: Context, limit: int | None = None) -> list[Commit]:
 
 
 def _newest_first(context: Context) -> Iterator[Commit]:
-    head, first = context.head(), first_kept(floor(context.initialised(), context.branch))
+    head, first = context.head(), first_kept(seen_floor(context.initialised(), context.branch))
     for version in range(-1 if head is None else head.version, first - 1, -1):
         yield context.log.commit(version)

@@ -5,6 +5,7 @@ INVARIANT: opening neither reads from nor writes to the store.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..names import check_name
 from ..pipeline.job import compile_job
 from ..pipeline.load import Loaded, search_paths
 from ..pipeline.pipeline import Pipeline
-from ..protocol.log import Log
+from ..protocol.log import Log, log_of
 from ..protocol.refs import MAIN
 from ..protocol.refs_log import RefsLog
 from ..settings import resolve
@@ -42,11 +43,7 @@ def open_context(
     for section in options:
         if section not in _SECTIONS:
             raise unknown("section of storage_options", section, _SECTIONS)
-    if check_name(branch, "branch") != MAIN:
-        raise InvalidInput(
-            f"open: unknown branch `{branch}`, the only branch is `{MAIN}`",
-            hint=f"use branch {MAIN!r}: this version of Tidemill cannot create branches",
-        )
+    check_name(branch, "branch")
     settings, spark_conf = resolve(conf or {})
     job = compile_job(loaded.pipeline)
     root_store = open_store(root, options.get("root"))
@@ -55,11 +52,11 @@ def open_context(
         pipeline=loaded.pipeline,
         job=job,
         root=root,
-        branch=branch,
+        branch=MAIN,
         store=store,
         root_store=root_store,
         refs_log=RefsLog(store),
-        log=Log(store, branch),
+        log=Log(store),
         settings=settings,
         spark_conf=spark_conf,
         storage_options=options,
@@ -67,8 +64,30 @@ def open_context(
         modules=loaded.modules,
         paths=loaded.paths,
     )
+    if branch != MAIN:
+        context = on_branch(context, branch)
     _check_sinks(context)
     return context
+
+
+def on_branch(context: Context, name: str) -> Context:
+    """Return the context of a branch of the same repository. Reads `refs/`. `InvalidInput` for an unknown branch."""
+    refs = context.refresh()
+    if name not in refs.branches:
+        raise unknown("branch", name, sorted(refs.branches))
+    branch = refs.branches[name]
+    moved = context if branch.publish_to is None else publishing_to(context, branch.publish_to)
+    publishes = branch.fork is None or branch.publish_to is not None
+    log = log_of(context.store, refs, branch.id)
+    return dataclasses.replace(moved, branch=branch.id, log=log, publishes=publishes, refs_seen=[refs], touched={},
+                               sinks_seen=set())  # fmt: skip
+
+
+def publishing_to(context: Context, prefix: str) -> Context:
+    """Return the context with all sinks below `prefix`, each in a folder with its name."""
+    outputs = {name: dataclasses.replace(one, sink=None if one.sink is None else one.sink.at(f"{prefix.rstrip('/')}/{name}"))
+               for name, one in context.job.outputs.items()}  # fmt: skip
+    return dataclasses.replace(context, job=dataclasses.replace(context.job, outputs=outputs))
 
 
 def _check_sinks(context: Context) -> None:

@@ -24,7 +24,7 @@ from ..operators.keys import cells
 from ..protocol.history import effective, is_effective
 from ..protocol.progress import iso
 from ..protocol.records import HASH_END, Commit, OutputFile, Segment
-from ..protocol.retained import At, floor, is_kept
+from ..protocol.retained import is_kept, seen_floor
 from ..schema import cell_array, empty_table, int64_scalar, to_arrow
 from ..sinks import reader
 from ..sources import connections
@@ -258,7 +258,7 @@ def commits_of(context: Context, version: VersionSpec | None) -> Iterator[Commit
     if version is not None:
         commit = kept_commit(context, resolve(context, version))
         return iter([context.log.commit(-1) if commit is None else commit])
-    head, since = context.head(), floor(context.initialised(), context.branch).version
+    head, since = context.head(), seen_floor(context.initialised(), context.branch).version
     commits = context.log.commits(since, context.initialised().start if since <= 0 else None, head)
     return (commit for commit in commits if head is not None and is_effective(head, commit.version))
 
@@ -333,7 +333,7 @@ def _with_quarantine(context: Context) -> Iterator[Commit]:
     folder = names.quarantine_folder(context.branch)
     numbers = {names.number_of_file(entry.name) for entry in context.store.list(folder)}
     for number in sorted(number for number in numbers if number is not None):
-        if head is not None and is_effective(head, number) and is_kept(context.initialised(), At(head.branch, number)):
+        if head is not None and is_effective(head, number) and is_kept(context.initialised(), context.at(number)):
             yield context.log.commit(number)
 
 

@@ -19,7 +19,7 @@ from ..names import is_requeued
 from ..pipeline.job import Job
 from ..protocol.compatible import present_name
 from ..protocol.records import Commit
-from ..protocol.retained import At, is_kept
+from ..protocol.retained import is_kept
 from ..schema import conform, int64_array
 from ..sources.contract import AHEAD, CONTENT, FAILED, LATE, UNREADABLE, SourceFile
 from ..sources.ledger import READ, Known, look_up, requeued_of
@@ -146,7 +146,7 @@ def _held(context: Context, path: str, checksum: str) -> pa.Table | None:
         return fetch(context.store, path.removeprefix("/"), checksum)
     except CorruptState:
         refs, number = context.refresh(), names.number_of_file(path)
-        if number is not None and not is_kept(refs, At(context.branch, number)):
+        if number is not None and not is_kept(refs, context.at(number)):
             return None
         raise
 

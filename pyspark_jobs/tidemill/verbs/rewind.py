@@ -24,7 +24,7 @@ from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
 from ..protocol.history import Correction, correction, last_forget
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
-from ..protocol.retained import At, refuse_if_gone
+from ..protocol.retained import refuse_if_gone
 from ..protocol.successor import Origin, restored
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
@@ -153,7 +153,7 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
         raise InvalidInput(f"rewind to version {number}: pipeline `{context.job.pipeline}` has no version yet")
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
-    refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
+    refuse_if_gone(context.refresh(), context.at(number), "rewind to", whole=True)
     forgot = last_forget(head)
     if forgot is not None and number < forgot:  # its floor may not be raised yet
         raise InvalidInput(
@@ -173,7 +173,7 @@ def _by_sink(context: Context, versions: Sequence[int]) -> dict[str, list[int]]:
     """Return by sink which of the versions published something there."""
     found: dict[str, list[int]] = {}
     for commit in _ours(context, versions):
-        for sink in published_sinks(commit):
+        for sink in published_sinks(context, commit):
             found.setdefault(sink, []).append(commit.version)
     return found
 
@@ -183,10 +183,10 @@ def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOut
     found: dict[str, list[AddedOutput]] = {}
     for commit in _ours(context, versions):
         version = commit.version
-        for sink in published_sinks(commit):
+        for sink in published_sinks(context, commit):
             files = commit.outputs.get(sink, [])
             if files:
-                refuse_if_gone(context.initialised(), At(context.branch, version), "rewind: publish again")
+                refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
             refuse_unless_withdrawable(context, sink)
             found.setdefault(sink, []).append(AddedOutput(context.branch, version, files))
     return found

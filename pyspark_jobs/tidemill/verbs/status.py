@@ -66,7 +66,6 @@ def status(context: Context) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
     from ..driver.identity import warn_if_moved
     from ..protocol.progress import iso
-    from ..protocol.retained import floor
 
     warn_if_moved(context)
     head = context.head()
@@ -110,7 +109,7 @@ def status(context: Context) -> Status:
         since_commit_s=_age_s(seen.listed_ms, None if head is None else head.committed_ms),
         watermark_lag_s={} if head is None else _lags(head, seen.listed_ms),
         requeued_rows=_requeued_rows(head),
-        kept_from=max(floor(context.initialised(), context.branch).highest, 0),
+        kept_from=max(seen_floor(context.initialised(), context.branch).highest, 0),
         tags={name: one.version for name, one in sorted(context.initialised().tags.items())},
         problem="\n".join(why for why in (unplanned, unread, unreachable) if why is not None) or None,
     )

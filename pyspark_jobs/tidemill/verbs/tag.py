@@ -44,26 +44,27 @@ def tag(
         raise InvalidInput(f"tag `{name}`: a number is not a valid name, because it would name a version already")
     check_root(context)
     number = _number(context, version)
+    found = context.at(number)
 
     def make(refs: Refs, entry: int) -> Tag | None:
         del entry
         if name in refs.branches:
             raise InvalidInput(f"tag `{name}`: a branch has this name", hint="choose another name")
         known = refs.tags.get(name)
-        if known is not None and (known.branch, known.version) == (context.branch, number):
+        if known is not None and At(known.branch, known.version) == found:
             return None
         if known is not None and not move:
             raise InvalidInput(
                 f"tag `{name}`: it names version {known.version} already",
                 hint="choose another name, or move it: tag(…, move=True) or --move",
             )
-        refuse_if_gone(refs, At(context.branch, number), "tag", whole=True)
-        return Tag(**position(refs, now_ms()), name=name, branch=context.branch, version=number, reason=reason)
+        refuse_if_gone(refs, found, "tag", whole=True)
+        return Tag(**position(refs, now_ms()), name=name, branch=found.branch, version=number, reason=reason)
 
     probe(context.store)
     context.refs_log.append(make)
     context.refresh()
-    return Tagged(name, context.branch, number)
+    return Tagged(name, found.branch, number)
 
 
 def untag(context: Context, name: str, reason: str = "") -> Tagged:

@@ -12,7 +12,7 @@ from .. import _native, names
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import HASH_END, Commit, Segment
-from ..protocol.refs import MAIN, Refs
+from ..protocol.refs import Refs
 from ..protocol.retained import At, kept_objects, pinned
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
@@ -59,7 +59,7 @@ def verify(
                 objects.add(head, kept_objects(refs, head, At(head.branch, head.version) in apart))
                 for fault in faults(head):
                     found.add(names.commit(head.branch, head.version), fault, f"version {head.version}")
-                if branch.id == MAIN:
+                if branch.id == context.branch:
                     versions.add(head)
             heads += [] if head is None else [head]
         published = versions.check(deep)

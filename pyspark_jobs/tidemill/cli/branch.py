@@ -1,0 +1,78 @@
+"""`tidemill branch` and `branches`: lines of versions that start from a version of another one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from .correct import Consent, consent_options, unchanged
+from .exits import Exit
+from .options import VERSION, Target, target_options
+from .output import Output, json_line, output_options, result_file_option
+from .run import result_fields
+
+if TYPE_CHECKING:
+    from ..verbs.branch import BranchInfo
+
+
+@click.command(short_help="Start a branch at a version, or end one.")
+@target_options
+@click.argument("name")
+@click.option("--at", type=VERSION, metavar="N|TAG", help="Version at which it starts. Default: the newest.")
+@click.option("--publish-to", metavar="URI", help="Folder of its sinks. Default: it publishes nothing.")
+@click.option("--drop", is_flag=True, help="End the branch.")
+@click.option("--reason", default="", help="Why. The entry records it.")
+@consent_options
+@result_file_option
+@output_options
+def branch(
+    target: Target,
+    name: str,
+    at: int | str | None,
+    publish_to: str | None,
+    drop: bool,
+    reason: str,
+    consent: Consent,
+    out: Output,
+) -> int:
+    """Start the branch NAME at a version of PIPELINE. Nothing is copied; `--branch NAME` then works on it.
+
+    A branch has the versions up to its start in common with the other one, and numbers its own ones onwards. With
+    --drop the branch ends, and `maintain` deletes what only it needed.
+    """
+    if drop and (at is not None or publish_to is not None):
+        raise click.UsageError("--drop ends a branch; it takes neither --at nor --publish-to")
+    repository = target.open()
+    if drop:
+        if not consent.given([f"branch `{name}` ends; its versions can no longer be read"], out):
+            return unchanged("branch", repository, consent, out)
+        made, did = repository.drop_branch(name, reason), "dropped"
+    else:
+        if consent.dry_run:
+            start = "the newest version" if at is None else f"version `{at}`"
+            consent.given([f"branch `{name}` would start at {start}"], out)
+            return unchanged("branch", repository, consent, out)
+        made, did = repository.branch(name, at, publish_to, reason), "started"
+    out.result(
+        {**result_fields("branch", Exit.DONE, repository), **dataclasses.asdict(made)},
+        [f"{did} {_line(made)}"],
+    )
+    return Exit.DONE
+
+
+@click.command(short_help="List the branches.")
+@target_options
+@output_options
+def branches(target: Target, out: Output) -> int:
+    """List the branches of PIPELINE: where each starts, and its newest version. --json prints a JSON line for each."""
+    for one in target.open().branches():
+        out.line(json_line(dataclasses.asdict(one)) if out.json else _line(one))
+    return Exit.DONE
+
+
+def _line(one: BranchInfo) -> str:
+    start = "" if one.fork_branch is None else f", from version {one.fork_version} of `{one.fork_branch}`"
+    place = "" if one.publish_to is None else f", publishes to {one.publish_to}"
+    return f"branch `{one.name}`: version {one.head}{start}{place}"

@@ -1,0 +1,161 @@
+"""`branch`, `branches`, `drop_branch`: lines of versions that start from a version of another one. Nothing is copied.
+
+CRASH: each is one entry of `refs/`, so it is there or not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..clock import now_ms
+from ..counts import count_of
+from ..driver.context import Context
+from ..driver.identity import check_root
+from ..driver.lost_versions import place_of
+from ..driver.versions import VersionSpec, resolve
+from ..errors import InvalidInput
+from ..names import check_name
+from ..protocol.entries import DropBranch, NewBranch
+from ..protocol.log import log_of
+from ..protocol.records import Parent
+from ..protocol.refs import MAIN, Branch, Refs, branch_id
+from ..protocol.refs_log import position
+from ..protocol.retained import refuse_if_gone
+from ..spelling import unknown
+from ..store.probe import probe
+from .open import on_branch, publishing_to
+
+_NUMBER = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True)
+class BranchInfo:
+    """A branch: its name and id, the branch (by name) and version from which it starts, and its newest version.
+
+    `main` starts at version -1 of no branch. `publish_to`: the place of its sinks, None if it publishes nothing.
+    """
+
+    name: str
+    id: str
+    fork_branch: str | None
+    fork_version: int
+    head: int
+    publish_to: str | None = None
+
+
+def branch(
+    context: Context, name: str, at: VersionSpec | None = None, publish_to: str | None = None, reason: str = ""
+) -> BranchInfo:
+    """Start a branch at a version of this one; default: the newest. `InvalidInput` for a name in use."""
+    if _NUMBER.fullmatch(check_name(name, "branch")):
+        raise InvalidInput(f"branch `{name}`: a number is not a valid name, because it would name a version")
+    check_root(context)
+    fork = _fork(context, at)
+    found = context.at(fork.version)
+    if publish_to is not None:
+        _refuse_used_place(publishing_to(context, publish_to))
+
+    def make(refs: Refs, number: int) -> NewBranch:
+        if name in refs.branches:
+            known = refs.branches[name].fork
+            of = "" if known is None else f"; it starts at version {known.version}"
+            raise InvalidInput(f"branch `{name}` exists already{of}", hint="choose another name, or drop it first")
+        if name in refs.tags:
+            raise InvalidInput(f"branch `{name}`: a tag has this name", hint="choose another name")
+        if publish_to is not None:
+            _check_place(refs, name, publish_to)
+        refuse_if_gone(refs, found, "start a branch at", whole=True)
+        return NewBranch(
+            **position(refs, now_ms()), name=name, id=branch_id(name, number), fork_branch=fork.branch,
+            fork_version=fork.version, fork_checksum=fork.checksum, publish_to=publish_to, reason=reason,
+        )  # fmt: skip
+
+    probe(context.store)
+    context.refs_log.append(make)
+    opened = on_branch(context, name)
+    return _info(opened.initialised(), opened.initialised().branches[name], fork.version)
+
+
+def branches(context: Context) -> list[BranchInfo]:
+    """Return all branches, `main` first, in the order in which they were made."""
+    refs = context.refresh()
+    heads = {one.name: log_of(context.store, refs, one.id).head() for one in refs.branches.values()}
+    numbers = {name: -1 if head is None else head.version for name, head in heads.items()}
+    return [_info(refs, one, numbers[one.name]) for one in refs.branches.values()]
+
+
+def drop_branch(context: Context, name: str, reason: str = "") -> BranchInfo:
+    """End a branch, and return what it was. `maintain` deletes what only it needed."""
+    check_root(context)
+    if name == MAIN:
+        raise InvalidInput("drop branch `main`: it cannot be dropped")
+    known = {one.name: one for one in branches(context)}
+    if name not in known:
+        raise unknown("branch to drop", name, sorted(known.keys() - {MAIN}))
+
+    def make(refs: Refs, number: int) -> DropBranch | None:
+        del number
+        if name not in refs.branches or refs.branches[name].id != known[name].id:
+            return None  # another caller dropped it meanwhile
+        _refuse_needed(refs, known[name])
+        return DropBranch(**position(refs, now_ms()), name=name, id=known[name].id, reason=reason)
+
+    probe(context.store)
+    context.refs_log.append(make)
+    context.refresh()
+    return known[name]
+
+
+def _fork(context: Context, at: VersionSpec | None) -> Parent:
+    """Return the version from which a branch starts, as its first commit names it."""
+    if at is None:
+        head = context.head()
+    else:
+        number = resolve(context, at)
+        context.initialised()
+        head = None if number < 0 else context.log.commit(number)
+    return context.initialised().start if head is None else head.as_parent
+
+
+def _check_place(refs: Refs, name: str, publish_to: str) -> None:
+    """Raise `InvalidInput` if another branch publishes to the same place."""
+    for one in refs.branches.values():
+        if one.publish_to is not None and one.publish_to.rstrip("/") == publish_to.rstrip("/"):
+            raise InvalidInput(
+                f"branch `{name}`: branch `{one.name}` publishes to `{publish_to}`", hint="choose another place"
+            )
+
+
+def _refuse_needed(refs: Refs, branch: BranchInfo) -> None:
+    """Raise `InvalidInput` if a tag or another branch needs a branch."""
+    tags = [f"tag `{name}` (version {one.version})" for name, one in refs.tags.items() if one.branch == branch.id]
+    others = [
+        f"branch `{one.name}` (version {one.fork.version})"
+        for one in refs.branches.values()
+        if one.fork is not None and one.fork.branch == branch.id
+    ]
+    if tags or others:
+        raise InvalidInput(
+            f"drop branch `{branch.name}`: {', '.join(tags + others)} needs its versions",
+            hint="remove these tags and drop these branches first",
+        )
+
+
+def _info(refs: Refs, one: Branch, head: int) -> BranchInfo:
+    by_id = {branch.id: branch.name for branch in refs.branches.values()}
+    fork_branch = None if one.fork is None else by_id.get(one.fork.branch or MAIN, one.fork.branch)
+    return BranchInfo(one.name, one.id, fork_branch, -1 if one.fork is None else one.fork.version, head, one.publish_to)
+
+
+def _refuse_used_place(context: Context) -> None:
+    """Raise `InvalidInput` if files of this pipeline are in a place to which a new branch would publish."""
+    for output in context.job.outputs.values():
+        if output.sink is not None and output.sink.path:
+            there = list(output.sink.present(place_of(context, output)))
+            if there:
+                raise InvalidInput(
+                    f"sink `{output.name}` at `{output.sink.path}` has {count_of(len(there), 'file')} of this pipeline "
+                    f"already, for example `{there[0].name}`",
+                    hint="let the branch publish to an empty place",
+                )

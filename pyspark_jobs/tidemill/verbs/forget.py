@@ -19,6 +19,7 @@ from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
+from ..driver.versions import unless_given_up
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import is_effective, shown_again
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
@@ -242,14 +243,8 @@ def _columns(asked: Forgetting) -> dict[str, list[str]]:
 
 def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
-    while True:
-        kept = floor(context.initialised(), context.branch)
-        try:
-            with fenced_if_overtaken(context, head, "forget"):
-                return _make(context, head, asked, keys, to)
-        except CorruptState:
-            if floor(context.refresh(), context.branch) == kept:
-                raise
+    with fenced_if_overtaken(context, head, "forget"):
+        return unless_given_up(context, lambda: _make(context, head, asked, keys, to))
 
 
 def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:

@@ -72,17 +72,8 @@ CORRECTIONS = (
     forget.forget,
     correct.adopt,
 )
-READS = (
-    read.status,
-    log.log,
-    tag.tag,
-    tag.untag,
-    branch.branch,
-    branch.branches,
-    read.state,
-    read.outputs,
-    read.quarantine,
-)
+NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
+READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
 for command in (*RUNS, *CORRECTIONS, *READS, *REST):
     tidemill.add_command(command)

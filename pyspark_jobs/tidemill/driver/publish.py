@@ -155,10 +155,12 @@ def works(context: Context, commit: Commit) -> Iterator[Work]:
         return
     for name in dict.fromkeys((*commit.sinks, *commit.withdraws, *commit.adds)):
         described = commit.sinks.get(name, NOT_DESCRIBED)
+        if described["kind"] == ForeachBatch.kind and context.branch != MAIN:
+            continue
         outputs = [*commit.outputs.get(name, []), *(f for added in commit.adds.get(name, []) for f in added.files)]
         files = [(place, file) for place, file in enumerate(outputs) if file.rows]
         withdraws = commit.withdraws.get(name, [])
-        is_called = described["kind"] == ForeachBatch.kind and context.branch == MAIN and commit.kind in CALLED
+        is_called = described["kind"] == ForeachBatch.kind and commit.kind in CALLED
         if described["kind"] is not None and (files or withdraws or is_called):
             yield Work(commit, name, described, files, withdraws)
 

@@ -63,14 +63,12 @@ class PublishedVersions:
 
     def check(self, deep: bool) -> int:
         """Note records that are lost and files that were altered. Return how many files were found."""
-        prefix = f"published/{self.context.branch}/"
-        newest = max(
-            map(self._number, (one for one in self.listing if one.startswith(names.commits(self.context.branch)))),
-            default=-1,
-        )
+        branch = self.context.branch
+        prefix, commits = f"published/{branch}/", names.commits(branch)
+        newest = max((self._number(one) for one in self.listing if one.startswith(commits)), default=-1)
         for name in self.listing:
             if name.startswith(prefix) and self._number(name) > newest:
-                lost, hint = names.commit(self.context.branch, self._number(name)), "restore `branches/` from a backup"
+                lost, hint = names.commit(branch, self._number(name)), "restore `branches/` from a backup"
                 what = f"the commit is missing, but `{name}` shows that it was published"
                 self.found.add(lost, what, f"all versions after {newest}", hint)
         for name, version in self.expected:
@@ -78,7 +76,7 @@ class PublishedVersions:
                 what = "the record is missing, but a later commit says that the version was published"
                 self.found.add(name, what, f"withdrawing version {version}", _ONE_BACKUP)
         for output in self.context.job.outputs.values():
-            if output.sink is not None and output.sink.path:
+            if self.context.publishes and output.sink is not None and output.sink.path:
                 with self.found.of(output.sink.uri, f"the files of sink `{output.name}` could not be looked at"):
                     self._find_unnamed(output.sink, output, newest)
         return sum(self._compare(sink, deep) for sink in dict.fromkeys(sink for sink, _ in self.files))
@@ -101,6 +99,10 @@ class PublishedVersions:
             else:
                 continue
             self.found.add(f"{sink.uri}/{one.name}", what, f"readers of sink `{output.name}`: rows come twice", hint)
+
+    def _is_lost(self, version: int) -> bool:
+        """Whether a version has no commit, also not one since the listing."""
+        return self.context.store.stat(names.commit(self.context.branch, version)) is None
 
     def _place(self, output: Output) -> Publication:
         """Return what a sink needs to look at its place: a publication without files."""

@@ -85,8 +85,10 @@ def on_branch(context: Context, name: str) -> Context:
 
 def publishing_to(context: Context, prefix: str) -> Context:
     """Return the context with all sinks below `prefix`, each in a folder with its name."""
-    outputs = {name: dataclasses.replace(one, sink=None if one.sink is None else one.sink.at(f"{prefix.rstrip('/')}/{name}"))
-               for name, one in context.job.outputs.items()}  # fmt: skip
+    outputs = {}
+    for name, one in context.job.outputs.items():
+        sink = None if one.sink is None else one.sink.at(f"{prefix.rstrip('/')}/{name}")
+        outputs[name] = dataclasses.replace(one, sink=sink)
     return dataclasses.replace(context, job=dataclasses.replace(context.job, outputs=outputs))
 
 

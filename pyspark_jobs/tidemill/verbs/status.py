@@ -66,6 +66,7 @@ def status(context: Context) -> Status:
     """Return the status of a repository. `InvalidInput` if it has not been initialised."""
     from ..driver.identity import warn_if_moved
     from ..protocol.progress import iso
+    from ..protocol.retained import seen_floor
 
     warn_if_moved(context)
     head = context.head()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
+    from .verbs.replay import ReplayReport
     from .verbs.status import Status
     from .verbs.tag import Tagged
 
@@ -378,6 +379,41 @@ class Repository:
         from .verbs.branch import drop_branch
 
         return drop_branch(self.context, name, reason)
+
+    def replay(
+        self,
+        from_version: int | str,
+        to_version: int | str | None = None,
+        into: str = "",
+        files: str = "recorded",
+        follow: bool = False,
+        spark: Any = None,
+        engine: str = "spark",
+        tasks: int | Literal["auto"] = "auto",
+        max_batches: int | None = None,
+        time_budget: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ReplayReport:
+        """Carry out recorded plans again on the branch `into`, with this code, and return what was done.
+
+        Versions `from_version` to `to_version` (default: the newest) of this branch are repeated: the same files, in
+        the same blocks, with the same batch times. `into` is a branch that starts at the version before `from_version`; it
+        is started if there is none. The same code makes the same state and outputs, whatever the engine and the number
+        of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
+
+        `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there.
+        `follow`: also repeat what is committed meanwhile. `max_batches`, `time_budget`: as in `run`. The call goes on
+        where an earlier one stopped. `InvalidInput` before anything is written if the branch does not fit, or a version
+        cannot be repeated, such as a `migrate`.
+        """
+        from .driver.drain import Limits
+        from .verbs.replay import Asked, replay
+        from .verbs.run import engine_on_demand
+
+        limits = Limits(max_batches, time_budget, None, tasks)
+        start = engine_on_demand(self.context, spark, engine, limits)
+        asked = Asked(from_version, into, to_version, files, follow)
+        return replay(self.context, asked, start, limits, on_progress)
 
     def maintain(
         self,

@@ -52,6 +52,7 @@ def assemble(context: Context, head: Commit | None, executed: Executed) -> Commi
     changes: dict[str, Any] = {
         "attempt": batch.attempt,
         "plan_id": plan.plan_id,
+        "replays": plan.replays,
         "batch_time_ms": plan.batch_time_ms,
         "watermarks": last.watermarks,
         "event_time": {

@@ -24,7 +24,7 @@ from ..protocol.bases import lay
 from ..protocol.compatible import Difference, compare_operators, refuse, renamed_schemas
 from ..protocol.log import Log, trace_of_batch
 from ..protocol.records import HASH_END, Commit, Segment
-from ..protocol.refs import Refs
+from ..protocol.refs import MAIN, Refs
 from ..protocol.refs_log import RefsLog
 from ..protocol.retained import At, at
 from ..protocol.successor import Origin
@@ -200,8 +200,16 @@ class Context:
         return open_map(self.store, self.cache, LEDGER_SCHEMA, segments, 0, HASH_END)
 
     def declared(self, head: Commit | None) -> dict[str, dict[str, Any]]:
-        """Return the operators that `init` declared, with their schemas at that time and their present names."""
-        return renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
+        """Return the operators that `init` declared, with their schemas at that time and their present names.
+
+        A branch has the operators of its code: those that are new begin with their first batch there, and the state of
+        those that the code no longer has ends.
+        """
+        found = renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
+        if self.branch == MAIN:
+            return found
+        known = found | ({} if head is None else dict(head.schemas))
+        return {name: known.get(name) or describe(one.operator) for name, one in self.job.operators.items()}
 
     def _must_fit(self, operator: str, head: Commit | None) -> bool:
         """Whether the code must declare an operator as it is recorded.

@@ -33,7 +33,7 @@ from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .publish import missing_sinks, publish, repair
-from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
+from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
 from .withdraw import first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
@@ -205,6 +205,8 @@ class Drain:
 
     def _check_sinks(self, head: Commit | None) -> Shared:
         """Check once that no other repository has files in the sinks. Runs without a batch do not list them."""
+        if not self.context.publishes:
+            return NOT_SHARED
         if self._shared is None:
             self._shared = check_owners(self.context, head, self.limits.accepted)
             if head is not None and may_have_strays(head):

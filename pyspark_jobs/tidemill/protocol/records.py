@@ -90,6 +90,8 @@ class Plan:
     outstanding_bytes: Count = 0
     oldest_waiting_ms: EventMs | None = None
     requires: list[str] = field(default_factory=list)
+    replays: VersionOf | None = None
+    """The version whose plan this is, on another branch."""
     format: int = FORMAT_VERSION
     checksum: str = field(default="", compare=False)
     """The checksum of the record, known once it was read or written."""
@@ -374,6 +376,8 @@ class Commit:
     """The keys that this version forgot. In commits of earlier releases: all keys forgotten up to this version."""
     forgotten_at: Number | None = None
     """The last `forget` before this version. None: there is none, or `forgotten` has the keys of all of them."""
+    replays: VersionOf | None = None
+    """The version of another branch that this one repeats, with other code perhaps."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     late_examples: list[LateRow] = field(default_factory=list)

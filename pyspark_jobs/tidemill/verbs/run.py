@@ -19,15 +19,15 @@ from ..spelling import unknown
 
 def run(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
     """Publish the outputs that an earlier run left, process waiting files, then fire due timeouts."""
-    return Drain(context, _engine_on_demand(context, spark, engine, limits), limits, on_progress).run()
+    return Drain(context, engine_on_demand(context, spark, engine, limits), limits, on_progress).run()
 
 
 def sweep(context: Context, spark: Any, engine: str, limits: Limits, on_progress: OnProgress | None = None) -> Drained:
     """Fire due timeouts without reading input."""
-    return Drain(context, _engine_on_demand(context, spark, engine, limits), limits, on_progress).sweep()
+    return Drain(context, engine_on_demand(context, spark, engine, limits), limits, on_progress).sweep()
 
 
-def _engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
+def engine_on_demand(context: Context, spark: Any, engine: str, limits: Limits) -> Callable[[], Engine]:
     """Return a function that starts the engine when it is first called, and returns the same engine afterwards."""
     if engine not in ENGINES:
         raise unknown("engine", str(engine), ENGINES)

@@ -1,0 +1,189 @@
+"""Replaying: carries out on a branch what another branch has done since the fork, with the code at hand.
+
+Each recorded plan is copied into the log of the branch, with the same files, blocks and batch time, and then runs like
+any other. INVARIANT: the same code gives the same rows, because a batch depends on nothing but its plan, the version
+before it and the code. CRASH: a commit says which version it replays, so the next call goes on after the head.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal
+
+from ..batch.work import Engine
+from ..clock import now_ms
+from ..counts import count_of
+from ..errors import InvalidInput
+from ..names import LEDGER
+from ..protocol.history import is_effective
+from ..protocol.records import Commit, Kind, Plan, Split, VersionOf
+from ..sources.contract import SourceFile
+from ..sources.ledger import is_same, look_up
+from ..spelling import unknown
+from .context import Context
+from .correct import correct
+from .drain import Drain, Limits, OnProgress
+from .ledger import store_requeued, store_skipped
+
+Files = Literal["recorded", "current"]
+REPEATED = ("batch", "sweep")
+"""The kinds of commits whose plans are carried out again."""
+NOTHING = ("void", "rewind")
+"""The kinds that leave nothing to repeat: what they undid is not in the effective history."""
+LISTED = 3
+"""How many files an error names."""
+
+
+class Replay(Drain):
+    """One call of `replay`: `context` is the branch, `source` the branch whose plans are carried out."""
+
+    def __init__(
+        self,
+        context: Context,
+        source: Context,
+        files: Files,
+        engine: Callable[[], Engine],
+        limits: Limits,
+        on_progress: OnProgress | None,
+    ) -> None:
+        super().__init__(context, engine, limits, on_progress)
+        self.source, self.files = source, files
+        self._now: Mapping[tuple[str, str], SourceFile] | None = None
+        self.replayed: list[int] = []
+
+    def through(self, head: Commit | None) -> int:
+        """Return the last version of the source that the branch has. `InvalidInput` if it has batches of its own."""
+        fork = self.context.log.first - 1
+        if head is None or head.branch != self.context.branch:
+            return fork
+        if head.replays is None or head.replays.branch != self.source.at(head.replays.version).branch:
+            raise InvalidInput(
+                f"replay into branch `{self.context.branch}`: its version {head.version} repeats none of "
+                f"`{self.source.branch}`",
+                hint="replay into a new branch",
+            )
+        return head.replays.version
+
+    def left(self, head: Commit | None, to_version: int) -> list[int]:
+        """Return the versions of the source that are left to replay. `InvalidInput` if some cannot be."""
+        source, after = self.source.head(), self.through(head)
+        if source is None:
+            return []
+        if after >= 0 and not is_effective(source, after):
+            raise InvalidInput(
+                f"replay into branch `{self.context.branch}`: it follows version {after} of `{self.source.branch}`, "
+                "which was rewound",
+                hint="replay into a new branch, from an earlier version",
+            )
+        return [one for one in range(after + 1, min(to_version, source.version) + 1) if is_effective(source, one)]
+
+    def replay(self, to_version: int) -> None:
+        """Carry out what is left, up to a version, within the limits."""
+        head = self.open()
+        for version in self.left(head, to_version):
+            if not self._may_continue():
+                return
+            commit = self.source.log.commit(version)
+            if commit.kind in REPEATED:
+                head = self._run_batch(head, self._planned(head) or self._copied(head, commit))
+            elif commit.kind not in NOTHING or commit.skipped:
+                head = self._corrected(head, commit)
+            self.replayed.append(version)
+
+    def _copied(self, head: Commit | None, commit: Commit) -> Plan:
+        """Create the plan of a version of the source again, as the next one of the branch."""
+        plan = self.source.log.plan(commit.version)
+        if plan is None or plan.plan_id != commit.plan_id:
+            raise InvalidInput(
+                f"replay version {commit.version} of `{self.source.branch}`: its plan is missing",
+                hint="run `tidemill verify`, and restore the plan from a backup",
+            )
+        origin = self.context.origin(head)
+        ours = dataclasses.replace(
+            plan,
+            number=origin.number,
+            plan_id=uuid.uuid4().hex,
+            branch=self.context.branch,
+            pipeline_uuid=origin.refs.uuid,
+            parent=origin.parent,
+            splits=tuple(self._splits(plan)),
+            created_ms=now_ms(),
+            replays=VersionOf(commit.branch, commit.version),
+        )
+        return self._create_plan(head, ours)
+
+    def _corrected(self, head: Commit | None, commit: Commit) -> Commit:
+        """Repeat a correction that concerns only the input. `InvalidInput` for any other."""
+        origin, attempt = self.context.origin(head), uuid.uuid4().hex[:12]
+        changes = {"attempt": attempt, "replays": VersionOf(commit.branch, commit.version), "reason": commit.reason}
+        if commit.skipped:
+            files = [SourceFile(one.source, one.path, one.etag, one.size, 0) for one in commit.skipped]
+            stored = store_skipped(self.context, head, files, origin.number, attempt)
+            changes |= {"skipped": commit.skipped}
+        elif commit.kind == "requeue":
+            stored = store_requeued(self.context, head, commit.requeued, origin.number, attempt)
+            waiting = [] if head is None else head.waiting
+            changes |= {"requeued": commit.requeued, "waiting": [*waiting, *commit.requeued]}
+        else:
+            raise InvalidInput(
+                f"replay version {commit.version} of `{self.source.branch}`: a `{commit.kind}` cannot be repeated",
+                hint=f"replay from version {commit.version + 1} on",
+            )
+        rows = {**({} if head is None else head.rows), LEDGER: {"files": stored.rows}}
+        kind: Kind = "requeue" if commit.kind == "requeue" else "skip"
+        return correct(self.context, origin, kind, changes | {"ledger": stored.segments, "rows": rows})
+
+    def _splits(self, plan: Plan) -> list[Split]:
+        """Return the splits of a plan with the present ETags. `InvalidInput` names files that changed or vanished."""
+        for split in plan.splits:
+            if split.source not in self.context.job.sources:
+                raise unknown(f"source of version {plan.number}", split.source, self.context.job.sources)
+        if not any(split.requeued is None for split in plan.splits):
+            return list(plan.splits)
+        there = self._listed()
+        found: list[Split] = []
+        wrong: list[str] = []
+        seen: set[tuple[str, str]] = set()
+        for split in plan.splits:
+            at = (split.source, split.path)
+            now = there.get(at)
+            if split.requeued is not None:
+                found.append(split)
+            elif now is not None and self._is_same(plan, split, now):
+                found.append(dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms))
+            elif self.files == "recorded" and at not in seen:
+                wrong.append(f"`{split.path}` of source `{split.source}` " + ("is gone" if now is None else "changed"))
+            elif now is not None and at not in seen:
+                source = self.context.job.sources[split.source]
+                found += source.splits([now], self._options, self.context.settings.split_bytes)
+            seen.add(at)
+        if wrong:
+            more = f", and {count_of(len(wrong) - LISTED, 'other')}" if len(wrong) > LISTED else ""
+            raise InvalidInput(
+                f"replay version {plan.number} of `{self.source.branch}`: {', '.join(wrong[:LISTED])}{more}",
+                hint='restore these files, or take what is there now: files="current" or --files current',
+            )
+        return found
+
+    @property
+    def _options(self) -> dict[str, object]:
+        return dict(self.context.storage_options.get("source") or {})
+
+    def _listed(self) -> Mapping[tuple[str, str], SourceFile]:
+        """Return the files that the sources have. They are listed once in a call."""
+        if self._now is None:
+            sources = self.context.job.sources.items()
+            files = [one for name, source in sources for one in source.discover(name, self._options)]
+            self._now = {(one.source, one.path): one for one in files}
+        return self._now
+
+    def _is_same(self, plan: Plan, split: Split, now: SourceFile) -> bool:
+        """Whether a file has the bytes that its batch read. A touched one is compared by its fingerprint."""
+        if split.etag == now.etag:
+            return True
+        (known,) = look_up(self.source.ledger(self.source.log.commit(plan.number)).map, [now])
+        compute = partial(self.context.job.sources[now.source].fingerprint, storage_options=self._options)
+        return known is not None and is_same(now, known, compute)

@@ -1,0 +1,106 @@
+"""`replay`: carry out recorded plans again on a branch, with the code at hand. Drained in one session, and resumable.
+
+INVARIANT: nothing is written before it is known that the branch can take the versions. CRASH: every batch is a commit
+of the branch, so a replay that died goes on with the next version when it is called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..batch.work import Engine
+from ..driver.context import Context
+from ..driver.drain import Limits, OnProgress
+from ..driver.replaying import Files, Replay
+from ..driver.versions import VersionSpec, resolve
+from ..errors import InvalidInput
+from ..protocol.records import Commit
+from ..protocol.refs import MAIN
+from .branch import branch
+from .open import on_branch
+
+FILES = ("recorded", "current")
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
+
+    `left` is how many are left. The next call goes on with them.
+    """
+
+    branch: str
+    replayed: list[int]
+    versions: list[int]
+    left: int
+    progress: list[Any] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of `replay`."""
+
+    from_version: VersionSpec
+    into: str
+    to_version: VersionSpec | None = None
+    files: str = "recorded"
+    follow: bool = False
+
+
+def replay(
+    context: Context, asked: Asked, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None = None
+) -> ReplayReport:
+    """Carry out the plans of this branch from a version on, into another branch, which is started if there is none."""
+    first, last = _range(context, asked)
+    name = asked.into
+    if name not in context.refresh().branches:
+        branch(context, name, at=first - 1, reason=f"replay from version {first}")
+    ours = on_branch(context, name)
+    _check_fork(context, ours, name, first)
+    work = Replay(ours, context, _files(asked.files), engine, limits, on_progress)
+    work.replay(last)
+    while asked.follow and work.left(ours.head(), last) and work.replayed:
+        done = len(work.replayed)
+        work.replay(last)
+        if len(work.replayed) == done:
+            break  # a limit was reached
+    left = work.left(ours.head(), last)
+    return ReplayReport(name, work.replayed, work.done.versions, len(left), work.done.progress)
+
+
+def _range(context: Context, asked: Asked) -> tuple[int, int]:
+    """Return the first and the last version to carry out."""
+    if asked.into == MAIN:
+        raise InvalidInput("replay into `main`: its versions are never made again", hint="replay into a branch")
+    head: Commit | None = context.head()
+    newest = -1 if head is None else head.version
+    first = resolve(context, asked.from_version)
+    last = newest if asked.to_version is None else resolve(context, asked.to_version)
+    if not 0 <= first <= newest:
+        there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
+        raise InvalidInput(f"replay from version {first}: {there}")
+    if not first <= last <= newest:
+        raise InvalidInput(f"replay to version {last}: expected {first} to {newest}")
+    return first, 10**10 if asked.follow and asked.to_version is None else last
+
+
+def _check_fork(context: Context, ours: Context, name: str, first: int) -> None:
+    """Raise `InvalidInput` if an existing branch does not start just before the version."""
+    fork = ours.initialised().branches[name].fork
+    if fork is None or fork.version != first - 1 or (first and ours.at(first - 1) != context.at(first - 1)):
+        start = -1 if fork is None else fork.version
+        raise InvalidInput(
+            f"replay from version {first} into branch `{name}`: the branch starts at version {start} of "
+            f"`{'' if fork is None else fork.branch or MAIN}`",
+            hint="replay into another branch, or drop this one first",
+        )
+
+
+def _files(given: str) -> Files:
+    if given == "recorded":
+        return "recorded"
+    if given == "current":
+        return "current"
+    raise InvalidInput(f"replay: files={given!r}, expected one of {', '.join(FILES)}")

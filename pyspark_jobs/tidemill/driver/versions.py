@@ -76,11 +76,11 @@ def kept_commit(context: Context, version: int, verb: str = "read", operator: st
 def unless_given_up(context: Context, read: Callable[[], T]) -> T:
     """Return what `read` returns. If an object is missing because versions were given up meanwhile, read again."""
     while True:
-        kept = floor(context.initialised(), context.branch)
+        known = context.initialised().through
         try:
             return read()
         except CorruptState:
-            if floor(context.refresh(), context.branch) == kept:
+            if context.refresh().through == known:
                 raise
 
 

@@ -426,7 +426,7 @@ class Repository:
         spark: Any = None,
         engine: str = "local",
     ) -> MaintainReport:
-        """Merge runs of state, discard old versions, and delete the objects that no kept version needs.
+        """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
 
         Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
         that to this call, as long as it comes often enough, such as every night.

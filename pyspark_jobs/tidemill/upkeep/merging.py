@@ -1,4 +1,4 @@
-"""`merge`: merges runs of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
+"""`merge`: merges segments of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
 
 INVARIANT: an entry lists its inputs, and `protocol.bases` lays its outputs under a version only while all of them are
 live. So a merge may run beside batches, other merges and dead runs; at worst it has no effect. CRASH: files are stored
@@ -104,7 +104,7 @@ def merge(
     rule: MergeRule = RULE,
     engine: Callable[[], Engine] | None = None,
 ) -> MergeReport:
-    """Merge runs of the head, range by range, until nothing is left to merge or `deadline` has passed.
+    """Merge segments of the head, range by range, until nothing is left to merge or `deadline` has passed.
 
     `deadline` is a time of `time.monotonic()`. At least one range is merged, so that repeated calls finish. A range has
     about 4 million rows or 64 MiB. After a crash or an error, what was merged before remains.

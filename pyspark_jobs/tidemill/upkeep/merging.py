@@ -23,6 +23,7 @@ from ..driver.context import Context
 from ..driver.identity import check_root
 from ..errors import CorruptState, TidemillError
 from ..protocol.bases import applies, fits, idle, lay
+from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
@@ -188,7 +189,8 @@ def _is_live(one: Merge, refs: Refs, head: Commit) -> bool:
     """Whether all inputs of a merge are live in the head."""
     live = lay(head.state, refs.bases, head.schemas).get(one.operator, {}).get(one.map, [])
     base = BaseOf(0, one.operator, one.map, one.inputs, [], one.columns, one.is_oldest)
-    return one.operator in refs.schemas and fits(base, head.schemas) and applies(live, base)
+    declared = renamed_schemas(refs.schemas, head.renamed)
+    return one.operator in declared and fits(base, head.schemas) and applies(live, base)
 
 
 def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:

@@ -397,9 +397,9 @@ class Repository:
         """Carry out recorded plans again on the branch `into`, with this code, and return what was done.
 
         Versions `from_version` to `to_version` (default: the newest) of this branch are repeated: the same files, in
-        the same blocks, with the same batch times. `into` is a branch that starts at the version before `from_version`; it
-        is started if there is none. The same code makes the same state and outputs, whatever the engine and the number
-        of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
+        the same blocks, with the same batch times. `into` is a branch that starts at the version before `from_version`;
+        it is started if there is none. The same code makes the same state and outputs, whatever the engine and the
+        number of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
 
         `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there.
         `follow`: also repeat what is committed meanwhile. `max_batches`, `time_budget`: as in `run`. The call goes on
@@ -414,6 +414,37 @@ class Repository:
         start = engine_on_demand(self.context, spark, engine, limits)
         asked = Asked(from_version, into, to_version, files, follow)
         return replay(self.context, asked, start, limits, on_progress)
+
+    def promote(
+        self,
+        branch: str,
+        reason: str = "",
+        catch_up: bool = False,
+        outputs: str = "correct",
+        accept_output_change: bool = False,
+        spark: Any = None,
+        engine: str = "spark",
+    ) -> Commit:
+        """Take over the state of a branch by a commit of this one, and return the commit.
+
+        The branch must start from this one, and must have read all that this one has read since. `catch_up` first
+        replays what is missing, with this code. `outputs`: "correct" withdraws what was published since the fork, and
+        publishes what the branch made instead; "keep" leaves what is published as it is. A function of `foreachBatch`
+        is called with the versions that no longer count. `rewind` undoes a promotion.
+
+        `InvalidInput` if the branch does not fit, if the fork was rewound, or if this code is not that of the branch.
+        `Fenced` if another run commits first. Then nothing has changed.
+        """
+        from .driver.drain import Limits
+        from .driver.sink_checks import Accepted
+        from .verbs.promote import catch_up as replay_rest
+        from .verbs.promote import promote
+        from .verbs.run import engine_on_demand
+
+        if catch_up:
+            limits = Limits()
+            replay_rest(self.context, branch, engine_on_demand(self.context, spark, engine, limits), limits)
+        return promote(self.context, branch, reason, outputs, Accepted(output_change=accept_output_change))
 
     def maintain(
         self,

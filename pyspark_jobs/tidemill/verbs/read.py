@@ -294,9 +294,14 @@ def _with_added(schema: pa.Schema) -> pa.Schema:
 
 def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
-    files: list[OutputFile] = commit.outputs.get(name, [])
-    if not files:
-        return None
+    added = [one.files for one in commit.adds.get(name, [])] if commit.kind == "promote" else []
+    tables = [
+        _rows_of(context, commit, name, files, limit) for files in (commit.outputs.get(name, []), *added) if files
+    ]
+    return pa.concat_tables(tables) if tables else None
+
+
+def _rows_of(context: Context, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
     is_in_order = not any(file.suffix for file in files)  # files of partition folders share the places of a range
     if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)

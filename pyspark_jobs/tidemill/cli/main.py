@@ -20,6 +20,7 @@ from . import (
     migrate,
     publish,
     read,
+    replay,
     requeue,
     rewind,
     run,
@@ -73,9 +74,10 @@ CORRECTIONS = (
     correct.adopt,
 )
 NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
+TRIES = (replay.replay, replay.promote)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
-for command in (*RUNS, *CORRECTIONS, *READS, *REST):
+for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *REST):
     tidemill.add_command(command)
 
 

@@ -268,9 +268,7 @@ def test_a_wrong_promotion_changes_nothing(place: Place) -> None:
     place.open("fix", factor=2).branch("nested")
     place.arrive("8")
     run(place.open("nested", factor=2))
-    with pytest.raises(
-        tm.InvalidInput, match="it starts from branch `fix-1`, not from `main`"
-    ):
+    with pytest.raises(tm.InvalidInput, match="it starts from branch `fix-1`, not from `main`"):
         r.promote("nested")
     assert place.open().head == before
     r.branch("late", at=2)

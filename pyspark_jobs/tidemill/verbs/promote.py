@@ -1,4 +1,4 @@
-"""`promote`: one commit on this branch, whose state is that of another one. What was published since follows it.
+"""`promote`: one commit on this branch, whose state is that of another one, and whose outputs take the place of others.
 
 With `outputs="correct"` the versions since the fork leave the history, as in a rewind; their files are withdrawn, and
 those of the branch take their place. CRASH: one conditional create is the whole promotion. Publishing follows it, and

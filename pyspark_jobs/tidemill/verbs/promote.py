@@ -182,6 +182,8 @@ def _check_covered(
     waiting = {split.path for split in theirs.waiting}
     for version in effective(head, fork + 1):
         commit = context.log.commit(version)
+        if commit.promoted == theirs.as_parent:
+            raise InvalidInput(f"promote `{name}`: version {version} has taken over its version {theirs.version} already")
         wanted = [(one.source, one.path) for one in commit.skipped]
         wanted += [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
         plan = context.log.plan(version) if commit.kind == "batch" else None

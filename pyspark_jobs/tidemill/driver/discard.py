@@ -13,11 +13,19 @@ from ..errors import TidemillError
 from ..protocol.named import named
 from ..protocol.records import Commit
 from ..store import Store
+from .context import Context
 
 
 def discard(store: Store, lost: Commit) -> None:
     """Delete the objects that the commit `lost`, which was never created, names and its attempt stored."""
     discard_names(store, [one.name for one in named(lost)], lost.attempt)
+
+
+def discard_unless_named(context: Context, number: int, attempt: str, names: Iterable[str]) -> None:
+    """Delete what the attempt stored for version `number`, unless its commit was made, and publishing it failed."""
+    head = context.log.head()
+    if head is None or head.version < number or context.log.commit(number).attempt != attempt:
+        discard_names(context.store, names, attempt)
 
 
 def discard_names(store: Store, names: Iterable[str], attempt: str) -> None:

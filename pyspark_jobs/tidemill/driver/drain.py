@@ -35,7 +35,7 @@ from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
 from .publish import missing_sinks, publish, repair
 from .sink_checks import Accepted, Shared, check_outputs, check_owners, replace
-from .withdraw import first_suspect, may_have_strays, withdraw_strays
+from .withdraw import WITHDRAWING, first_suspect, may_have_strays, withdraw_strays
 
 OnProgress = Callable[[BatchProgress], None]
 
@@ -111,7 +111,7 @@ class Drain:
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind in ("rewind", "forget"):
+        if head is not None and head.kind in WITHDRAWING:
             withdraw_strays(context, head, first_suspect(head))
         check_outputs(context, head, self.limits.accepted)
         return head

@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "compact"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()

@@ -43,6 +43,7 @@ CHANGES: dict[Kind, set[str]] = {
     "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
     "rewind": RESTORED | CORRECTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
+    "compact": {"reason", "withdraws", "adds", "shown_by"},
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""
 BACKWARDS: set[Kind] = {"reset", "rewind"}

@@ -30,6 +30,7 @@ from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from ..spelling import unknown
 from ..store.probe import probe
+from ..upkeep.rest_published import Rest, Writing, store_rest
 from .skip import File, listed_files, pair_of, planned_files
 
 Files = Mapping[tuple[str, str], SourceFile]
@@ -56,12 +57,16 @@ class Rewind:
 
 @dataclass(frozen=True)
 class _Found:
-    """The versions at both ends, and what would be done."""
+    """The versions at both ends, and what would be done.
+
+    `added` are output files that are published again, `rest` rows of files that go.
+    """
 
     origin: Origin
     target: Commit | None
     correction: Correction
     added: dict[str, list[AddedOutput]]
+    rest: list[Rest]
     rewind: Rewind
 
 
@@ -78,6 +83,7 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
         hold(context, Needed(target.version, again), origin.number, "rewind", reason)
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
+    to = Writing(origin.number, attempt)
     changes: dict[str, Any] = {
         "attempt": attempt,
         "reason": reason,
@@ -87,12 +93,12 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
             sink: [VersionOf(context.branch, one) for one in versions]
             for sink, versions in found.rewind.withdraws.items()
         },
-        "adds": found.added,
+        "adds": _with_rest(context, found, to),
     }
-    stored: list[str] = []
+    stored = to.stored
     if found.rewind.without:
         ours = store_skipped(context, target, found.rewind.without, origin.number, attempt)
-        stored = [one.name for one in ours.segments]
+        stored += [one.name for one in ours.segments]
         changes["ledger"] = ours.segments
         changes["rows"] = {**changes["rows"], names.LEDGER: {"files": ours.rows}}
         changes["skipped"] = [SkippedFile(f.source, f.path, f.etag, f.size) for f in found.rewind.without]
@@ -124,10 +130,11 @@ def _looked_up(context: Context, head: Commit | None, target: Commit | None, wit
     number = -1 if target is None else target.version
     change = correction(head, target)
     undone = [context.log.commit(version) for version in change.undone]
-    withdraws = _by_sink(context, change.withdraws)
+    withdraws = _by_sink(context, change)
     for sink in withdraws:
         refuse_unless_withdrawable(context, sink)
-    added = _added(context, change.adds)
+    rest = _rest(context, withdraws, change)
+    added = _added(context, change, rest)
     plan = context.log.plan(origin.number, origin.parent)
     waiting = _read_by(context, undone, target)
     out = _taken_out(context, target, without, waiting | planned_files(plan))
@@ -136,10 +143,13 @@ def _looked_up(context: Context, head: Commit | None, target: Commit | None, wit
     left = {key: file for key, file in waiting.items() if key not in {(one.source, one.path) for one in out}}
     there = _there(context) if left else {}
     gone = [file for key, file in left.items() if there is not None and key not in there]
-    rest = [file for key, file in left.items() if there is None or key in there]
+    again = [file for key, file in left.items() if there is None or key in there]
     adds = {sink: [one.version for one in versions] for sink, versions in added.items()}
+    for one in rest:
+        adds[one.sink] = sorted({*adds.get(one.sink, []), *one.versions})
     ends = None if plan is None else plan.number
-    return _Found(origin, target, change, added, Rewind(number, change.undone, rest, out, gone, withdraws, adds, ends))
+    made = Rewind(number, change.undone, again, out, gone, withdraws, adds, ends)
+    return _Found(origin, target, change, added, rest, made)
 
 
 def _is_there(head: Commit, number: int, out: Sequence[SourceFile]) -> bool:
@@ -171,21 +181,51 @@ def _ours(context: Context, versions: Sequence[int]) -> list[Commit]:
     return [commit for version in versions if (commit := context.log.commit(version)).pipeline_uuid == uuid]
 
 
-def _by_sink(context: Context, versions: Sequence[int]) -> dict[str, list[int]]:
-    """Return by sink which of the versions published something there."""
+def _by_sink(context: Context, change: Correction) -> dict[str, list[int]]:
+    """Return by sink which records are withdrawn that published something there."""
     found: dict[str, list[int]] = {}
-    for commit in _ours(context, versions):
+    records = {record for one in (change.others, *change.sinks.values()) for record in one.withdraws}
+    for commit in _ours(context, sorted(records)):
         for sink in published_sinks(commit):
-            found.setdefault(sink, []).append(commit.version)
+            if commit.version in change.of(sink).withdraws:
+                found.setdefault(sink, []).append(commit.version)
     return found
 
 
-def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOutput]]:
+def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
+    """Return what stays of withdrawn files. Functions get the outputs of these versions instead."""
+    found = []
+    for name, records in withdraws.items():
+        sink = context.declared_sink(name)
+        if sink is not None and sink.path:
+            rest = change.of(name).rest
+            found += [Rest(name, record, rest[record]) for record in records if record in rest]
+    return found
+
+
+def _with_rest(context: Context, found: _Found, to: Writing) -> dict[str, list[AddedOutput]]:
+    """Store what stays of withdrawn files, and return it with the outputs that are published again, by sink."""
+    adds: dict[str, list[AddedOutput]] = {}
+    with fenced_if_overtaken(context, found.origin.head, "rewind"):
+        for one in sorted(found.rest, key=lambda one: min(one.versions)):
+            made = store_rest(context, one, to)
+            if made is not None:
+                adds.setdefault(one.sink, []).append(made)
+    for sink, added in found.added.items():
+        adds.setdefault(sink, []).extend(added)
+    return adds
+
+
+def _added(context: Context, change: Correction, rest: Sequence[Rest]) -> dict[str, list[AddedOutput]]:
     """Return the outputs of versions that come back, by sink. `InvalidInput` if their files are no longer kept."""
     found: dict[str, list[AddedOutput]] = {}
-    for commit in _ours(context, versions):
+    versions = {version for one in (change.others, *change.sinks.values()) for version in one.adds}
+    stays = {(one.sink, version) for one in rest for version in one.versions}
+    for commit in _ours(context, sorted(versions)):
         version = commit.version
         for sink in published_sinks(commit):
+            if version not in change.of(sink).adds or (sink, version) in stays:
+                continue
             files = commit.outputs.get(sink, [])
             if files:
                 refuse_if_gone(context.initialised(), At(context.branch, version), "rewind: publish again")

@@ -31,7 +31,7 @@ def test_a_rewind_leaves_out_the_versions_between() -> None:
     for _ in range(4):
         commits.append(batch(commits[-1]))
     change = correction(commits[4], commits[1])
-    assert (change.undone, change.withdraws, change.adds, change.shown_by) == ([2, 3, 4], [2, 3, 4], [], [])
+    assert (change.undone, change.others.withdraws, change.others.adds, change.shown_by) == ([2, 3, 4], [2, 3, 4], [], [])
     fifth = rewound(commits[4], commits[1])
     assert fifth.replaced == [(2, 4)]
     assert list(effective(fifth)) == [0, 1, 5]
@@ -44,12 +44,12 @@ def test_restoring_what_was_rewound_shows_it_again_under_the_new_number() -> Non
         commits.append(batch(commits[-1]))
     commits.append(rewound(commits[4], commits[1]))
     change = correction(commits[5], commits[4])
-    assert (change.undone, change.withdraws, change.adds) == ([5], [5], [2, 3, 4])
+    assert (change.undone, change.others.withdraws, change.others.adds) == ([5], [5], [2, 3, 4])
     assert change.shown_by == [Shown(2, 4, 6)]
     commits.append(rewound(commits[5], commits[4]))
     assert list(effective(commits[6])) == [0, 1, 2, 3, 4, 6]
     change = correction(commits[6], commits[2])  # what version 6 shows goes; version 2 must come back
-    assert (change.undone, change.withdraws, change.adds) == ([3, 4, 6], [6], [2])
+    assert (change.undone, change.others.withdraws, change.others.adds) == ([3, 4, 6], [6], [2])
     assert change.shown_by == [Shown(2, 2, 7)]
 
 
@@ -95,10 +95,10 @@ def test_random_rewinds_agree_with_a_naive_model(seed: int) -> None:
             at = chance.randint(-1, head.version)
             target = None if at < 0 else commits[at]
             change = correction(head, target)
-            for record in change.withdraws:
+            for record in change.others.withdraws:
                 shown.pop(record, None)
-            if change.adds:
-                shown[number] = set(change.adds)
+            if change.others.adds:
+                shown[number] = set(change.others.adds)
             commits.append(rewound(head, target))
             histories.append([*([] if at < 0 else histories[at]), number])
         newest = commits[-1]

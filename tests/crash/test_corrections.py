@@ -144,6 +144,18 @@ def shared_sink(world: World) -> None:
     world.open().init()
 
 
+def compact(world: World) -> Any:
+    """Small published files become larger ones."""
+    return world.open().maintain(compact_sinks=True)
+
+
+def compacted(world: World) -> None:
+    """The files of three versions were joined, and two more were published since."""
+    two_operators(world)
+    compact(world)
+    world.run(2)
+
+
 def forget(world: World) -> Any:
     """A key leaves the state, a sink and quarantine, and its history and a tag go."""
     return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
@@ -195,6 +207,8 @@ ACTIONS = {
         accepts=("adopt_sink",),
     ),
     "forget": Action(tagged, forget, is_once=False),
+    "compact what was compacted": Action(compacted, compact, is_once=False),
+    "rewind into what was compacted": Action(compacted, lambda world: world.open().rewind(1, "a test"), is_once=True),
     "merge": Action(
         two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False
     ),

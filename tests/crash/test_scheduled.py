@@ -73,6 +73,7 @@ ACTORS: dict[str, Actor] = {
                                          missing_ok=True),
     "skip": lambda r, chance: r.skip(f"{chance.choice([BEGUN, BEGUN, FILES - 1]):04d}.json", "a test"),
     "publish": lambda r, chance: r.publish(chance.choice([0, None])),
+    "compact": lambda r, chance: r.maintain(compact_sinks=True, sink_file_size=chance.choice(["1 MiB", "3 KiB"])),
     "tag": lambda r, chance: r.tag("month-end", chance.choice([0, BEGUN - 1, None]), move=True),
     "untag": lambda r, chance: r.untag("before-deploy"),
 }  # fmt: skip

@@ -54,7 +54,8 @@ def maintain(
     """Merge state, discard versions that --keep and --keep-versions do not keep, delete objects that no version needs.
 
     Without these options only leftovers of failed attempts are deleted. Tagged versions are kept. Published files are
-    only touched with --compact-sinks: readers of a sink then see rows twice for a moment. It is safe beside runs, and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
+    only touched with --compact-sinks: readers of a sink may then see rows twice for a moment. It is safe beside runs,
+    and can be repeated at any time. Exit status: 0 done, 3 nothing to do.
     """
     from ..verbs.maintain import Maintenance, planned
 
@@ -108,7 +109,9 @@ def _summary(report: MaintainReport) -> str:
     parts = [f"merged {count_of(len(report.merged), 'range')} of state"] if report.merged else []
     parts += [f"{count_of(report.to_merge, 'range')} left to merge"] if report.to_merge else []
     if report.compacted:
-        before, after = (sum(getattr(one, name) for one in report.compacted) for name in ("files_before", "files_after"))
+        before, after = (
+            sum(getattr(one, name) for one in report.compacted) for name in ("files_before", "files_after")
+        )
         parts += [f"joined {count_of(before, 'published file')} into {after:,}"]
     if report.to_compact:
         why = ", because a batch is planned" if report.compact_waits else ""

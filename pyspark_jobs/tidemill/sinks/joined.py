@@ -5,6 +5,7 @@ INVARIANT: rows keep all columns, values and their order. A file of an extension
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID
-from ..schema import int64_array
+from ..schema import int64_array, to_ddl
 from .dictionaries import columns_with_dictionary
 
 GROUP_BYTES = 64 << 20
@@ -24,7 +25,7 @@ GROUP_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class _Form:
-    """How files of one extension are joined, and how rows of some versions are taken from one."""
+    """How files of one extension are joined, and how the rows of some versions are selected."""
 
     join: Callable[[Iterable[bytes]], bytes]
     only: Callable[[bytes, Collection[int]], tuple[bytes, int]]
@@ -80,15 +81,23 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     size = 0
     for table in tables:
-        if waiting and not waiting[0].schema.equals(table.schema):
-            raise InvalidInput(f"join published files: columns {table.schema.names} follow {waiting[0].schema.names}")
-        waiting.append(table)
+        waiting.append(_like(table, waiting[0].schema) if waiting else table)
         size += table.nbytes
         if size >= GROUP_BYTES:
             yield pa.concat_tables(waiting).combine_chunks()
             waiting, size = [table.slice(0, 0)], 0  # keeps the columns to compare with
     if sum(one.num_rows for one in waiting):
         yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the table in the columns of the first one. A column may differ in whether nulls are allowed."""
+    if table.schema.equals(schema):
+        return table
+    if [(one.name, one.type) for one in table.schema] == [(one.name, one.type) for one in schema]:
+        with contextlib.suppress(pa.ArrowException, ValueError):
+            return table.cast(schema)
+    raise InvalidInput(f"join published files: columns `{to_ddl(table.schema)}` follow `{to_ddl(schema)}`")
 
 
 def _only_parquet(data: bytes, versions: Collection[int]) -> tuple[bytes, int]:

@@ -18,7 +18,7 @@ SMALLEST_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Published:
+class VersionFiles:
     """The published files that show versions `first..last` of a sink, by partition folder: their sizes.
 
     `is_fixed`: they stay as they are. A group has no versions on both sides of them.
@@ -50,7 +50,7 @@ class Published:
 class Group:
     """Consecutive published versions whose files are joined, folder by folder."""
 
-    members: Sequence[Published]
+    members: Sequence[VersionFiles]
     target_bytes: int
 
     @property
@@ -81,7 +81,7 @@ class Group:
         return sum(len(split(of_folder, self.target_bytes)) for of_folder in sizes)
 
 
-def choose(published: Sequence[Published], target_bytes: int = TARGET_BYTES) -> list[Group]:
+def choose(published: Sequence[VersionFiles], target_bytes: int = TARGET_BYTES) -> list[Group]:
     """Return the groups whose files should be joined, oldest first. `published` is ordered by version.
 
     A file is small below half of the target. A group consists of versions that have small files only.
@@ -108,9 +108,9 @@ def split(sizes: Sequence[int], target_bytes: int) -> list[int]:
     return counts
 
 
-def _small(published: Sequence[Published], target_bytes: int) -> Iterator[list[Published]]:
+def _small(published: Sequence[VersionFiles], target_bytes: int) -> Iterator[list[VersionFiles]]:
     """Yield runs of consecutive versions with small files."""
-    run: list[Published] = []
+    run: list[VersionFiles] = []
     for one in published:
         if one.is_fixed or not one.files or 2 * one.largest >= target_bytes or (run and one.first <= run[-1].last):
             yield run
@@ -120,9 +120,9 @@ def _small(published: Sequence[Published], target_bytes: int) -> Iterator[list[P
     yield run
 
 
-def _packed(run: Sequence[Published], target_bytes: int) -> Iterator[list[Published]]:
-    """Yield parts of a run that fit into one file in each folder, and versions that do not fit into one by themselves."""
-    pack: list[Published] = []
+def _packed(run: Sequence[VersionFiles], target_bytes: int) -> Iterator[list[VersionFiles]]:
+    """Yield parts of a run that fit into one file in each folder, and versions that do not fit by themselves."""
+    pack: list[VersionFiles] = []
     folders: dict[str, int] = {}
     for one in run:
         sizes = {folder: sum(files) for folder, files in one.folders.items()}
@@ -135,7 +135,7 @@ def _packed(run: Sequence[Published], target_bytes: int) -> Iterator[list[Publis
     yield pack
 
 
-def _even(pack: Sequence[Published]) -> Iterator[list[Published]]:
+def _even(pack: Sequence[VersionFiles]) -> Iterator[list[VersionFiles]]:
     """Yield parts in which no version has most of the bytes: those before and after such a version.
 
     A version with several files in a folder may have most of them.
@@ -151,7 +151,7 @@ def _even(pack: Sequence[Published]) -> Iterator[list[Published]]:
             yield part
 
 
-def _worth(part: Sequence[Published], target_bytes: int) -> Iterator[Group]:
+def _worth(part: Sequence[VersionFiles], target_bytes: int) -> Iterator[Group]:
     """Yield the part as a group, without versions at its ends that share no folder, if its files become half."""
     first, end = 0, len(part)
     while first < end and not _shares(part[first], part[first + 1 : end]):
@@ -163,7 +163,7 @@ def _worth(part: Sequence[Published], target_bytes: int) -> Iterator[Group]:
         yield group
 
 
-def _shares(one: Published, others: Collection[Published]) -> bool:
+def _shares(one: VersionFiles, others: Collection[VersionFiles]) -> bool:
     """Whether joining would make fewer files of one version."""
     return any(len(files) > 1 or any(folder in other.folders for other in others)
                for folder, files in one.folders.items())  # fmt: skip

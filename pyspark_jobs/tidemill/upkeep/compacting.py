@@ -32,7 +32,7 @@ from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
 from ..sinks.contract import Publication, Sink
 from ..sinks.joined import can_join, joined
-from .compact_choice import TARGET_BYTES, Group, Published, choose, split
+from .compact_choice import TARGET_BYTES, Group, VersionFiles, choose, split
 
 LOG = logging.getLogger("tidemill")
 MOST_TRIES = 3
@@ -45,7 +45,7 @@ OnCompacted = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Compacted:
-    """Published files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
+    """VersionFiles files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
 
     `version` is that of the commit. In a dry run it is None, and the numbers after are estimates.
     """
@@ -76,17 +76,9 @@ class _Place:
     name: str
     sink: Sink
     publication: Publication
-    published: list[Published]
+    published: list[VersionFiles]
     rowless: list[int]
     """Versions of the history without files or a record in this sink."""
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A version of a group, with its record."""
-
-    published: Published
-    record: Record
 
 
 class _Apart(Exception):
@@ -162,13 +154,13 @@ class Compaction:
             first, last = spans.get(record, (version, version))
             spans[record] = min(first, version), max(last, version)
         apart = self.apart.setdefault(output.name, set())
-        found = [Published(one, *spans[one], sizes[one], one in apart) for one in spans if one in sizes]
+        found = [VersionFiles(one, *spans[one], sizes[one], one in apart) for one in spans if one in sizes]
         found.sort(key=lambda one: one.first)
         if not choose(found, self.target_bytes):
             return None
         recorded_as = self._recorded(output.name)
         found = [dataclasses.replace(one, is_fixed=one.is_fixed or one.record not in recorded_as) for one in found]
-        found += [Published(one, *spans[one], {}, True) for one in spans if one in recorded_as and one not in sizes]
+        found += [VersionFiles(one, *spans[one], {}, True) for one in spans if one in recorded_as and one not in sizes]
         found.sort(key=lambda one: one.first)
         rowless = [version for version, one in by.items() if one not in sizes and one not in recorded_as]
         return _Place(output.name, sink, publication, found, rowless)
@@ -182,6 +174,7 @@ class Compaction:
     def _compact(self, place: _Place, group: Group) -> Compacted | None:
         """Join the files of a group. None: other commits came first, or some files cannot be joined."""
         for _ in range(MOST_TRIES):
+            self.context.refresh()
             head = self.context.head()
             assert head is not None
             by = shown(head, place.name)
@@ -212,7 +205,7 @@ class _Joining:
         """Store the joined files and commit them. None: a batch was planned meanwhile."""
         try:
             with ThreadPoolExecutor(THREADS, "tidemill-compact") as pool:
-                files = list(self._files(list(pool.map(self._member, self.group.members)), pool))
+                files = list(self._files(self._records(pool), pool))
             if self.context.log.plan(self.origin.number, self.origin.parent) is not None:
                 discard_unless_named(self.context, self.origin.number, self.attempt, self.stored)
                 return None
@@ -237,30 +230,38 @@ class _Joining:
             "shown_by": shown_again(self.head, {name: [*records, *between]}, self.origin.number),
         }
 
-    def _member(self, one: Published) -> _Member:
-        """Return a version with its record. `_Apart` if its files are not all there, or have other columns."""
+    def _records(self, pool: ThreadPoolExecutor) -> list[Record]:
+        """Return the records of all versions. `_Apart` for those whose files cannot be joined."""
+        looked = list(pool.map(self._looked_up, self.group.members))
+        apart = {one.record: why for one, why in zip(self.group.members, looked, strict=True) if isinstance(why, str)}
+        if apart:
+            raise _Apart(list(apart), next(iter(apart.values())))
+        return [one for one in looked if not isinstance(one, str)]
+
+    def _looked_up(self, one: VersionFiles) -> Record | str:
+        """Return the record of a version, or why its files cannot be joined with others."""
         place = self.place
         record = read_record(self.context, VersionOf(MAIN, one.record), place.name)
         if record is None or record.uri != place.sink.uri:
-            raise _Apart([one.record], "no record says that they were published here")
+            return "no record says that they were published here"
         sizes: dict[str, list[int]] = {}
         for file in record.files:
             sizes.setdefault(file.name.rpartition("/")[0], []).append(file.size)
         if {folder: sorted(found) for folder, found in one.folders.items()} != {
             folder: sorted(found) for folder, found in sizes.items()
         }:
-            raise _Apart([one.record], "some files were moved or altered")
+            return "some files were moved or altered"
         then, now = self.context.log.commit(one.record).sinks[place.name], self.head.sinks[place.name]
         if any((then.get(what) or []) != (now.get(what) or []) for what in ("kind", "partitionBy", "schema")):
-            raise _Apart([one.record], "the sink has other columns now")
-        return _Member(one, record)
+            return "the sink has other columns now"
+        return record
 
-    def _files(self, members: Sequence[_Member], pool: ThreadPoolExecutor) -> Iterator[OutputFile]:
+    def _files(self, records: Sequence[Record], pool: ThreadPoolExecutor) -> Iterator[OutputFile]:
         """Join the files folder by folder, store them, and yield what the commit says of them."""
         folders: dict[str, list[tuple[int, PublishedFile]]] = {}
-        for member in members:
-            for file in member.record.files:
-                folders.setdefault(file.name.rpartition("/")[0], []).append((member.record.version, file))
+        for record in records:
+            for file in record.files:
+                folders.setdefault(file.name.rpartition("/")[0], []).append((record.version, file))
         part = 0
         for folder in sorted(folders):
             waiting = iter(folders[folder])

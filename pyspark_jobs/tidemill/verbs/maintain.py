@@ -50,8 +50,9 @@ class MaintainReport:
     `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
     below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
     `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
-    their withdrawal. `compacted`: groups of published files that were joined; in a dry run, that would be. `to_compact`:
-    how many groups are left; in a dry run, all of them. `compact_waits`: whether that is because a batch is planned.
+    their withdrawal. `compacted`: groups of published files that were joined; in a dry run, that would be.
+    `to_compact`: how many groups are left; in a dry run, all of them. `compact_waits`: whether they are left because a
+    batch is planned.
     """
 
     floor_before: int

@@ -266,6 +266,24 @@ def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_pat
     assert [row["version"] for row in published(tmp_path)] == list(range(6))
 
 
+def test_a_rewind_does_not_publish_again_what_a_consumer_took(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    r = six(tmp_path)
+    r.maintain(compact_sinks=True)
+    [path] = files(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2])
+    with pytest.raises(tm.CorruptState, match="^rewind: read `file://.*: found checksum .* was published"):
+        r.rewind(2, "a test")
+    assert r.head.version == 6
+    path.unlink()
+    r.rewind(2, "a test")
+    assert "is not there any more, so its rows are not published again" in caplog.text
+    assert files(tmp_path) == [] and r.outputs()["_batch_id"].to_pylist() == [0, 1, 2]
+    assert r.verify(deep=True).problems == []
+
+
 # what is left alone
 
 

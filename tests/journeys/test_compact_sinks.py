@@ -266,9 +266,7 @@ def test_a_process_that_stalls_in_publishing_withdraws_its_copies_itself(tmp_pat
     assert [row["version"] for row in published(tmp_path)] == list(range(6))
 
 
-def test_a_rewind_does_not_publish_again_what_a_consumer_took(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_rewind_does_not_publish_again_what_a_consumer_took(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     r = six(tmp_path)
     r.maintain(compact_sinks=True)
     [path] = files(tmp_path)

@@ -187,7 +187,7 @@ def _publish(context: Context, work: Work) -> bool:
         publication = _publication(context, work)
         withdrawn = [name for one in work.withdraws for name in _visible(context, work, sink, one)]
         try:
-            files = [file for some, gone in _parts(publication, withdrawn) for file in _replace(sink, some, gone)]
+            files = [file for some, gone in _parts(work, publication, withdrawn) for file in _replace(sink, some, gone)]
         except CorruptState:
             if not _is_given_up(context, work):
                 raise
@@ -214,20 +214,20 @@ def _publish(context: Context, work: Work) -> bool:
     return True
 
 
-def _parts(publication: Publication, withdrawn: Sequence[str]) -> Iterator[tuple[Publication, list[str]]]:
+def _parts(
+    work: Work, publication: Publication, withdrawn: Sequence[str]
+) -> Iterator[tuple[Publication, Sequence[str]]]:
     """Yield what is made visible together, and the names that are then withdrawn.
 
-    If every folder with withdrawn files also gets files, as in a compaction, that is one partition folder after the
-    other, so that readers find both for a short time. Otherwise everything is made visible first.
+    A compaction replaces files in one partition folder after the other, so that readers find both for a short time.
     """
+    if work.commit.kind != "compact":
+        yield publication, withdrawn
+        return
     gone: dict[str, list[str]] = {}
     for name in withdrawn:
         gone.setdefault(name.removesuffix(name.rpartition("/")[2]), []).append(name)
-    folders = dict.fromkeys(file.suffix for _, file in publication.files)
-    if len(folders) < 2 or not gone.keys() <= folders.keys():
-        yield publication, list(withdrawn)
-        return
-    for folder in folders:
+    for folder in dict.fromkeys((*(file.suffix for _, file in publication.files), *gone)):
         files = [(place, file) for place, file in publication.files if file.suffix == folder]
         yield dataclasses.replace(publication, files=files), gone.get(folder, [])
 

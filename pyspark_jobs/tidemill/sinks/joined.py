@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from ..errors import CorruptState, InvalidInput
 from ..names import BATCH_ID
 from ..schema import int64_array, to_ddl
+from .contract import Sink
 from .dictionaries import columns_with_dictionary
 
 GROUP_BYTES = 64 << 20
@@ -29,6 +30,11 @@ class _Form:
 
     join: Callable[[Iterable[bytes]], bytes]
     only: Callable[[bytes, Collection[int]], tuple[bytes, int]]
+
+
+def has_plain_files(sink: Sink) -> bool:
+    """Whether each file of a sink can be read by itself, so that files may be joined."""
+    return bool(sink.path) and f".{sink.kind}" in _FORMS
 
 
 def can_join(extension: str) -> bool:

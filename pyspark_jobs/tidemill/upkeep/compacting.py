@@ -31,7 +31,7 @@ from ..protocol.records import Published as Record
 from ..protocol.refs import MAIN
 from ..protocol.successor import Origin
 from ..sinks.contract import Publication, Sink
-from ..sinks.joined import can_join, joined
+from ..sinks.joined import can_join, has_plain_files, joined
 from .compact_choice import TARGET_BYTES, Group, VersionFiles, choose, split
 
 LOG = logging.getLogger("tidemill")
@@ -140,7 +140,7 @@ class Compaction:
     def _place(self, head: Commit, output: Output) -> _Place | None:
         """Return what a sink shows, or None if nothing of it can be joined."""
         sink, recorded = output.sink, head.sinks.get(output.name)
-        if sink is None or recorded is None or not sink.path or recorded.get("uri") != sink.uri:
+        if sink is None or not has_plain_files(sink) or recorded is None or recorded.get("uri") != sink.uri:
             return None
         publication = place_of(self.context, output)
         sizes: dict[int, dict[str, list[int]]] = {}

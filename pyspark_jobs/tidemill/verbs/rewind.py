@@ -26,6 +26,7 @@ from ..protocol.history import Correction, correction
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
 from ..protocol.retained import At, refuse_if_gone
 from ..protocol.successor import Origin, restored
+from ..sinks.joined import has_plain_files
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
 from ..spelling import unknown
@@ -193,11 +194,11 @@ def _by_sink(context: Context, change: Correction) -> dict[str, list[int]]:
 
 
 def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Correction) -> list[Rest]:
-    """Return what stays of withdrawn files. Functions get the outputs of these versions instead."""
+    """Return what stays of withdrawn files. Sinks without plain files get the outputs of these versions instead."""
     found = []
     for name, records in withdraws.items():
         sink = context.declared_sink(name)
-        if sink is not None and sink.path:
+        if sink is not None and has_plain_files(sink):
             rest = change.of(name).rest
             found += [Rest(name, record, rest[record]) for record in records if record in rest]
     return found

@@ -1,4 +1,4 @@
-"""Which published files are compacted: a pure choice, held against what it promises over random sizes."""
+"""Which published files are compacted: a pure choice, and what it promises for random sizes."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
+from ..names import ENGINES
 from ..units import whole_number
 from .correct import Consent, consent_options
 from .exits import Exit
@@ -36,6 +37,8 @@ SHOWN = 10
 @click.option("--compact-sinks", is_flag=True, help="Join small published files into larger ones.")
 @click.option("--sink-file-size", default="128 MiB", show_default=True, metavar="SIZE",
               help="With --compact-sinks: the size to aim at. Files below half of it are small.")  # fmt: skip
+@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True,
+              help="Engine that merges state.")  # fmt: skip
 @click.option("--reason", default="", help="Why older versions go, or files are joined. The record of it says so.")
 @consent_options
 @result_file_option
@@ -47,6 +50,7 @@ def maintain(
     time_budget: float | None,
     compact_sinks: bool,
     sink_file_size: str,
+    engine: str,
     reason: str,
     consent: Consent,
     out: Output,
@@ -74,7 +78,7 @@ def maintain(
     if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):
         return _result(before if consent.dry_run else None, repository, out)
     with _bar(out) as on_progress:
-        made = repository.maintain(**_arguments(asked), on_progress=on_progress)
+        made = repository.maintain(**_arguments(asked), on_progress=on_progress, engine=engine)
     return _result(made, repository, out)
 
 

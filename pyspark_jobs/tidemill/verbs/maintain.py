@@ -1,4 +1,4 @@
-"""`maintain`: merges runs of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
+"""`maintain`: merges segments of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
 
 If it is asked to, it joins small published files, too. It is safe beside runs, corrections and other calls, and does
 what is left when it is called again. CRASH: each step is one entry of `refs/` or one commit, or deletes objects that no
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
@@ -84,12 +85,13 @@ class Maintenance:
     time_budget_s: float | None = None
     reason: str = ""
     on_progress: OnProgress | None = None
+    engine: Callable[[], Engine] | None = None
     compact_sinks: bool = False
     sink_file_size: str | int = TARGET_BYTES
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Merge runs, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
+    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
     retention, target_bytes = _retention(context, asked), _target_bytes(asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)
@@ -98,7 +100,7 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     context.head()
     give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
-    report = merge(context, deadline, _for(asked, "merging state"))
+    report = merge(context, deadline, _for(asked, "merging state"), engine=asked.engine)
     joined = CompactReport()
     if asked.compact_sinks:
         compaction = Compaction(context, target_bytes, asked.reason)

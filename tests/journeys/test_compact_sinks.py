@@ -17,6 +17,7 @@ import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
 from tests.journeys.test_rewind import PIPELINE, command, totals
 from tests.servers.s3 import S3Server
+from tidemill.cli.maintain import _summary
 from tidemill.driver import publish as publishing
 from tidemill.sinks import files as sink_files
 from tidemill.store import open_store
@@ -355,6 +356,7 @@ def test_a_planned_batch_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.Mo
             run(r)
     report = r.maintain(compact_sinks=True)
     assert (report.compacted, report.to_compact, report.compact_waits) == ([], 1, True)
+    assert "1 group of published files left to join, because a batch is planned" in _summary(report)
     assert run(r) == [6]
     assert r.maintain(compact_sinks=True).compacted[0].files_before == 7
 
@@ -407,8 +409,8 @@ def test_a_group_is_given_up_once_other_commits_took_its_number_too_often(
 ) -> None:
     r = six(tmp_path)
     monkeypatch.setattr(_Joining, "commit", lambda self, reason: (_ for _ in ()).throw(tm.Fenced("another run")))
-    assert Compaction(r.context).run().compacted == []
-    assert r.head.version == 5
+    report = Compaction(r.context).run()
+    assert (report.compacted, report.left, report.has_plan, r.head.version) == ([], 1, False, 5)
 
 
 # the command, and S3

@@ -96,6 +96,7 @@ class Compaction:
         self.context, self.target_bytes = context, target_bytes
         self.reason = reason or "compact published files"
         self.apart: dict[str, set[int]] = {}
+        self.overtaken = 0
 
     def planned(self) -> list[Compacted]:
         """Return what would be joined. Writes nothing, and reads no file."""
@@ -122,6 +123,7 @@ class Compaction:
                 report.compacted += [] if made is None else [made]
                 if on_compacted is not None:
                     on_compacted(done + 1, len(todo))
+        report.left = self.overtaken
         return report
 
     def _is_planned(self, head: Commit | None) -> bool:
@@ -132,10 +134,9 @@ class Compaction:
         if head is None or self.context.branch != MAIN:
             return []
         places = (self._place(head, output) for output in self.context.job.outputs.values())
-        return [(place, one) for place in places if place is not None for one in self._groups(place)]
-
-    def _groups(self, place: _Place) -> list[Group]:
-        return choose(place.published, self.target_bytes)
+        return [
+            (place, one) for place in places if place is not None for one in choose(place.published, self.target_bytes)
+        ]
 
     def _place(self, head: Commit, output: Output) -> _Place | None:
         """Return what a sink shows, or None if nothing of it can be joined."""
@@ -189,6 +190,7 @@ class Compaction:
             except Fenced:
                 continue
         self.apart[place.name] |= {one.record for one in group.members}
+        self.overtaken += 1
         return None
 
 

@@ -11,7 +11,6 @@ import functools
 import io
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schema import conform, int64_array, int64_scalar, listed, literal, quoted, to_ddl, type_ddl
+from ..store.full import temporary_folder
 from . import connections
 from .contract import ROW
 from .convert import Column, Conversion, Formats, text_columns
@@ -157,7 +157,7 @@ class _Decoder:
     def decode(self) -> Decoded:
         """Return the rows and rejects of the piece."""
         given = self.piece.for_duckdb()
-        with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+        with temporary_folder(len(given.data)) as folder:
             path = os.path.join(folder, "piece.csv")
             with open(path, "wb") as file:
                 file.write(given.data)

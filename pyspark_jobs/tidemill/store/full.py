@@ -39,7 +39,9 @@ def space(number: int | None, path: str, needed: int | None = None) -> str:
     wanted = "" if needed is None else f"needed {needed:,} bytes, "
     with contextlib.suppress(OSError):
         disk = os.statvfs(_existing(path))
-        free = "no inodes free" if disk.f_files and not disk.f_favail else f"{disk.f_bavail * disk.f_frsize:,} bytes free"
+        free = (
+            "no inodes free" if disk.f_files and not disk.f_favail else f"{disk.f_bavail * disk.f_frsize:,} bytes free"
+        )
         return f"; {wanted}{free}"
     return ""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from .. import names
 from ..errors import CorruptState, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
-from ..store.full import is_full
+from ..store.full import UNKNOWN, is_full
 from . import hint
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
@@ -66,9 +66,9 @@ class Numbered:
     def claim(self, number: int, data: bytes) -> bytes:
         """Create the record if its number is free, and return the bytes stored under it: ours or another writer's.
 
-        `StoreUnavailable` means that the outcome is unknown, unless the disk is full. INVARIANT: after an error or a refusal, the name is read
-        back, because our own write may have succeeded although its answer was lost. If the name is still missing, an
-        earlier write may yet arrive, so the same bytes are sent again.
+        `StoreUnavailable` means that the outcome is unknown, unless the disk is full. INVARIANT: after an error or a
+        refusal, the name is read back, because our own write may have succeeded although its answer was lost. If the
+        name is still missing, an earlier write may yet arrive, so the same bytes are sent again.
         """
         name = self.name(number)
         failed: StoreUnavailable | None = None
@@ -89,7 +89,7 @@ class Numbered:
             if found is not None:
                 return found
         raise StoreUnavailable(
-            f"create `{self.uri(number)}`: outcome unknown after {len(PAUSES_S) + 1} attempts "
+            f"create `{self.uri(number)}`: {UNKNOWN} after {len(PAUSES_S) + 1} attempts "
             f"({failed.first_line if failed else 'the store said that the name exists, but it is missing'}); "
             "the write may still complete",
             hint=failed.hint if failed and failed.hint else "run again; the next run finds out whether it completed",

@@ -19,6 +19,8 @@ _ADVICE = {
     errno.EDQUOT: "free space or raise the quota, then run again",
     errno.EFBIG: "raise the limit for the size of a file (`ulimit -f`), then run again",
 }
+UNKNOWN = "outcome unknown"
+"""Part of the message about a write that may still be done, as one that an earlier attempt of it began."""
 _TEXTS = tuple(f": {os.strerror(number)}" for number in _ADVICE)
 
 
@@ -28,8 +30,9 @@ def advice(number: int | None) -> str | None:
 
 
 def is_full(error: TidemillError) -> bool:
-    """Whether an error says that a disk or a quota is full."""
-    return isinstance(error, StoreUnavailable) and any(text in error.first_line for text in _TEXTS)
+    """Whether an error says that a disk or a quota is full, so that the write was not done for certain."""
+    known = isinstance(error, StoreUnavailable) and UNKNOWN not in error.first_line
+    return known and any(text in error.first_line for text in _TEXTS)
 
 
 def space(number: int | None, path: str, needed: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""A full disk at each write: one clear error, nothing half-written counts, and the same call goes on when there is room.
+"""A full disk at each write: one clear error, nothing half-written counts, and the call goes on once there is room.
 
 The first tests let calls of the system fail. The last ones fill a small file system of their own, and are skipped where
 mounting one is not allowed.

@@ -190,7 +190,7 @@ class Files:
         return made
 
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
-        """Yield the rows of a split in blocks of exactly `block_rows` rows, except the last, with their rejects.
+        """Yield the rows of a split in blocks of `block_rows` rows, with their rejects; see `Source.read`.
 
         The columns are those of the schema, `_metadata` if the context asks for it, and `_row`. Raises `InvalidInput`
         if the file is missing or has changed since it was planned, and with FAILFAST for the first unreadable row.

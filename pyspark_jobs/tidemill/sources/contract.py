@@ -140,6 +140,9 @@ class Source(Protocol):
     def read(self, split: Split, block_rows: int, context: ReadContext) -> Iterator[Block]:
         """Yield the rows of a split in blocks of `block_rows` rows; of fewer if they are large, and at the end."""
 
+    def read_together(self, splits: Sequence[Split], block_rows: int, context: ReadContext) -> list[list[Block]] | None:
+        """Return for each of several small files what `read` yields, or None if each must be read alone."""
+
     def parse(self, path: str, texts: Sequence[str], time_zone: str) -> pa.Table | list[Misfit]:
         """Return a row for each text, which is a record of the file `path`, or the texts that are no rows."""
 

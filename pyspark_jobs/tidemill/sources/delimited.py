@@ -12,7 +12,7 @@ import io
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +50,11 @@ class CsvOptions:
     null_value: str = ""
     formats: Formats = field(default_factory=Formats)
 
+    @property
+    def without_header(self) -> CsvOptions:
+        """The same format for records alone."""
+        return replace(self, header=False)
+
 
 @dataclass(frozen=True)
 class Decoded:
@@ -67,7 +72,7 @@ def read_csv(stream: Any, schema: pa.Schema, options: CsvOptions, time_zone: str
         if not begun:
             begun = True
             data = data.removeprefix(_BOM)
-            head = _after_header(data, schema, options) if options.header else 0
+            head = after_header(data, schema, options) if options.header else 0
             line += data.count(b"\n", 0, head)
             data = data[head:]
         if data:
@@ -276,7 +281,7 @@ def _counted(start: int, count: int) -> pa.Array:
     return pc.cumulative_sum(pa.repeat(int64_scalar(1), count), start=int64_scalar(start - 1))
 
 
-def _after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
+def after_header(data: bytes, schema: pa.Schema, options: CsvOptions) -> int:
     """Return where the records after the header begin. The header must name the columns of `schema`, in order."""
     text = data[: 1024 * 1024].decode(errors="replace")
     doubled = options.escape in ("", options.quote)

@@ -1,7 +1,7 @@
 """Blocks of what a format's reader decodes: turns rejects into errors or tables, and cuts rows into blocks.
 
 INVARIANT: every block of a split except the last has exactly `block_rows` rows, or at least `BLOCK_BYTES`, in the order
-of the file. What is decoded at once depends only on the file, so blocks do too.
+of the file. Readers cut a file into parts by its bytes alone, so the same file always has the same blocks.
 """
 
 from __future__ import annotations

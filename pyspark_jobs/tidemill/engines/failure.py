@@ -46,8 +46,9 @@ def failed(error: Exception, engine: str) -> TidemillError:
         hint = "set `PYSPARK_PYTHON` to a Python of the driver's version on the workers"
         return InvalidInput(f"run a batch on engine `{engine}`: {line.strip()}", hint=hint)
     if _FULL in text:
-        what = f"Spark could not write to its local folders: {_FULL}"
-        return StoreUnavailable(f"run a batch on engine `{engine}`: {what}", hint=_FULL_HINT)
+        return StoreUnavailable(
+            f"run a batch on engine `{engine}`: Spark could not write to its local folders: {_FULL}", hint=_FULL_HINT
+        )
     if any(sign in text for sign in _DIED):
         what = "a worker process ended during a task"
         return InternalError(f"run a batch on engine `{engine}`: {what}; {_KILLED}", hint=_DIED_HINT)

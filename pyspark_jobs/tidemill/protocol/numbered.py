@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from .. import names
 from ..errors import CorruptState, StoreUnavailable, TidemillError
 from ..store import ObjectMissing, Store
-from ..store.full import UNKNOWN, is_full
+from ..store.full import is_full
 from . import hint
 
 PAUSES_S = (0.05, 0.2, 0.5, 1.0)
@@ -89,7 +89,7 @@ class Numbered:
             if found is not None:
                 return found
         raise StoreUnavailable(
-            f"create `{self.uri(number)}`: {UNKNOWN} after {len(PAUSES_S) + 1} attempts "
+            f"create `{self.uri(number)}`: outcome unknown after {len(PAUSES_S) + 1} attempts "
             f"({failed.first_line if failed else 'the store said that the name exists, but it is missing'}); "
             "the write may still complete",
             hint=failed.hint if failed and failed.hint else "run again; the next run finds out whether it completed",

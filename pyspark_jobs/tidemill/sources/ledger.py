@@ -109,7 +109,7 @@ def _unlike(ledger: _native.StateMap, files: Sequence[SourceFile]) -> Sequence[S
         return files
     found, values = ledger.get_many(_keys([(file.source, file.path) for file in files]))
     same = pc.equal(values.column("etag"), string_array([file.etag for file in files]))
-    left = pc.indices_nonzero(pc.invert(pc.and_(found, pc.fill_null(same, fill_value=False))))
+    left = pc.indices_nonzero(pc.invert(pc.and_kleene(found, same)))
     return [files[place] for place in left.to_pylist()]
 
 

@@ -19,8 +19,8 @@ _ADVICE = {
     errno.EDQUOT: "free space or raise the quota, then run again",
     errno.EFBIG: "raise the limit for the size of a file (`ulimit -f`), then run again",
 }
-UNKNOWN = "outcome unknown"
-"""Part of the message about a write that may still be done, as one that an earlier attempt of it began."""
+_UNKNOWN = "outcome unknown"
+"""Part of the message of `Numbered.claim` about a record that an earlier attempt may still write."""
 _TEXTS = tuple(f": {os.strerror(number)}" for number in _ADVICE)
 
 
@@ -31,7 +31,7 @@ def advice(number: int | None) -> str | None:
 
 def is_full(error: TidemillError) -> bool:
     """Whether an error says that a disk or a quota is full, so that the write was not done for certain."""
-    known = isinstance(error, StoreUnavailable) and UNKNOWN not in error.first_line
+    known = isinstance(error, StoreUnavailable) and _UNKNOWN not in error.first_line
     return known and any(text in error.first_line for text in _TEXTS)
 
 
@@ -39,13 +39,11 @@ def space(number: int | None, path: str, needed: int | None = None) -> str:
     """Return how much space a write needed and how much there is, to follow the reason of an error; "" if unknown."""
     if number != errno.ENOSPC:
         return ""
-    wanted = "" if needed is None else f"needed {needed:,} bytes, "
     with contextlib.suppress(OSError):
         disk = os.statvfs(_existing(path))
-        free = (
-            "no inodes free" if disk.f_files and not disk.f_favail else f"{disk.f_bavail * disk.f_frsize:,} bytes free"
-        )
-        return f"; {wanted}{free}"
+        is_out_of_inodes = disk.f_files and not disk.f_favail
+        free = "no inodes" if is_out_of_inodes else f"{disk.f_bavail * disk.f_frsize:,} bytes"
+        return f"; {free} free" if needed is None else f"; needed {needed:,} bytes, {free} free"
     return ""
 
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..batch.work import Engine
-from ..errors import Fenced, InvalidInput
+from ..errors import Fenced, InvalidInput, StoreUnavailable
 from ..pipeline.places import check_places
 from ..protocol.log import Committed
 from ..protocol.progress import BatchProgress, progress_of
 from ..protocol.records import Commit, Plan
 from ..protocol.refs import MAIN
+from ..store.full import is_full
 from ..store.probe import probe
 from . import plan as planning
 from .assemble import Publishing
@@ -266,11 +267,12 @@ class Drain:
         return ours
 
     def _commit(self, ours: Commit) -> Committed:
-        """Commit. If another attempt has the number, delete what this one stored."""
+        """Commit. If another attempt has the number, or the disk is full, delete what this one stored."""
         try:
             committed = self.context.log.create_commit(ours)
-        except Fenced:
-            discard(self.context.store, ours)
+        except (Fenced, StoreUnavailable) as error:
+            if isinstance(error, Fenced) or is_full(error):
+                discard(self.context.store, ours)
             raise
         if committed.outcome == "already":
             discard(self.context.store, ours)

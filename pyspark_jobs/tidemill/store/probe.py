@@ -14,6 +14,7 @@ import uuid
 
 from ..errors import InvalidInput, StoreUnavailable, TidemillError
 from .contract import Store
+from .full import is_full
 
 _lock = threading.Lock()
 _probed: set[tuple[int, str]] = set()
@@ -38,7 +39,9 @@ def probe(store: Store) -> None:
         try:
             _probe_once(store)
             break
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if is_full(error):
+                raise
             time.sleep(pause_s)
     else:
         _probe_once(store)

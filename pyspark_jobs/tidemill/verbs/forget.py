@@ -15,7 +15,7 @@ from typing import Any
 
 from ..driver.context import Context
 from ..driver.correct import correct, required
-from ..driver.discard import discard_unless_named
+from ..driver.discard import discard_unless_named, discarded_if_full
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
@@ -114,7 +114,8 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
             _refuse_missing(context, origin.head, asked, keys)
         to = Writing(origin.number, uuid.uuid4().hex[:12])
         try:
-            made = _made(context, origin.head, asked, keys, to)
+            with discarded_if_full(context.store, to.attempt):
+                made = _made(context, origin.head, asked, keys, to)
             commit = _commit(context, origin, asked, made, to.attempt)
         except (InvalidInput, CorruptState, Fenced):  # of another error, the outcome may be unknown
             discard_unless_named(context, to.version, to.attempt, to.stored)

@@ -18,16 +18,17 @@ from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
-from ..errors import InvalidInput
+from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.compatible import first_name, present_name
 from ..protocol.garbage import Garbage
 from ..protocol.refs import Kept
 from ..protocol.retained import floor
 from ..protocol.retention import ALL_OPERATORS, Retention, Rule
 from ..spelling import unknown
+from ..store.full import is_full
 from ..store.probe import probe
 from ..units import duration_ms, size_bytes
-from ..upkeep.collect import Collected, OnDeleted, collect, look
+from ..upkeep.collect import Collected, OnDeleted, collect, delete_garbage, look
 from ..upkeep.compact_choice import TARGET_BYTES
 from ..upkeep.compacting import Compacted, Compaction, CompactReport
 from ..upkeep.forgetting import give_up_forgotten
@@ -91,7 +92,19 @@ class Maintenance:
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
+    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule.
+
+    If the disk is full, garbage that needs no new entry of `refs/` is deleted, and everything is tried once more.
+    """
+    try:
+        return _maintained(context, asked)
+    except StoreUnavailable as error:
+        if not is_full(error) or not delete_garbage(context):
+            raise
+    return _maintained(context, asked)
+
+
+def _maintained(context: Context, asked: Maintenance) -> MaintainReport:
     retention, target_bytes = _retention(context, asked), _target_bytes(asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)

@@ -2,9 +2,11 @@
 
 Arguments: the folder of the inbox, the root, a folder for markers, and one for Spark's workers. The cluster is like
 `local-cluster[2,1,1024]`: a master and two workers in the driver's JVM, and an executor process for each. But each
-worker has its own address, because Spark runs no second attempt on a host that has the first. A row whose column `fault` names a fault causes
-it in the task that handles the row, unless the fault has a marker. A function that raises is not among the faults,
-because its error ends the run. INVARIANT: a fault kills its own process, or the executor that started it.
+worker has its own address, because Spark runs no second attempt on a host that has the first.
+
+A row whose column `fault` names a fault causes it in the task that handles the row, unless the fault has a marker. A
+function that raises is not among the faults, because its error ends the run. INVARIANT: a fault kills its own process,
+or the executor that started it.
 """
 
 from __future__ import annotations

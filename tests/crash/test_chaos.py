@@ -33,7 +33,7 @@ def test_a_folder_survives_processes_that_are_killed_and_stopped(
 ) -> None:
     said = chaos.play(chaos.folder_place(tmp_path / "chaos"), SEED, SECONDS)
     with capsys.disabled():
-        print(f"\n{said}")
+        print(f"\nseed {SEED}: {dict(sorted(said.items()))}")
 
 
 def test_s3_survives_killed_processes_and_a_bad_network(
@@ -41,7 +41,7 @@ def test_s3_survives_killed_processes_and_a_bad_network(
 ) -> None:
     said = chaos.play(chaos.s3_place(tmp_path / "chaos", s3_server, proxy), SEED, SECONDS)
     with capsys.disabled():
-        print(f"\n{said}")
+        print(f"\nseed {SEED}: {dict(sorted(said.items()))}")
 
 
 @pytest.mark.skipif(
@@ -51,7 +51,7 @@ def test_minio_survives_killed_processes_and_a_bad_network(tmp_path: Path, capsy
     with MinioServer() as server, S3Proxy(server) as proxy:
         said = chaos.play(chaos.s3_place(tmp_path / "chaos", server, proxy), SEED, SECONDS)
     with capsys.disabled():
-        print(f"\n{said}")
+        print(f"\nseed {SEED}: {dict(sorted(said.items()))}")
 
 
 def test_the_checker_finds_a_row_that_is_published_twice(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ ENDINGS = {0, 3, 4, -signal.SIGKILL}
 """Exit statuses of processes: done, nothing to do, fenced, killed."""
 REFUSED = ("InvalidInput", "StoreUnavailable")
 """How the message of a process that ends with status 1 may begin."""
+MAY_BE_INVALID = ("rewind", "migrate", "forget")
+"""The commands that may be called for something that is not there, or not any more."""
 MOST_SECONDS = 180
 RUNS, REPAIRS, REWRITES = 6, 4, 2
 """How often runs, other commands, and `migrate` and `forget` are started, relative to each other."""
@@ -131,6 +133,7 @@ class Started:
         status, said = self.process.returncode, self.log.read_text()
         refused = next((kind for kind in REFUSED if kind in said), None) if status == 1 else None
         assert status in ENDINGS or refused is not None, f"`{self.verb}` ended with status {status}: {said[-3000:]}"
+        assert refused != "InvalidInput" or self.verb in MAY_BE_INVALID, f"`{self.verb}`: {said[-3000:]}"
         assert "CorruptState" not in said and "InternalError" not in said, f"`{self.verb}`: {said[-3000:]}"
         return refused or {0: "done", 3: "nothing to do", 4: "fenced"}.get(status, "killed")
 

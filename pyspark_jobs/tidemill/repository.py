@@ -146,13 +146,13 @@ class Repository:
 
         return sweep(self.context, spark, engine, Limits(batch_time=batch_time, tasks=tasks)).progress
 
-    def publish(self, since: int | None = None, sink: str | None = None) -> list[int]:
+    def publish(self, since: int | str | None = None, sink: str | None = None) -> list[int]:
         """Publish versions that an earlier run committed but did not publish. Return the versions.
 
-        `since`: publish all versions from this one on again. Files that are missing from the folder of a sink appear
-        again; files that are there are compared with the commit. Use it after files were lost, or to fill a sink's new
-        folder. `sink`: only this sink. A function of `foreachBatch` is called
-        again only if it is named. The call commits nothing, and may be repeated after an error.
+        `since`: publish all versions from this one on again; a number or a tag. Files that are missing from the folder
+        of a sink appear again; files that are there are compared with the commit. Use it after files were lost, or to
+        fill a sink's new folder. `sink`: only this sink. A function of `foreachBatch` is called again only if it is
+        named. The call commits nothing, and may be repeated after an error.
         """
         from .verbs.publish import publish
 
@@ -341,8 +341,10 @@ class Repository:
         dry_run: bool = False,
         reason: str = "",
         on_progress: OnUpkeep | None = None,
+        spark: Any = None,
+        engine: str = "local",
     ) -> MaintainReport:
-        """Merge runs of state, discard old versions, and delete the objects that no kept version needs.
+        """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
 
         Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
         that to this call, as long as it comes often enough, such as every night.
@@ -356,14 +358,18 @@ class Repository:
 
         `time_budget`: seconds after which nothing more is merged or deleted; the next call does the rest. `dry_run`:
         change nothing; the report names every object that would go, and why. `on_progress`: called with what is being
-        done, how much of it is done, and how much there is.
+        done, how much of it is done, and how much there is. `engine`: "local" merges two ranges of state at once in
+        this process; "spark" merges as many as there are cores, in tasks. A range has about 4 million rows or 64 MiB.
 
         The call may run beside runs, corrections and other calls. A crash leaves garbage for the next call.
         `InvalidInput` for an unknown operator, or a rule that keeps nothing.
         """
+        from .engines import engine_for
         from .verbs.maintain import Maintenance, maintain, planned
 
-        asked = Maintenance(keep, keep_versions, time_budget, reason, on_progress)
+        conf = self.context.spark_conf
+        merging = None if engine == "local" and spark is None else lambda: engine_for(spark, engine, conf=conf)
+        asked = Maintenance(keep, keep_versions, time_budget, reason, on_progress, merging)
         return planned(self.context, asked) if dry_run else maintain(self.context, asked)
 
     def forget(

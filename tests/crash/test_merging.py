@@ -21,6 +21,7 @@ from tests.crash.test_corrections import Action as Begun
 from tests.crash.test_corrections import copied, in_faults, prepared, two_operators
 from tests.crash.test_matrix import EFFECTS, next_process
 from tests.crash.worlds import World
+from tidemill.engines.local import LocalEngine
 from tidemill.store.fault import Crash, Fault
 from tidemill.store.memory import MemoryStore
 from tidemill.upkeep.merge_choice import MergeRule
@@ -34,6 +35,10 @@ VERBS = ("get", "put", "create", "stat", "put_hint", "delete_many", "list")
 
 def merged(world: World) -> MergeReport:
     return merge(world.open().context, rule=ALL)
+
+
+def merged_in_tasks(world: World) -> MergeReport:
+    return merge(world.open().context, rule=ALL, engine=lambda: LocalEngine(2))
 
 
 @pytest.fixture
@@ -221,7 +226,10 @@ def test_a_merge_may_run_at_any_moment_of_a_collection(world: World, every: int)
 
 
 @pytest.mark.slow("crash at every write in every way")
-def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finishes(world: World) -> None:
+@pytest.mark.parametrize("merged", [merged, merged_in_tasks])
+def test_after_a_crash_at_any_write_nothing_is_missing_and_the_next_merge_finishes(
+    world: World, merged: Callable[[World], MergeReport]
+) -> None:
     before, key = prepared(world, Begun(two_operators, merged, is_once=False))
     calm, store = in_faults(world, copied(before), [], key)
     expected = worlds.seen(calm)

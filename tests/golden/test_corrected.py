@@ -103,3 +103,17 @@ def test_the_repository_goes_on(r: tm.Repository) -> None:
     assert [one.version for one in r.run(engine="local")] == [13]
     assert totals(r) == {**EXPECTED[12], "gus": 8}
     assert totals(r, TAG, "totals") == EXPECTED[TAG]
+
+
+def test_keys_that_were_forgotten_before_commits_named_the_last_forget_are_still_looked_for(r: tm.Repository) -> None:
+    r.adopt("moved by a test", moved=True)
+    assert [one.version for one in r.commit(12).forgotten] == [2], "repeated by every commit of this time"
+    assert r.forget("sums", ["bob"], "asked to", columns={"out": "who"}, drop_refs=True).version == 13
+    assert [one.version for one in r.context.log.forgotten(r.head)] == [2, 13]
+    assert r.verify(forgotten=True).problems == []
+    folder = published(r).parent / "input"
+    (folder / "07.csv").write_text("cid,8\ngus,1\n")
+    r.run(engine="local")
+    assert r.commit(14).forgotten == [] and r.commit(14).forgotten_at == 13
+    (state,) = [one for one in r.verify(forgotten=True).problems if one.affects == "state of `totals`"]
+    assert state.what == "it holds a forgotten key"

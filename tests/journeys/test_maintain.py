@@ -57,6 +57,22 @@ def test_old_versions_go_and_reading_them_says_what_is_kept(tmp_path: Path) -> N
     assert r.maintain(keep_versions=2).garbage == []
 
 
+def test_a_reader_that_was_opened_before_a_floor_was_raised_reads_what_is_kept(tmp_path: Path) -> None:
+    five(tmp_path)
+    reader = opened(tmp_path)
+    assert reader.head.version == 4
+    opened(tmp_path).maintain(keep_versions=2)
+    assert reader.outputs()["_batch_id"].to_pylist() == [3, 4]
+    reader = opened(tmp_path)
+    opened(tmp_path).maintain(keep_versions=1)
+    with pytest.raises(tm.InvalidInput, match="it is no longer kept; versions from 4 on are kept"):
+        reader.outputs(3)
+    (root,) = (tmp_path / "root/shop/output/counts/main").glob("0000000004-*")
+    root.unlink()
+    with pytest.raises(tm.CorruptState, match="a commit names this object, but it is missing"):
+        reader.outputs()
+
+
 def test_a_pipeline_goes_on_after_maintenance(tmp_path: Path) -> None:
     r = five(tmp_path)
     r.maintain(keep_versions=1)

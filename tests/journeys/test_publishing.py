@@ -65,6 +65,8 @@ def test_publish_makes_missing_files_appear_again(tmp_path: Path) -> None:
     assert r.publish(since=1) == [1, 2]
     assert [row["version"] for row in published(tmp_path)] == [1, 2]
     assert r.publish(since=0) == [0, 1, 2]
+    r.tag("month-end", 1)
+    assert r.publish(since="month-end") == [1, 2]
     assert published(tmp_path) == before
 
 

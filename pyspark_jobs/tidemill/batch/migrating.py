@@ -7,10 +7,8 @@ range in memory, on every engine. CRASH: segments carry the migration's attempt 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -18,46 +16,12 @@ from .. import _native, names
 from ..errors import InternalError, TidemillError
 from ..protocol import codec
 from ..protocol.records import Receipt, Segment
-from ..settings import Settings
-from ..state.cache import RunCache, process_cache
 from ..state.versions import LARGEST_COLUMN, open_map, store_run
-from ..store import Store, open_store
 from . import wire
-from .batch import task_attempt
+from .place import Place
 from .ranges import cut
 from .rewriting import Rewrite, migrated, one_row_each, run_of
 from .work import Item
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a task finds the repository, and the names of what it stores."""
-
-    root: str
-    pipeline: str
-    storage_options: Mapping[str, Mapping[str, Any]]
-    settings: Settings
-    branch: str
-    number: int
-    attempt: str
-
-    @cached_property
-    def store(self) -> Store:
-        """The repository's store in this process."""
-        return open_store(self.root, self.storage_options.get("root")).at(self.pipeline)
-
-    @property
-    def cache(self) -> RunCache:
-        """The cache of opened segments of this process."""
-        return process_cache(self.settings)
-
-    def segment(self, operator: str, map_name: str, range_index: int) -> str:
-        """Return a new name for a segment."""
-        stem = names.stem(self.number, self.attempt, range_index, task_attempt())
-        return names.segment(operator, map_name, self.branch, stem)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "store"}
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def _of(one: Difference) -> Iterator[str]:
     of = f"operator `{one.operator}`: " if one.operator else ""
     if one.before or one.after:
         named = f"{one.what} `{one.field}`" if one.field else one.what
-        yield f"{of}{named}: {one.before or 'nothing'} -> {one.after or 'nothing'}; {one.outcome}"
+        named = "" if one.what == "operator" else f"{named}: "  # `of` names it
+        yield f"{of}{named}{one.before or 'nothing'} -> {one.after or 'nothing'}; {one.outcome}"
     else:
         yield f"{of}{one.what}: {one.outcome}"
     if one.hint:

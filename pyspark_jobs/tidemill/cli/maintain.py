@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..counts import count_of, versions_of
+from ..names import ENGINES
 from ..units import whole_number
 from .correct import Consent, consent_options
 from .exits import Exit
@@ -33,6 +34,8 @@ SHOWN = 10
 @click.option("--keep-versions", multiple=True, metavar="[OPERATOR=]N", help=_KEEP_VERSIONS)
 @click.option("--time-budget", type=click.FloatRange(min=0), metavar="SECONDS",
               help="Merge and delete nothing more after this many seconds. The next call does the rest.")  # fmt: skip
+@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True,
+              help="Engine that merges state.")  # fmt: skip
 @click.option("--reason", default="", help="Why older versions go. The entry of the floor records it.")
 @consent_options
 @result_file_option
@@ -42,6 +45,7 @@ def maintain(
     keep: tuple[str, ...],
     keep_versions: tuple[str, ...],
     time_budget: float | None,
+    engine: str,
     reason: str,
     consent: Consent,
     out: Output,
@@ -60,7 +64,7 @@ def maintain(
     if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):
         return _result(before if consent.dry_run else None, repository, out)
     with _bar(out) as on_progress:
-        made = repository.maintain(**_arguments(asked), on_progress=on_progress)
+        made = repository.maintain(**_arguments(asked), on_progress=on_progress, engine=engine)
     return _result(made, repository, out)
 
 

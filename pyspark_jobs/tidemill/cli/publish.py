@@ -6,18 +6,18 @@ import click
 
 from ..counts import versions_of
 from .exits import Exit
-from .options import Target, target_options
+from .options import VERSION, Target, target_options
 from .output import Output, output_options, result_file_option
 from .run import result_fields
 
 
 @click.command(short_help="Publish what an earlier run committed but did not publish.")
 @target_options
-@click.option("--from", "since", type=click.IntRange(min=0), metavar="N", help="Publish all versions from N on again.")
+@click.option("--from", "since", type=VERSION, metavar="N|TAG", help="Publish all versions from this one on again.")
 @click.option("--sink", metavar="NAME", help="With --from: only this sink. A function is called again only if named.")
 @result_file_option
 @output_options
-def publish(target: Target, since: int | None, sink: str | None, out: Output) -> int:
+def publish(target: Target, since: int | str | None, sink: str | None, out: Output) -> int:
     """Publish versions that an earlier run committed but did not publish.
 
     With --from, files that are missing from the sinks appear again, for example because they were deleted, or because

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import names
+from ..batch.place import Place
 from ..errors import CorruptState, InvalidInput
 from ..operators.contract import describe
 from ..pipeline.job import Job
@@ -137,6 +139,12 @@ class Context:
                 hint="restore `refs/` and `branches/` from one backup",
             )
         return head
+
+    def task_place(self, number: int) -> Place:
+        """Return where tasks of a new attempt find this branch. They store files for version or entry `number`."""
+        options = dict(self.storage_options)
+        attempt = uuid.uuid4().hex[:12]
+        return Place(self.root, self.job.pipeline, options, self.settings, self.branch, number, attempt)
 
     def origin(self, head: Commit | None) -> Origin:
         """Return the place after `head`, at which the next commit is made."""

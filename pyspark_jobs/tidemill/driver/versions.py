@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..clock import now_ms
-from ..errors import InvalidInput
+from ..errors import CorruptState, InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.entries import Hold
 from ..protocol.records import Commit
@@ -21,6 +22,7 @@ from ..protocol.retained import At, floor, refuse_if_gone
 from ..spelling import nearest
 from .context import Context
 
+T = TypeVar("T")
 VersionSpec = int | str
 """A version by its number, or a tag."""
 _NUMBER = re.compile(r"-?[0-9]+")
@@ -69,6 +71,17 @@ def kept_commit(context: Context, version: int, verb: str = "read", operator: st
     commit = context.log.commit(version)  # floors have the names in `refs/`, and migrations may have renamed it
     refuse_if_gone(context.initialised(), at, verb, first_name(operator, commit.renamed))
     return commit
+
+
+def unless_given_up(context: Context, read: Callable[[], T]) -> T:
+    """Return what `read` returns. If an object is missing because versions were given up meanwhile, read again."""
+    while True:
+        known = context.initialised().through
+        try:
+            return read()
+        except CorruptState:
+            if context.refresh().through == known:
+                raise
 
 
 @dataclass(frozen=True)

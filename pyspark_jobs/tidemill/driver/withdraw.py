@@ -9,7 +9,7 @@ import logging
 
 from ..counts import count_of
 from ..errors import InvalidInput
-from ..protocol.history import is_shown
+from ..protocol.history import is_shown, last_forget
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from ..sinks.foreach import ForeachBatch
@@ -28,8 +28,13 @@ def may_have_strays(head: Commit | None) -> bool:
     """Whether the last rewind or `forget` is so recent that a run looks for files of withdrawn versions."""
     if head is None:
         return False
-    last = max([*(last for _, last in head.replaced), *(one.version for one in head.forgotten)], default=None)
+    last = max([*(last for _, last in head.replaced), *_last_forget(head)], default=None)
     return last is not None and head.version - last <= SUSPECT_VERSIONS
+
+
+def _last_forget(head: Commit) -> list[int]:
+    version = last_forget(head)
+    return [] if version is None else [version]
 
 
 def first_suspect(head: Commit) -> int:
@@ -37,7 +42,7 @@ def first_suspect(head: Commit) -> int:
 
     A `forget` may have withdrawn files of any version before it.
     """
-    if any(head.version - one.version <= SUSPECT_VERSIONS for one in head.forgotten):
+    if any(head.version - version <= SUSPECT_VERSIONS for version in _last_forget(head)):
         return 0
     recent = (first for first, last in head.replaced if head.version - last <= SUSPECT_VERSIONS)
     return min(recent, default=head.version + 1)
@@ -73,7 +78,7 @@ def withdraw_strays(context: Context, head: Commit | None, since: int = 0) -> di
     versions before `since` are not listed, unless they are in partition folders.
     """
     found: dict[str, list[str]] = {}
-    if head is None or context.branch != MAIN or not (head.replaced or head.forgotten):
+    if head is None or context.branch != MAIN or not (head.replaced or _last_forget(head)):
         return found
     for name, output in context.job.outputs.items():
         if output.sink is None or not output.sink.path:

@@ -33,6 +33,13 @@ def is_effective(head: Commit, version: int) -> bool:
     return 0 <= version <= head.version and not any(first <= version <= last for first, last in head.replaced)
 
 
+def last_forget(commit: Commit | None) -> int | None:
+    """Return the version of the last `forget` up to a commit, or None."""
+    if commit is None:
+        return None
+    return max((one.version for one in commit.forgotten), default=commit.forgotten_at)
+
+
 def effective(head: Commit | None, since: int = 0) -> Iterator[int]:
     """Yield the effective history of `head` from version `since` on, oldest first. None: version -1."""
     if head is not None:

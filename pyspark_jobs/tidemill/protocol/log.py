@@ -19,7 +19,7 @@ from ..store import Store
 from . import decide
 from .codec import checksum_of, decode, encode
 from .numbered import Numbered
-from .records import Commit, Parent, Plan
+from .records import Commit, Forgotten, Parent, Plan
 from .refs import MAIN
 
 Attached = TypeVar("Attached", Plan, Commit)
@@ -136,6 +136,18 @@ class Log:
                 self._check_parent(found, parent)
             parent = found.as_parent
             yield found
+
+    def forgotten(self, head: Commit | None) -> list[Forgotten]:
+        """Return the keys of every `forget` up to `head`, oldest first. Reads the commit of each but the last.
+
+        Commits of the first releases repeat all keys that were forgotten before them, so these end the search.
+        """
+        found: list[list[Forgotten]] = []
+        commit = head
+        while commit is not None:
+            found.append(commit.forgotten)
+            commit = None if commit.forgotten_at is None else self.commit(commit.forgotten_at)
+        return [one for those in reversed(found) for one in those]
 
     def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
         """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.

@@ -371,7 +371,9 @@ class Commit:
     shown_by: list[Shown] = field(default_factory=list)
     """Versions of the effective history that were published again, by a later version."""
     forgotten: list[Forgotten] = field(default_factory=list)
-    """All keys that were forgotten up to this version."""
+    """The keys that this version forgot. In commits of earlier releases: all keys forgotten up to this version."""
+    forgotten_at: Number | None = None
+    """The last `forget` before this version. None: there is none, or `forgotten` has the keys of all of them."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     late_examples: list[LateRow] = field(default_factory=list)

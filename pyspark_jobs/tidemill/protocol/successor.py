@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InternalError
 from ..names import LEDGER
 from .compatible import renamed_schemas
-from .history import replaced_at
+from .history import last_forget, replaced_at
 from .records import Commit, Counts, Kind, OperatorMetrics, Parent
 from .refs import Refs
 
@@ -116,7 +116,7 @@ def _inherited(origin: Origin) -> Commit:
         waiting=[] if head is None else head.waiting,
         replaced=[] if head is None else head.replaced,
         shown_by=[] if head is None else head.shown_by,
-        forgotten=[] if head is None else head.forgotten,
+        forgotten_at=last_forget(head),
     )
 
 

@@ -10,7 +10,8 @@ from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.compatible import first_name
 from ..protocol.entries import DropBranch, Entry, Floor, Operators, Tag
-from ..protocol.records import Forgotten
+from ..protocol.history import last_forget
+from ..protocol.records import Commit, Forgotten
 from ..protocol.refs import MAIN, Branch, Refs, Tagged
 from ..protocol.refs_log import position
 from ..protocol.retained import floor
@@ -50,28 +51,36 @@ def give_up_forgotten(context: Context) -> None:
     `forget` did not agree to remove.
     """
     head = context.head()
-    if head is None or not head.forgotten:
+    version = last_forget(head)
+    if version is None:
         return
-    entries = {}
-    for one in head.forgotten:
-        commit = context.log.commit(one.version)
-        entries[first_name(one.operator, commit.renamed)] = commit.refs_through
+    last = next(one for one in context.log.commit(version).forgotten if one.version == version)
+    entries = _entries_known(context, head) if context.refresh().seeds else {}
 
     def make(refs: Refs, number: int) -> Entry | None:
         del number
-        return _next_entry(refs, head.forgotten, entries)
+        return _next_entry(refs, last, entries)
 
-    while _next_entry(context.refresh(), head.forgotten, entries) is not None:
+    while _next_entry(context.refresh(), last, entries) is not None:
         context.refs_log.append(make)
 
 
-def _next_entry(refs: Refs, forgotten: list[Forgotten], entries: dict[str, int]) -> Entry | None:
+def _entries_known(context: Context, head: Commit | None) -> dict[str, int]:
+    """Return for each operator of which keys were forgotten the newest entry that its last `forget` knew."""
+    found = {}
+    for one in context.log.forgotten(head):
+        commit = context.log.commit(one.version)
+        found[first_name(one.operator, commit.renamed)] = commit.refs_through
+    return found
+
+
+def _next_entry(refs: Refs, last: Forgotten, entries: dict[str, int]) -> Entry | None:
     """Return the next entry that gives something up, or None if nothing is left to do.
 
-    `entries` has for each operator the newest entry that its last `forget` knew. Initial state that was given later is
-    that of a new operator of this name.
+    `entries` has for each operator the newest entry that its last `forget` knew; initial state that was given later is
+    that of a new operator of this name. Without any initial state it may be empty.
     """
-    last, placed = forgotten[-1], position(refs, now_ms())
+    placed = position(refs, now_ms())
     reason = f"forgotten in version {last.version}"
     seeded = [name for name, entry in sorted(entries.items())
               if name in refs.seeds and name in refs.schemas and refs.seeds[name].number <= entry]  # fmt: skip

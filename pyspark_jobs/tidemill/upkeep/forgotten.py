@@ -40,14 +40,15 @@ class Search:
 
     def __init__(self, context: Context, refs: Refs, head: Commit, found: Findings) -> None:
         self.context, self.refs, self.head, self.found = context, refs, head, found
-        self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in head.forgotten}
-        self.keys = {one.salt: self._key_of(one) for one in head.forgotten}
+        self.forgotten = context.log.forgotten(head)
+        self.firsts = {one.salt: self._first(one.operator, context.log.commit(one.version)) for one in self.forgotten}
+        self.keys = {one.salt: self._key_of(one) for one in self.forgotten}
         self.there = {entry.name for prefix in COLLECTED for entry in context.store.list(prefix)}
         self.seen: set[str] = set()
 
     def run(self) -> int:
         """Note every object that holds a forgotten key. Return how many objects were read."""
-        if not self.head.forgotten:
+        if not self.forgotten:
             return 0
         since = max(floor(self.refs, self.head.branch).version, 0)
         for commit in self.context.log.commits(0, through=self.head):
@@ -76,7 +77,7 @@ class Search:
         return first_name(operator, commit.renamed)
 
     def _of(self, first: str) -> list[Forgotten]:
-        return [one for one in self.head.forgotten if self.firsts[one.salt] == first]
+        return [one for one in self.forgotten if self.firsts[one.salt] == first]
 
     def _is_new(self, name: str, is_kept: bool) -> bool:
         """Whether an object was not read yet. One that was given up is left out unless it is there."""
@@ -118,7 +119,7 @@ class Search:
                 self._files(sink, one.files, commit, is_kept)
 
     def _files(self, sink: str, files: Sequence[OutputFile], commit: Commit, is_kept: bool) -> None:
-        forgotten = [one for one in self.head.forgotten if sink in one.columns]
+        forgotten = [one for one in self.forgotten if sink in one.columns]
         for file in files if forgotten else ():
             if self._is_new(file.name, is_kept):
                 schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
@@ -127,8 +128,8 @@ class Search:
                 self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
 
     def _published(self) -> None:
-        for sink in sorted({name for one in self.head.forgotten for name in one.columns}):
-            forgotten = [one for one in self.head.forgotten if sink in one.columns]
+        for sink in sorted({name for one in self.forgotten for name in one.columns}):
+            forgotten = [one for one in self.forgotten if sink in one.columns]
             if self.context.declared_sink(sink) is None:
                 self.found.add(
                     f"published/{self.head.branch}/{sink}", "this code does not have the sink",
@@ -163,7 +164,7 @@ class Search:
     def _in_text(self, text: str | None, is_unreadable: bool) -> int:
         """Return how many forgotten keys the text of a row has. Of keys with several columns, only JSON is searched."""
         found = 0
-        for one in self.head.forgotten:
+        for one in self.forgotten:
             schema = self.keys[one.salt]
             exact = key_in_row(text, schema)
             possible: Iterator[pa.RecordBatch] = iter(()) if exact is None else iter([exact])
@@ -188,5 +189,5 @@ class Search:
                 self._segment(name, data, self._first(of, self.head), MapColumns.described(rest[0], described))
             elif kind == "output" and name.endswith(".parquet"):
                 table = pq.read_table(io.BytesIO(data), use_threads=False)
-                forgotten = [one for one in self.head.forgotten if of in one.columns]
+                forgotten = [one for one in self.forgotten if of in one.columns]
                 self._note(name, self._in_table(forgotten, table, of), f"rows of sink `{of}`")

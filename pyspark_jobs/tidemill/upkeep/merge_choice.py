@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..batch.merging import Merge
 from ..batch.ranges import cut
 from ..protocol.records import Commit, Segment
 from ..protocol.tiling import State, visible
@@ -33,28 +34,6 @@ class MergeRule:
 
 
 RULE = MergeRule()
-
-
-@dataclass(frozen=True)
-class Merge:
-    """The segments of a key range of a map to merge into one, oldest first and clipped to the range.
-
-    `columns` are those of the map. `rows` and `bytes` are estimates if a segment also shows hashes outside of the
-    range. `layers` and `layers_after` say how many runs a look-up passes before and after the merge. `is_oldest`: no
-    older segment remains.
-    """
-
-    operator: str
-    map: str
-    columns: dict[str, str]
-    lo: int
-    hi: int
-    inputs: list[Segment]
-    rows: int
-    bytes: int
-    layers: int
-    layers_after: int
-    is_oldest: bool
 
 
 def choose(head: Commit, state: State, rule: MergeRule = RULE) -> list[Merge]:

@@ -1,4 +1,4 @@
-"""`merge`: merges runs of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
+"""`merge`: merges segments of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
 
 INVARIANT: an entry lists its inputs, and `protocol.bases` lays its outputs under a version only while all of them are
 live. So a merge may run beside batches, other merges and dead runs; at worst it has no effect. CRASH: files are stored
@@ -10,25 +10,27 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from .. import _native, names
+from .. import names
+from ..batch.merging import Merge, MergedRun, MergeWork, merged_runs, outcomes, stored
+from ..batch.work import Engine
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..errors import CorruptState, TidemillError
 from ..protocol.bases import applies, fits, idle, lay
+from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Base
-from ..protocol.records import Commit, Segment, digest
+from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
 from ..protocol.refs_log import position
-from ..protocol.tiling import NEVER, with_due_from
-from ..state.columns import MapColumns
-from ..state.versions import LARGEST_COLUMN, open_map
+from ..state.versions import fetch
 from ..store.probe import probe
-from .merge_choice import RULE, Merge, MergeRule, choose
+from .merge_choice import RULE, MergeRule, choose
 
 THREADS = 2
 """How many ranges are merged at once. Each is in memory as a whole."""
@@ -73,13 +75,16 @@ OnMerged = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class MergedRun:
-    """A merged run of the hashes `lo..hi`, as the bytes of its segment."""
+class _Stored:
+    """A segment that a task of an engine has stored for entry `number` of `refs/`."""
 
-    lo: int
-    hi: int
-    run: _native.Run
-    data: bytes
+    segment: Segment
+    number: int
+
+
+_Part = MergedRun | _Stored
+_Outcome = Callable[[], Sequence[_Part]]
+"""Returns the merged runs of a range, or raises the error."""
 
 
 def plan_merges(context: Context, rule: MergeRule = RULE) -> list[Merge]:
@@ -94,12 +99,19 @@ def plan_merges(context: Context, rule: MergeRule = RULE) -> list[Merge]:
 
 
 def merge(
-    context: Context, deadline: float | None = None, on_merged: OnMerged | None = None, rule: MergeRule = RULE
+    context: Context,
+    deadline: float | None = None,
+    on_merged: OnMerged | None = None,
+    rule: MergeRule = RULE,
+    engine: Callable[[], Engine] | None = None,
 ) -> MergeReport:
-    """Merge runs of the head, range by range, until nothing is left to merge or `deadline` has passed.
+    """Merge segments of the head, range by range, until nothing is left to merge or `deadline` has passed.
 
     `deadline` is a time of `time.monotonic()`. At least one range is merged, so that repeated calls finish. A range has
     about 4 million rows or 64 MiB. After a crash or an error, what was merged before remains.
+
+    Two ranges at once are merged in this process, or as many as `engine` runs tasks at once. It is called once it is
+    known that there is something to merge.
     """
     check_root(context)
     chosen = plan_merges(context, rule)
@@ -107,9 +119,10 @@ def merge(
     if not chosen:
         return report
     probe(context.store)
-    for one, future in _in_threads(context, chosen, deadline):
-        runs = _unless_overtaken(context, one, future)
-        outputs = None if runs is None else _Recording(context, one, runs).record()
+    begin = _in_threads if engine is None else partial(_on_engine, engine=engine())
+    for one, outcome in begin(context, chosen, deadline):
+        parts = _unless_overtaken(context, one, outcome)
+        outputs = None if parts is None else _Recording(context, one, parts).record()
         if outputs is None:
             report.overtaken.append(one)
         else:
@@ -121,9 +134,7 @@ def merge(
     return report
 
 
-def _in_threads(
-    context: Context, chosen: Sequence[Merge], deadline: float | None
-) -> Iterator[tuple[Merge, Future[list[MergedRun]]]]:
+def _in_threads(context: Context, chosen: Sequence[Merge], deadline: float | None) -> Iterator[tuple[Merge, _Outcome]]:
     """Yield ranges and their merged runs, in order, as long as there is time to begin another one."""
     todo, begun = deque(chosen), deque[tuple[Merge, Future[list[MergedRun]]]]()
     with ThreadPoolExecutor(THREADS, "tidemill-merge") as pool:
@@ -134,24 +145,39 @@ def _in_threads(
                     begun.append((todo[0], pool.submit(_merge, context, todo.popleft())))
                 if not begun:
                     return
-                yield begun.popleft()
+                one, future = begun.popleft()
+                yield one, future.result
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def _merge(context: Context, one: Merge) -> list[MergedRun]:
-    """Read the inputs of a range and merge them. Nothing is stored."""
-    schema = MapColumns.described(one.map, one.columns).engine()
-    opened = open_map(context.store, context.cache, schema, one.inputs, one.lo, one.hi)
-    drop = "tombstones" if one.is_oldest else "nothing"
-    parts = _native.Run.merge([shown.run for shown in opened.shown], one.lo, one.hi, drop, LARGEST_COLUMN)
-    return [MergedRun(lo, hi, run, run.write()) for lo, hi, run in parts if len(run)]
+    return merged_runs(context.store, context.cache, one)
 
 
-def _unless_overtaken(context: Context, one: Merge, future: Future[list[MergedRun]]) -> list[MergedRun] | None:
+def _on_engine(
+    context: Context, chosen: Sequence[Merge], deadline: float | None, engine: Engine
+) -> Iterator[tuple[Merge, _Outcome]]:
+    """Yield ranges and what tasks of the engine have stored, in order, as long as there is time for another job."""
+    left = deque(chosen)
+    while left and (len(left) == len(chosen) or deadline is None or time.monotonic() < deadline):
+        ours = tuple(left.popleft() for _ in range(min(engine.parallelism, len(left))))
+        place = context.task_place(context.refresh().through + 1)
+        work = MergeWork(place, ours, paths=context.paths)
+        for index, found in enumerate(outcomes(work, engine.execute(work))):
+            yield ours[index], partial(_parts, found, place.number + index)
+
+
+def _parts(found: list[Segment] | CorruptState, number: int) -> list[_Stored]:
+    if isinstance(found, CorruptState):
+        raise found
+    return [_Stored(segment, number) for segment in found]
+
+
+def _unless_overtaken(context: Context, one: Merge, outcome: _Outcome) -> Sequence[_Part] | None:
     """Return the merged runs. None: an input was replaced and deleted as garbage before it was read."""
     try:
-        return future.result()
+        return outcome()
     except CorruptState:
         head = context.log.head()
         if head is None or _is_live(one, context.refresh(), head):
@@ -163,24 +189,13 @@ def _is_live(one: Merge, refs: Refs, head: Commit) -> bool:
     """Whether all inputs of a merge are live in the head."""
     live = lay(head.state, refs.bases, head.schemas).get(one.operator, {}).get(one.map, [])
     base = BaseOf(0, one.operator, one.map, one.inputs, [], one.columns, one.is_oldest)
-    return one.operator in refs.schemas and fits(base, head.schemas) and applies(live, base)
+    declared = renamed_schemas(refs.schemas, head.renamed)
+    return one.operator in declared and fits(base, head.schemas) and applies(live, base)
 
 
 def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:
     rows, size = sum(out.rows for out in outputs), sum(out.size for out in outputs)
     return Merged(one.operator, one.map, one.lo, one.hi, len(one.inputs), len(outputs), one.rows, rows, one.bytes, size)
-
-
-def segment_of(run: MergedRun, name: str, inputs: Sequence[Segment], etag: str) -> Segment:
-    """Return the segment that shows a merged run, as new as the newest of its inputs.
-
-    INVARIANT: its deadlines begin at the first of all its rows. What batches have found out about the inputs' deadlines
-    depends on newer segments, which older versions do not have.
-    """
-    sequence, version = (max(getattr(one, age) for one in inputs) for age in ("sequence", "version"))
-    data = run.data
-    segment = Segment(name, digest(data), len(data), len(run.run), run.lo, run.hi, sequence, version, etag=etag)
-    return with_due_from(segment, run.run.first_due or NEVER)
 
 
 class _Recording:
@@ -191,27 +206,28 @@ class _Recording:
     outcome of an append is unknown, the files stay, because the entry may exist.
     """
 
-    def __init__(self, context: Context, merge_: Merge, runs: Sequence[MergedRun]) -> None:
-        self.context, self.merge, self.runs = context, merge_, runs
+    def __init__(self, context: Context, merge_: Merge, parts: Sequence[_Part]) -> None:
+        self.context, self.merge, self.parts = context, merge_, list(parts)
         self.entries: list[Base] = []
 
     def record(self) -> list[Segment] | None:
         """Return the stored segments. None: an input is no longer live in the head; then nothing is left."""
+        given = {part.segment.name for part in self.parts if isinstance(part, _Stored)}
         refs = self.context.refs_log.append(self._make)
-        if not self.entries:
+        last = self.entries[-1] if self.entries else None
+        ours = None if last is None else (last.number, last.inputs, last.outputs)
+        if last is None or not any((base.number, base.inputs, base.outputs) == ours for base in refs.bases):
+            self._delete(given if last is None else given | {one.name for one in last.outputs})
             return None
-        last = self.entries[-1]
-        ours = (last.number, last.inputs, last.outputs)
-        if any((base.number, base.inputs, base.outputs) == ours for base in refs.bases):
-            for run, segment in zip(self.runs, last.outputs, strict=True):
-                self.context.cache.put(segment.checksum, run.run)
-            return last.outputs
-        self._delete(last)
-        return None
+        self._delete(given - {one.name for one in last.outputs})
+        for part, segment in zip(self.parts, last.outputs, strict=True):
+            if isinstance(part, MergedRun):
+                self.context.cache.put(segment.checksum, part.run)
+        return last.outputs
 
     def _make(self, refs: Refs, number: int) -> Base | None:
         if self.entries:
-            self._delete(self.entries[-1])  # another entry has its number
+            self._delete({one.name for one in self.entries[-1].outputs})  # another entry has its number
         head = self.context.log.head()
         if head is None or len(self.entries) == MOST_TRIES or not _is_live(self.merge, refs, head):
             return None
@@ -221,7 +237,7 @@ class _Recording:
             operator=self.merge.operator,
             map=self.merge.map,
             inputs=self.merge.inputs,
-            outputs=self._store(names.base_stem(number, placed["attempt"])),
+            outputs=self._store(number, names.base_stem(number, placed["attempt"])),
             columns=self.merge.columns,
             is_oldest=self.merge.is_oldest,
             branch=self.context.branch,
@@ -236,16 +252,22 @@ class _Recording:
         dropped = [base for base in refs.bases if base.branch in refs.dropped]
         return sorted({base.number for base in (*ours, *dropped)})
 
-    def _store(self, stem: str) -> list[Segment]:
+    def _store(self, number: int, stem: str) -> list[Segment]:
+        """Return the segments under names with the number of the entry. What tasks stored may have them already."""
         one, store = self.merge, self.context.store
+        if all(isinstance(part, _Stored) and part.number == number for part in self.parts):
+            return [part.segment for part in self.parts if isinstance(part, _Stored)]
+        runs = [part for part in self.parts if isinstance(part, MergedRun)]
         name = names.segment(one.operator, one.map, self.context.branch, stem)
-        stored = []
-        for number, run in enumerate(self.runs):
-            place = names.part_of(name, number)
-            stored.append(segment_of(run, place, one.inputs, store.put(place, run.data) or ""))
-        return stored
+        segments = stored(store, self.context.branch, stem, one, runs)
+        for part in self.parts:
+            if isinstance(part, _Stored):
+                part_name = names.part_of(name, len(segments))
+                data = fetch(store, part.segment.name, part.segment.checksum)
+                segments.append(replace(part.segment, name=part_name, etag=store.put(part_name, data) or ""))
+        return segments
 
-    def _delete(self, entry: Base) -> None:
-        """Delete the files of an entry that does not exist. A delete that fails leaves garbage."""
+    def _delete(self, stored_names: Collection[str]) -> None:
+        """Delete files that no entry names. A delete that fails leaves garbage."""
         with contextlib.suppress(TidemillError):
-            self.context.store.delete_many([segment.name for segment in entry.outputs])
+            self.context.store.delete_many(sorted(stored_names))

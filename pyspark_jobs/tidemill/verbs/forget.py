@@ -19,6 +19,7 @@ from ..driver.discard import discard_names
 from ..driver.identity import check_root
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.publish import repair
+from ..driver.versions import unless_given_up
 from ..errors import CorruptState, Fenced, InvalidInput
 from ..protocol.history import is_effective, shown_again
 from ..protocol.records import Commit, Forgotten, QuarantineFile, VersionOf
@@ -218,10 +219,10 @@ def _covers(one: Forgotten, operator: str, keys: Keys) -> bool:
 
 def _refuse_missing(context: Context, head: Commit, asked: Forgetting, keys: Keys) -> None:
     """Raise `InvalidInput` if a key has no state now, unless the caller accepts that or it was forgotten before."""
-    if asked.missing_ok or any(_covers(one, asked.operator, keys) for one in head.forgotten):
+    if asked.missing_ok:
         return
     missing = rewrite_state.missing(context, *_maps(context, head, asked.operator), keys)
-    if missing:
+    if missing and not any(_covers(one, asked.operator, keys) for one in context.log.forgotten(head)):
         shown = ", ".join(f"{name}={value!r}" for name, value in missing[0].items())
         raise InvalidInput(
             f"forget: operator `{asked.operator}` has no state for the key {shown} in version {head.version}",
@@ -242,14 +243,8 @@ def _columns(asked: Forgetting) -> dict[str, list[str]]:
 
 def _made(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
     """Write everything again, and once more whenever `maintain` gave up versions meanwhile."""
-    while True:
-        kept = floor(context.initialised(), context.branch)
-        try:
-            with fenced_if_overtaken(context, head, "forget"):
-                return _make(context, head, asked, keys, to)
-        except CorruptState:
-            if floor(context.refresh(), context.branch) == kept:
-                raise
+    with fenced_if_overtaken(context, head, "forget"):
+        return unless_given_up(context, lambda: _make(context, head, asked, keys, to))
 
 
 def _make(context: Context, head: Commit, asked: Forgetting, keys: Keys, to: Writing) -> _Made:
@@ -293,7 +288,7 @@ def _commit(context: Context, origin: Origin, asked: Forgetting, made: _Made, at
         "withdraws": {name: those for name, those in withdrawn.items() if those},
         "adds": {name: found.adds for name, found in made.sinks.items() if found.adds},
         "shown_by": shown_again(head, again, origin.number),
-        "forgotten": [*head.forgotten, forgotten],
+        "forgotten": [forgotten],
     }
     return correct(context, origin, "forget", changes)
 

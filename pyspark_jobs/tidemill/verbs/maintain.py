@@ -1,4 +1,4 @@
-"""`maintain`: merges runs of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
+"""`maintain`: merges segments of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
 
 It is safe beside runs, corrections and other calls, and does what is left when it is called again. CRASH: each step is
 one entry of `refs/`, or deletes objects that no kept version names.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ..batch.work import Engine
 from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.withdraw import withdraw_strays
@@ -76,10 +77,11 @@ class Maintenance:
     time_budget_s: float | None = None
     reason: str = ""
     on_progress: OnProgress | None = None
+    engine: Callable[[], Engine] | None = None
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Merge runs, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
+    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
     retention = _retention(context, asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)
@@ -88,7 +90,7 @@ def maintain(context: Context, asked: Maintenance) -> MaintainReport:
     context.head()
     give_up_forgotten(context)
     after = raise_floor(context, wanted(context, retention), asked.reason) if retention.rules else before
-    report = merge(context, deadline, _for(asked, "merging state"))
+    report = merge(context, deadline, _for(asked, "merging state"), engine=asked.engine)
     collected = collect(context, deadline, _for(asked, "deleting objects"))
     strays = withdraw_strays(context, context.head())
     found = _report(context, before, after, collected)

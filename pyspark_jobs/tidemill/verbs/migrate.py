@@ -7,12 +7,12 @@ segments are stored first and count only once the commit names them; one conditi
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import names
-from ..batch.migrating import MigrateWork, Place
+from ..batch.migrating import MigrateWork
+from ..batch.place import Place
 from ..batch.rewriting import Rewrite
 from ..batch.work import Engine
 from ..driver.context import Context, version_of_tidemill
@@ -49,10 +49,7 @@ def migrate(context: Context, wanted: Wanted, reason: str, engine: Callable[[], 
     moves = moves_of(context, head, wanted)
     assert head is not None
     probe(context.store)
-    place = Place(
-        context.root, context.job.pipeline, dict(context.storage_options), context.settings, context.branch,
-        head.version + 1, uuid.uuid4().hex[:12],
-    )  # fmt: skip
+    place = context.task_place(head.version + 1)
     try:
         used = engine() if any(move.rewrites for move in moves) else None
         made = {move.name: _made(context, place, move, used) for move in moves}

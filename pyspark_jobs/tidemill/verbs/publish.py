@@ -9,33 +9,39 @@ from ..driver.context import Context
 from ..driver.identity import check_root
 from ..driver.publish import repair, republish
 from ..driver.sink_checks import Accepted, check_owners
+from ..driver.versions import VersionSpec, resolve
 from ..errors import InvalidInput
 from ..pipeline.places import check_places
 from ..spelling import unknown
 from ..store.probe import probe
 
 
-def publish(context: Context, since: int | None = None, sink: str | None = None) -> list[int]:
+def publish(context: Context, since: VersionSpec | None = None, sink: str | None = None) -> list[int]:
     """Publish what earlier runs left and, with `since`, all versions from there on again. Return these versions."""
     check_places(context.pipeline, context.root, context.storage_options)
     check_root(context)
     head = context.head()
-    _check(context, since, sink, -1 if head is None else head.version)
+    first = _first(context, since, sink, -1 if head is None else head.version)
     probe(context.store)
     done = repair(context, head)
-    if since is not None:
+    if first is not None:
         check_owners(context, head, Accepted())
-        done += republish(context, since, sink)
+        done += republish(context, first, sink)
     return sorted(set(done))
 
 
-def _check(context: Context, since: int | None, sink: str | None, newest: int) -> None:
+def _first(context: Context, since: VersionSpec | None, sink: str | None, newest: int) -> int | None:
+    """Return the first version to publish again, or None."""
     if sink is not None and context.declared_sink(sink) is None:
         raise unknown("sink", sink, [name for name, output in context.job.outputs.items() if output.sink is not None])
     if sink is not None and since is None:
         raise InvalidInput(
             "publish: found a sink without a version", hint="give the first version too: since=N or --from N"
         )
-    if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= newest):
+    if since is None:
+        return None
+    first = resolve(context, since)
+    if not 0 <= first <= newest:
         there = "there is no version yet" if newest < 0 else f"versions go from 0 to {newest}"
-        raise InvalidInput(f"publish from version {since!r}: {there}")
+        raise InvalidInput(f"publish from version {first}: {there}")
+    return first

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..driver.context import Context
-from ..driver.versions import VersionSpec
+from ..driver.versions import VersionSpec, unless_given_up
 from ..errors import InvalidInput
 from ..protocol.records import Commit
 from ..schema import empty_table, int64_array, type_ddl
@@ -54,7 +54,11 @@ FORMATS = (".parquet", ".csv", ".json")
 def quarantined_rows(context: Context, commit: Commit) -> pa.Table:
     """Return all rows that a version quarantined: `REJECT_SCHEMA`, `content.<source>`, and `_row_id`."""
     with kept(context, commit):
-        tables = [quarantined(context.store, file) for file in commit.quarantine]
+        return _read(context, commit)
+
+
+def _read(context: Context, commit: Commit) -> pa.Table:
+    tables = [quarantined(context.store, file) for file in commit.quarantine]
     table = pa.concat_tables([empty_table(REJECT_SCHEMA), *tables], promote_options="default")
     return table.append_column(ROW_ID, int64_array(range(table.num_rows)))
 
@@ -75,18 +79,22 @@ def shown(
 def export(context: Context, version: VersionSpec | None, source: str | None) -> pa.Table:
     """Return quarantined rows in the columns of an export: what each row is, and the columns of its source."""
     check_source(context, source)
-    tables = []
-    for commit in commits_of(context, version):
-        rows = quarantined_rows(context, commit)
-        rows = rows if source is None else rows.filter(pc.equal(rows.column("source"), source))
-        if rows.num_rows or version is not None:
-            tables.append(_exported(context, commit, rows))
+    tables = unless_given_up(context, lambda: list(_exports(context, version, source)))
     try:
         return pa.concat_tables([_fixed_only(tables), *tables], promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(
             f"export quarantined rows: their columns differ: {error}", hint="export one version or one source at a time"
         ) from error
+
+
+def _exports(context: Context, version: VersionSpec | None, source: str | None) -> Iterator[pa.Table]:
+    """Yield the rows of each version."""
+    for commit in commits_of(context, version):
+        rows = _read(context, commit)
+        rows = rows if source is None else rows.filter(pc.equal(rows.column("source"), source))
+        if rows.num_rows or version is not None:
+            yield _exported(context, commit, rows)
 
 
 def _fixed_only(tables: Sequence[pa.Table]) -> pa.Table:

@@ -17,7 +17,7 @@ from .. import names
 from ..clock import now_ms
 from ..driver.context import Context
 from ..driver.identity import warn_if_moved
-from ..driver.versions import VersionSpec, kept_commit, resolve
+from ..driver.versions import VersionSpec, kept_commit, resolve, unless_given_up
 from ..errors import CorruptState, InvalidInput
 from ..names import ADDED, SEQ, map_name, variable_name
 from ..operators.keys import cells
@@ -224,6 +224,10 @@ def outputs(context: Context, version: VersionSpec | None, sink: str | None, lim
 
     With `limit`, only the first rows are returned, and no commit or file after them is read.
     """
+    return unless_given_up(context, lambda: _outputs(context, version, sink, limit))
+
+
+def _outputs(context: Context, version: VersionSpec | None, sink: str | None, limit: int | None) -> pa.Table:
     commits = commits_of(context, version)
     name, schema = _sink(context, sink)
     filled: list[pa.Table] = []
@@ -309,6 +313,10 @@ def quarantine(context: Context, version: VersionSpec | None, limit: int | None 
     With `limit`, only commits of versions with quarantine files are read, up to the first rows. A lost quarantine file
     may then be passed over; without a limit every commit is read, so that a loss is found.
     """
+    return unless_given_up(context, lambda: _quarantine(context, version, limit))
+
+
+def _quarantine(context: Context, version: VersionSpec | None, limit: int | None) -> pa.Table:
     tables = [_with_version(empty_table(REJECT_SCHEMA), -1)]
     if context.head() is None:
         return tables[0]

@@ -7,7 +7,7 @@ CRASH: one conditional create is the whole rewind. Withdrawing follows it, and t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +22,14 @@ from ..driver.publish import repair
 from ..driver.versions import Needed, VersionSpec, hold, resolve
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..errors import CorruptState, Fenced, InvalidInput, StoreUnavailable
-from ..protocol.history import Correction, correction
+from ..protocol.history import Correction, correction, last_forget
 from ..protocol.records import AddedOutput, Commit, SkippedFile, VersionOf
 from ..protocol.retained import At, refuse_if_gone
 from ..protocol.successor import Origin, restored
 from ..sources.contract import SourceFile
 from ..sources.ledger import READ, look_up
-from ..spelling import unknown
 from ..store.probe import probe
-from .skip import File, listed_files, pair_of, planned_files
-
-Files = Mapping[tuple[str, str], SourceFile]
+from .files import File, Files, listed_files, one_of, planned_files
 
 
 @dataclass(frozen=True)
@@ -157,9 +154,10 @@ def _target(context: Context, head: Commit | None, to_version: VersionSpec) -> C
     if number > head.version:
         raise InvalidInput(f"rewind to version {number}: the newest version is {head.version}")
     refuse_if_gone(context.refresh(), At(context.branch, number), "rewind to", whole=True)
-    if head.forgotten and number < head.forgotten[-1].version:  # its floor may not be raised yet
+    forgot = last_forget(head)
+    if forgot is not None and number < forgot:  # its floor may not be raised yet
         raise InvalidInput(
-            f"rewind to version {number}: version {head.forgotten[-1].version} forgot keys that earlier versions hold",
+            f"rewind to version {number}: version {forgot} forgot keys that earlier versions hold",
             hint="versions before a `forget` cannot be restored",
         )
     return None if number < 0 else context.log.commit(number)
@@ -220,7 +218,7 @@ def _taken_out(context: Context, target: Commit | None, without: Sequence[File],
     if not without:
         return []
     candidates = {**known, **listed_files(context)}
-    found = [_one(context, candidates, file) for file in without]
+    found = [one_of(context, candidates, file, "rewind", "file to leave out") for file in without]
     before = look_up(context.ledger(target).map, found)
     for file, at in zip(found, before, strict=True):
         if at is not None and at.how == READ:
@@ -230,19 +228,3 @@ def _taken_out(context: Context, target: Commit | None, without: Sequence[File],
                 hint=f"rewind to version {at.version - 1}",
             )
     return list(dict.fromkeys(found))
-
-
-def _one(context: Context, candidates: Files, file: File) -> SourceFile:
-    source, path = pair_of(file, "rewind")
-    if source and source not in context.job.sources:
-        raise unknown("source", source, list(context.job.sources))
-    matching = [one for key, one in candidates.items() if key[1] == path and source in ("", key[0])]
-    if not matching:
-        raise unknown("file to leave out", path, sorted({one.path for one in candidates.values()}))
-    if len(matching) > 1:
-        raise InvalidInput(
-            f"rewind without `{path}`: several sources have this file: "
-            + ", ".join(f"`{one.source}`" for one in matching),
-            hint="name the source too",
-        )
-    return matching[0]

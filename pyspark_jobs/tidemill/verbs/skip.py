@@ -18,14 +18,11 @@ from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
 from ..driver.overtaken import fenced_if_overtaken
 from ..errors import Fenced, InvalidInput
-from ..protocol.records import Commit, Plan, SkippedFile
+from ..protocol.records import Commit, SkippedFile
 from ..protocol.successor import Origin
 from ..sources.contract import SourceFile
 from ..sources.ledger import EARLIER, READ, SKIPPED, is_same, look_up
-from ..spelling import unknown
-
-File = str | tuple[str, str]
-"""A path relative to its source's folder, or the source and the path."""
+from .files import File, listed_files, one_of, planned_files
 
 
 @dataclass(frozen=True)
@@ -69,46 +66,10 @@ def _found(context: Context, origin: Origin, file: File) -> Skip:
     """Return the file that waits or is in the open plan; otherwise raise `InvalidInput`."""
     plan = context.log.plan(origin.number, origin.parent)
     candidates = planned_files(plan) | listed_files(context)
-    source, path = pair_of(file, "skip")
-    if source and source not in context.job.sources:
-        raise unknown("source", source, list(context.job.sources))
-    matching = [one for key, one in candidates.items() if key in ((source, path),) or (not source and key[1] == path)]
-    if not matching:
-        raise unknown("file to skip", path, sorted({one.path for one in candidates.values()}))
-    if len(matching) > 1:
-        raise InvalidInput(
-            f"skip `{path}`: several sources have this file: " + ", ".join(f"`{one.source}`" for one in matching),
-            hint="name the source too",
-        )
-    read_by = _refuse_known(context, origin, matching[0])
-    is_planned = plan is not None and (matching[0].source, path) in planned_files(plan)
-    return Skip(matching[0], origin.number if is_planned else None, read_by)
-
-
-def pair_of(file: object, verb: str) -> tuple[str, str]:
-    """Return the source and the path that a user gave; the source is empty if only the path was given."""
-    if isinstance(file, str):
-        return "", file
-    if isinstance(file, tuple) and len(file) == 2 and all(isinstance(part, str) for part in file):
-        return file
-    raise InvalidInput(f"{verb}: found {file!r}, expected a path or a pair of source and path")
-
-
-def planned_files(plan: Plan | None) -> dict[tuple[str, str], SourceFile]:
-    """Return the files of a plan, by source and path."""
-    splits = () if plan is None else plan.splits
-    return {
-        (s.source, s.path): SourceFile(s.source, s.path, s.etag, s.size, s.modified_ms)
-        for s in splits
-        if s.requeued is None
-    }
-
-
-def listed_files(context: Context) -> dict[tuple[str, str], SourceFile]:
-    """Return the files that all sources have now."""
-    options = dict(context.storage_options.get("source") or {})
-    files = [file for name, source in context.job.sources.items() for file in source.discover(name, options)]
-    return {(file.source, file.path): file for file in files}
+    found = one_of(context, candidates, file, "skip", "file to skip")
+    read_by = _refuse_known(context, origin, found)
+    is_planned = plan is not None and (found.source, found.path) in planned_files(plan)
+    return Skip(found, origin.number if is_planned else None, read_by)
 
 
 def _refuse_known(context: Context, origin: Origin, file: SourceFile) -> int | None:

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.protocol import valid_records as make
+from tidemill.batch.merging import Merge
 from tidemill.protocol.bases import applies, lay_one
 from tidemill.protocol.records import HASH_END, Segment
 from tidemill.protocol.refs import BaseOf
 from tidemill.protocol.tiling import visible
 from tidemill.state.layers import CHEAP_ROWS, Span, layered
-from tidemill.upkeep.merge_choice import RULE, Merge, MergeRule, choose
+from tidemill.upkeep.merge_choice import RULE, MergeRule, choose
 
 COLUMNS = {"key": "k string", "sub_key": "", "value": "n int"}
 SCHEMAS = {name: {"maps": {"m": COLUMNS}} for name in ("op", "other")}

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import tidemill as tm
+from tidemill.batch import merging as tasks_of_merges
+from tidemill.engines.local import LocalEngine
 from tidemill.protocol.records import HASH_END
 from tidemill.upkeep import merging
 from tidemill.upkeep.collect import collect
@@ -90,9 +92,13 @@ def shop(tmp_path: Path) -> Shop:
     return found
 
 
-def test_merged_segments_take_the_place_of_their_inputs(shop: Shop) -> None:
+HERE_OR_IN_TASKS = pytest.mark.parametrize("engine", [None, lambda: LocalEngine(3)], ids=["here", "in tasks"])
+
+
+@HERE_OR_IN_TASKS
+def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> None:
     assert len(shop.live) == 5
-    report = merge(shop.repository.context, rule=ALL)
+    report = merge(shop.repository.context, rule=ALL, engine=engine)
     [merged] = report.merged
     assert (merged.operator, merged.map, merged.inputs, merged.outputs) == ("users", "state", 5, 1)
     assert (merged.rows_before, merged.rows_after) == (10, 6)
@@ -201,6 +207,58 @@ def test_only_newer_layers_are_merged_while_the_oldest_is_large(shop: Shop) -> N
     shop.check()
 
 
+def test_tasks_merge_as_many_ranges_as_the_engine_runs_at_once_and_a_deadline_ends_the_call(shop: Shop) -> None:
+    shop.run([(f"many{number}", 1) for number in range(40)])
+    ranges = len(plan_merges(shop.repository.context, RANGES))
+    report = merge(shop.repository.context, time.monotonic() - 1, rule=RANGES, engine=lambda: LocalEngine(2))
+    assert len(report.merged) == 2 and len(report.left) == ranges - 2 > 1
+    report = merge(shop.repository.context, rule=RANGES, engine=lambda: LocalEngine(2))
+    assert len(report.merged) == ranges - 2 and not report.left
+    assert {int(name.rpartition("/ref-")[2][:10]) for name in shop.files_of_bases()} == set(range(1, ranges + 1))
+    shop.check()
+
+
+def test_files_of_tasks_are_stored_again_if_another_entry_has_their_number(shop: Shop) -> None:
+    shop.run([(f"many{number}", 1) for number in range(40)])
+    theirs = shop.open()
+
+    class Overtaken(LocalEngine):
+        def execute(self, work) -> list[bytes]:
+            done = super().execute(work)
+            if work.place.number == 1:
+                theirs.adopt("a test", copy=True)
+            return done
+
+    report = merge(shop.repository.context, rule=RANGES, engine=lambda: Overtaken(2))
+    assert len(report.merged) > 3
+    bases = shop.open().context.refresh().bases
+    assert [base.number for base in bases] == list(range(2, len(bases) + 2))
+    assert all(f"/ref-{base.number:010d}-" in out.name for base in bases for out in base.outputs)
+    assert shop.files_of_bases() == {out.name for base in bases for out in base.outputs}
+    shop.check()
+
+
+def test_files_of_a_task_that_ran_twice_are_garbage(shop: Shop) -> None:
+    class Twice(LocalEngine):
+        def execute(self, work) -> list[bytes]:
+            super().execute(work)  # a speculative copy, whose result is not used
+            return super().execute(work)
+
+    merge(shop.repository.context, rule=ALL, engine=lambda: Twice(1))
+    assert len(shop.files_of_bases()) == 2
+    assert collect(shop.repository.context).deleted == 1
+    assert len(shop.files_of_bases()) == 1
+    shop.check()
+
+
+@HERE_OR_IN_TASKS
+def test_a_large_run_is_stored_in_parts(shop: Shop, engine, monkeypatch) -> None:
+    monkeypatch.setattr("tidemill.batch.merging.LARGEST_COLUMN", 12)
+    [merged] = merge(shop.repository.context, rule=ALL, engine=engine).merged
+    assert merged.outputs > 1
+    shop.check()
+
+
 def test_key_ranges_are_merged_one_by_one_and_a_deadline_ends_the_call(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
     ranges = len(plan_merges(shop.repository.context, RANGES))
@@ -234,8 +292,8 @@ def test_files_are_stored_again_under_the_number_of_their_entry(shop: Shop) -> N
     recording = merging._Recording(context, planned, merging._merge(context, planned))
     store = recording._store
 
-    def stored_and_overtaken(stem: str):
-        found = store(stem)
+    def stored_and_overtaken(number: int, stem: str):
+        found = store(number, stem)
         if stem.startswith("ref-0000000001-"):
             theirs.adopt("a test", copy=True)
         return found
@@ -256,6 +314,20 @@ def test_an_operator_that_was_dropped_is_not_merged(shop: Shop) -> None:
     repository = tm.open(p, root=str(shop.base / "root"))
     repository.init(drop=["users"])
     assert plan_merges(repository.context, ALL) == []
+
+
+def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
+    p = tm.Pipeline("shop")
+    p.read(tm.Files(str(shop.base / "in"), format="json", schema="user string, n int")).groupBy("user").mapWithState(
+        tm.StateSpec.function(total), stateSchema="long", outputSchema="user string, n long", name="people"
+    )
+    r = tm.open(p, root=str(shop.base / "root"))
+    r.migrate(rename={"users": "people"}, reason="a test")
+    before = r.state("people").sort_by("user")
+    assert len(merge(r.context, rule=ALL).merged) == 1
+    assert merge(r.context, rule=ALL).merged == []
+    assert r.state("people").sort_by("user") == before
+    assert r.verify(deep=True).problems == []
 
 
 def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
@@ -309,28 +381,31 @@ def test_files_of_a_merge_that_died_are_garbage_once_another_entry_has_their_num
     shop.check()
 
 
-def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: Shop, monkeypatch) -> None:
+@HERE_OR_IN_TASKS
+def test_an_input_that_was_replaced_and_deleted_does_not_count_as_damage(shop: Shop, engine, monkeypatch) -> None:
     from tidemill.state import layers
 
     def batch_and_collect(*arguments: object) -> object:
-        monkeypatch.setattr(merging, "_merge", merge_)
+        monkeypatch.setattr(where, "merged_runs", merge_)
         with monkeypatch.context() as patched:
             patched.setattr(layers, "_layers_to_merge", lambda rows, changed: len(rows) + 1)
             shop.run([("u2", -1)])
         assert shop.open().maintain(keep_versions=1).deleted > 0
         return merge_(*arguments)
 
-    merge_ = merging._merge
-    monkeypatch.setattr(merging, "_merge", batch_and_collect)
+    where = merging if engine is None else tasks_of_merges
+    merge_ = where.merged_runs
+    monkeypatch.setattr(where, "merged_runs", batch_and_collect)
     context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
-    assert len(merge(context, rule=ALL).overtaken) == 1
+    assert len(merge(context, rule=ALL, engine=engine).overtaken) == 1
     shop.check()
 
 
-def test_a_damaged_input_is_an_error(shop: Shop) -> None:
+@HERE_OR_IN_TASKS
+def test_a_damaged_input_is_an_error(shop: Shop, engine) -> None:
     name = shop.live[0].name
     shop.repository.context.store.put(name, b"damaged")
     context = tm.open(shop.repository.context.pipeline, root=str(shop.base / "root"), conf=UNCACHED).context
     with pytest.raises(tm.CorruptState, match=f"read `{name}`: found checksum"):
-        merge(context, rule=ALL)
+        merge(context, rule=ALL, engine=engine)
     assert context.refresh().bases == []

@@ -17,6 +17,7 @@ import pytest
 
 from tests.unit.protocol import valid_records as make
 from tidemill._native import StateMap, key_hashes
+from tidemill.batch.merging import Merge, segment_of
 from tidemill.batch.ranges import cut
 from tidemill.protocol.bases import lay
 from tidemill.protocol.records import HASH_END, Commit, Segment
@@ -28,7 +29,7 @@ from tidemill.state.columns import MapColumns
 from tidemill.state.versions import open_map, persist
 from tidemill.store import Store, open_store
 from tidemill.upkeep import merge_choice, merging
-from tidemill.upkeep.merge_choice import Merge, MergeRule, choose
+from tidemill.upkeep.merge_choice import MergeRule, choose
 
 KEYS = [f"k{number}" for number in range(60)]
 HASHES = dict(zip(KEYS, key_hashes(pa.record_batch([pa.array(KEYS)], names=["k"])).to_pylist(), strict=True))
@@ -96,7 +97,7 @@ class World:
             for run in runs:
                 name = f"base-{len(self.bases)}-{run.lo:x}.parquet"
                 self.store.put(name, run.data)
-                outputs.append(merging.segment_of(run, name, one.inputs, ""))
+                outputs.append(segment_of(run, name, one.inputs, ""))
             number = len(self.bases) + 1
             base = BaseOf(number, "op", "m", one.inputs, outputs, one.columns, one.is_oldest)
             before = self.laid_head(len(self.bases))

@@ -1,0 +1,57 @@
+"""`maintain` merges state in Spark's tasks, with the same rows as in the driver."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import tidemill as tm
+from tidemill.engines import engine_for
+from tidemill.upkeep.merge_choice import MergeRule
+from tidemill.upkeep.merging import merge
+
+KEYS = 90_000
+
+
+def counted(folder: Path) -> tm.Repository:
+    (folder / "in").mkdir(parents=True)
+    p = tm.Pipeline("counts")
+    p.read(tm.Files(str(folder / "in"), schema="k long, n long")).groupBy("k").agg(n=tm.sum("n"), name="counts")
+    r = tm.open(p, root=str(folder / "root"), conf={"tidemill.disk_cache_bytes": 0})
+    r.init()
+    for number in range(2):
+        keys = pa.array(range(number * KEYS // 2, number * KEYS // 2 + KEYS), pa.int64())
+        pq.write_table(pa.table({"k": keys, "n": pc.add(keys, 1)}), folder / "in" / f"{number}.parquet")
+        r.run(engine="local", tasks=1, batch_time=datetime(2026, 1, 1, number, tzinfo=UTC))
+    return r
+
+
+def test_state_is_merged_on_spark_as_in_the_driver(spark_session: Any, tmp_path: Path) -> None:
+    found = []
+    for engine in ("local", "spark"):
+        r = counted(tmp_path / engine)
+        before = r.state("counts").sort_by("k")
+        made = r.maintain(engine=engine, spark=spark_session if engine == "spark" else None)
+        [merged] = made.merged
+        assert (merged.inputs, merged.outputs, merged.rows_before, made.to_merge) == (2, 1, 2 * KEYS, 0)
+        assert merged.rows_after == before.num_rows == KEYS * 3 // 2
+        assert r.state("counts").sort_by("k") == before
+        assert r.verify(deep=True).problems == []
+        [base] = r.context.refresh().bases
+        found.append([(one.checksum, one.lo, one.hi, one.sequence) for one in base.outputs])
+    assert found[0] == found[1]
+
+
+def test_several_ranges_are_merged_in_one_job(spark_session: Any, tmp_path: Path) -> None:
+    r = counted(tmp_path)
+    before = r.state("counts").sort_by("k")
+    small = MergeRule(least_rows=0, range_rows=50_000)
+    report = merge(r.context, rule=small, engine=lambda: engine_for(spark_session))
+    assert len(report.merged) == 4 and not report.left
+    assert r.state("counts").sort_by("k") == before
+    assert r.verify(deep=True).problems == []

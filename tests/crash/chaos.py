@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -308,6 +309,7 @@ def main() -> None:
                 folder = Path(tempfile.mkdtemp(prefix="tidemill-chaos-"))
                 place = folder_place(folder) if kind == "folder" else s3_place(folder, servers[kind], proxies[kind])
                 done = play(place, seed, min(30, left))
+                shutil.rmtree(folder)
                 print(f"seed {seed}, {kind}: {dict(sorted(done.items()))}", flush=True)
                 totals.setdefault(kind, Counter()).update(done | {"repositories": 1})
                 seed += 1

@@ -294,10 +294,10 @@ def _with_added(schema: pa.Schema) -> pa.Schema:
 
 def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
-    added = [one.files for one in commit.adds.get(name, [])] if commit.kind == "promote" else []
-    tables = [
-        _rows_of(context, commit, name, files, limit) for files in (commit.outputs.get(name, []), *added) if files
-    ]
+    groups = [commit.outputs.get(name, [])]
+    if commit.kind == "promote":  # what the branch made, version by version
+        groups += [one.files for one in commit.adds.get(name, []) if one.branch != commit.branch]
+    tables = [_rows_of(context, commit, name, files, limit) for files in groups if files]
     return pa.concat_tables(tables) if tables else None
 
 

@@ -21,6 +21,7 @@ from tests.model import every_operator
 from tidemill.cli.main import main
 from tidemill.protocol.entries import NewBranch
 from tidemill.protocol.refs_log import position
+from tidemill.state import disk_cache
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
 
@@ -540,6 +541,56 @@ def test_an_old_object_that_is_put_back_is_found(tmp_path: Path) -> None:
     stray = orphan.with_name("0000000001-aaaaaaaaaaaa-00000-bbbbbbbb.parquet")
     stray.write_bytes(saved[orphan])
     assert [str(stray).endswith(one.object) for one in r.verify(forgotten=True).problems] == [True]
+
+
+@pytest.mark.parametrize("sink", ["parquet", "json", "json by another column"])
+def test_a_leftover_of_a_failed_attempt_with_the_key_is_found(sink: str, tmp_path: Path) -> None:
+    made = SINKS.get(sink, lambda folder: tm.Json(str(folder / "out"), partitionBy=["total"]))
+    r = shop(tmp_path, sink=made(tmp_path))
+    [old, *_] = [
+        path for path in (tmp_path / "root/shop/output").rglob("*.*") if ALICE in dict(objects(path.parent))[str(path)]
+    ]
+    data = old.read_bytes()
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    left = old.with_name(f"0000000001-{'a' * 12}-00000-bbbbbbbb-p0-00000{old.suffix}")
+    left.write_bytes(data)
+    assert [str(left).endswith(one.object) for one in r.verify(forgotten=True).problems] == [True]
+
+
+def test_a_damaged_record_that_is_no_longer_kept_is_a_problem_and_not_an_error(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    (tmp_path / "root/shop/branches/main/commits/0000000000.json").write_text("{")
+    assert r.verify().problems == []
+    for options in ({"forgotten": True}, {"deep": True}):
+        assert ["0000000000.json" in one.what + one.object for one in opened(tmp_path).verify(**options).problems] == [
+            True
+        ]
+
+
+@pytest.mark.parametrize("is_merged", [False, True], ids=["segments", "merged segments"])
+def test_caches_of_this_machine_do_not_have_the_key(
+    is_merged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "SMALL_BYTES", 0)
+    cache = tmp_path / "cache"
+    arrive(tmp_path, *ROWS)
+    r = tm.open(pipeline(tmp_path), root=str(tmp_path / "root"), conf={"tidemill.disk_cache_folder": str(cache)})
+    r.init()
+    run(r)
+    arrive(tmp_path, (ALICE, 10))
+    run(r)
+    if is_merged:
+        assert merge(r.context, rule=MergeRule(1 << 40, 0)).merged
+    assert totals(r)[ALICE] == 14
+
+    def cached() -> list[str]:
+        return [path.name for path in cache.rglob("*") if ALICE.encode() in path.read_bytes()]
+
+    assert cached()
+    r.forget("spend", [ALICE], "a test")
+    assert cached() == []
+    assert ALICE not in totals(r)
 
 
 def test_after_a_rewind_to_before_the_first_batch_there_is_no_state_but_files_of_sinks_go(tmp_path: Path) -> None:

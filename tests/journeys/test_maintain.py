@@ -282,6 +282,23 @@ def test_removing_a_tag_says_that_its_version_goes(
     assert "no longer be readable" not in command(capfd, "untag", "shop.py:p", "new")[2]
 
 
+def test_a_raised_floor_of_an_operator_is_something_done_also_if_nothing_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.py").write_text(PIPELINE)
+    arrive(tmp_path, "a", "b")
+    command(capfd, "init", "shop.py:p")
+    command(capfd, "run", "shop.py:p", "--engine", "local")
+    command(capfd, "tag", "shop.py:p", "kept", "0")
+    maintain = ("maintain", "shop.py:p", "--keep-versions", "counts=1")
+    status, _, err = command(capfd, *maintain)
+    assert (status, "state of operator `counts`: versions from 1 on are kept" in err) == (0, True)
+    status, out, _ = command(capfd, *maintain, "--json")
+    found = json.loads(out.splitlines()[-1])
+    assert (status, found["operator_floors_before"], found["operator_floors"]) == (3, {"counts": 1}, {"counts": 1})
+
+
 def test_a_memory_root_can_be_maintained(tmp_path: Path) -> None:
     arrive(tmp_path, "a", "b")
     r = opened(tmp_path, root=f"memory://maintained-{tmp_path.name}")

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-@click.option("--deep", is_flag=True, help="Also read every byte, and count the rows of the newest state.")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also read every byte and the records of versions that are not kept, and count the rows of the newest state.",
+)
 @click.option("--forgotten", is_flag=True, help="Also look for keys that `forget` removed.")
 @result_file_option
 @output_options

@@ -45,7 +45,7 @@ OnCompacted = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Compacted:
-    """VersionFiles files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
+    """Published files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
 
     `version` is that of the commit. In a dry run it is None, and the numbers after are estimates.
     """

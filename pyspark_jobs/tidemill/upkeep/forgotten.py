@@ -187,7 +187,16 @@ class Search:
             elif kind == "state" and of in self.head.schemas:
                 described = self.head.schemas[of]["maps"][rest[0]]
                 self._segment(name, data, self._first(of, self.head), MapColumns.described(rest[0], described))
-            elif kind == "output" and name.endswith(".parquet"):
-                table = pq.read_table(io.BytesIO(data), use_threads=False)
-                forgotten = [one for one in self.forgotten if of in one.columns]
+            elif kind == "output" and (forgotten := [one for one in self.forgotten if of in one.columns]):
+                table = self._left_rows(name, of, data)
                 self._note(name, self._in_table(forgotten, table, of), f"rows of sink `{of}`")
+
+    def _left_rows(self, name: str, sink: str, data: bytes) -> pa.Table:
+        """Return the rows of an output file that no commit names, without partition columns."""
+        if name.endswith(".parquet"):
+            return pq.read_table(io.BytesIO(data), use_threads=False)
+        described = self.head.sinks[sink]  # text has no types of its own
+        folders = described.get("partitionBy") or []
+        fields = [field for field in to_arrow(described["schema"]) if field.name not in folders]
+        extension = f".{name.rpartition('.')[2]}"
+        return reader(extension, name).decode([(data, "")], pa.schema([*fields, *added_fields()]))

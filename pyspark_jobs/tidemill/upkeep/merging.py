@@ -28,6 +28,7 @@ from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
 from ..protocol.refs_log import position
+from ..state.older import cache_key, columns_key
 from ..state.versions import fetch
 from ..store.probe import probe
 from .merge_choice import RULE, MergeRule, choose
@@ -222,7 +223,7 @@ class _Recording:
         self._delete(given - {one.name for one in last.outputs})
         for part, segment in zip(self.parts, last.outputs, strict=True):
             if isinstance(part, MergedRun):
-                self.context.cache.put(segment.checksum, part.run)
+                self.context.cache.put(cache_key(segment.checksum, columns_key(part.run.schema)), part.run)
         return last.outputs
 
     def _make(self, refs: Refs, number: int) -> Base | None:

@@ -121,8 +121,7 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
             discard_unless_named(context, to.version, to.attempt, to.stored)
             raise
     removed = _finish(context)
-    for cached in before.traces.cached:
-        context.cache.drop(cached)
+    context.cache.clear()  # merges and failed attempts leave runs there that no commit names
     return dataclasses.replace(
         _report(context, asked, made, before), version=commit.version, removed=sorted(removed), commit=commit
     )
@@ -134,7 +133,7 @@ def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> 
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
-        traces(context, origin.head, asked.operator, keys, _columns(asked)),
+        traces(context, origin.head, keys, _columns(asked)),
     )
 
 

@@ -79,6 +79,7 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     if target is not None:
         again = sorted({one.version for those in found.added.values() for one in those if one.files})
         hold(context, Needed(target.version, again), origin.number, "rewind", reason)
+    repair(context, origin.head)  # another process may have committed since; what stays is read from published files
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
     to = Writing(origin.number, attempt)

@@ -39,6 +39,8 @@ BAD = {
         b'1,"a\nb",,\n',
         b"1,,,\r\n",
         b"\xef\xbb\xbf1,,,\n",
+        b"1,,,\n\xef\xbb\xbf2,,,",
+        b"1,,,\n,\xef\xbb\xbfx,,",
     ],
 }
 

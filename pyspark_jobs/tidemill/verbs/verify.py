@@ -70,7 +70,8 @@ def verify(
     if forgotten and refs is not None and not found.problems:
         head = context.head()
         if head is not None:
-            Search(context, refs, head, found).run()
+            with found.of(names.commits(head.branch), "the search for forgotten keys, which is not complete"):
+                Search(context, refs, head, found).run()
     return VerifyReport(
         problems=list(found.problems.values()),
         commits=commits,

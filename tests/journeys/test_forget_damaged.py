@@ -1,4 +1,4 @@
-"""Damage of the commits that say which keys were forgotten: one error for what needs them, and a problem in `verify`."""
+"""Damage of the commits that say which keys were forgotten: an error for what needs them, and a problem in `verify`."""
 
 from __future__ import annotations
 

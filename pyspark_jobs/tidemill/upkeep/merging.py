@@ -212,7 +212,7 @@ class _Recording:
         self.entries: list[Base] = []
 
     def record(self) -> list[Segment] | None:
-        """Return the stored segments. None: an input is not live in the head, or the files are gone; nothing is left."""
+        """Return the stored segments. None: an input is not live, or the files are gone; then nothing is left."""
         given = {part.segment.name for part in self.parts if isinstance(part, _Stored)}
         refs = self.context.refs_log.append(self._make)
         last = self.entries[-1] if self.entries else None

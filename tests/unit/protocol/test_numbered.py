@@ -347,5 +347,5 @@ def test_a_record_that_cannot_be_read_back_after_a_full_disk_may_exist() -> None
     store.create, store.get = created, unreadable  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable, match="outcome unknown") as raised:
         records_in(store).claim(0, b"ours")
-    assert not is_full(raised.value)  # so nobody deletes what the record names
+    assert not is_full(raised.value)  # so the run does not delete what the record names
     assert len(reads) == len(PAUSES_S) + 1

@@ -49,6 +49,11 @@ def _lines(found: VerifyReport) -> Iterator[str]:
         yield f"  hint: {problem.hint}"
     checked = f"{count_of(found.commits, 'commit')}, {count_of(found.objects, 'object')} ({found.bytes:,} bytes)"
     verb = "read" if found.deep else "checked"
+    if found.forgotten_keys is not None:
+        missed = ", ".join(f"`{name}`" for name in found.unsearched)
+        yield f"looked for {count_of(found.forgotten_keys, 'forgotten key')}" + (
+            f"; not in the files of {missed}, whose columns no `forget` has named" if missed else ""
+        )
     yield f"{verb} {checked}, {count_of(found.published, 'published file')}: {count_of(len(found.problems), 'problem')}"
 
 

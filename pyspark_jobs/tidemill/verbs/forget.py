@@ -106,6 +106,7 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
     repair(context, context.head())
     origin, keys = _checked(context, asked)
     assert origin.head is not None
+    repair(context, origin.head)  # another process may have committed since; only published files are rewritten
     before = _before(context, origin, asked, keys)
     if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
         made, commit = _Made(keys, Rewritten(), {}, [], {}), origin.head
@@ -148,8 +149,9 @@ def planned(context: Context, asked: Forgetting) -> ForgetReport:
     """Return what `forget` would do. Writes nothing."""
     origin, keys = _checked(context, asked)
     assert origin.head is not None
-    _refuse_missing(context, origin.head, asked, keys)
-    made = _make(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
+    with fenced_if_overtaken(context, origin.head, "forget"):
+        _refuse_missing(context, origin.head, asked, keys)
+    made = _made(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
     return _report(context, asked, made, _before(context, origin, asked, keys))
 
 

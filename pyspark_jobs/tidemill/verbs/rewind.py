@@ -14,7 +14,7 @@ from typing import Any
 from .. import names
 from ..driver.context import Context
 from ..driver.correct import correct, required
-from ..driver.discard import discard_names
+from ..driver.discard import discard_names, discarded_if_full
 from ..driver.identity import check_root
 from ..driver.ledger import store_skipped
 from ..driver.overtaken import fenced_if_overtaken
@@ -79,6 +79,7 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     if target is not None:
         again = sorted({one.version for those in found.added.values() for one in those if one.files})
         hold(context, Needed(target.version, again), origin.number, "rewind", reason)
+    repair(context, origin.head)  # another process may have committed since; what stays is read from published files
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
     to = Writing(origin.number, attempt)
@@ -205,7 +206,7 @@ def _rest(context: Context, withdraws: Mapping[str, Sequence[int]], change: Corr
 def _with_rest(context: Context, found: _Found, to: Writing) -> dict[str, list[AddedOutput]]:
     """Store what stays of withdrawn files, and return it with the outputs that are published again, by sink."""
     adds: dict[str, list[AddedOutput]] = {}
-    with fenced_if_overtaken(context, found.origin.head, "rewind"):
+    with fenced_if_overtaken(context, found.origin.head, "rewind"), discarded_if_full(context.store, to.attempt):
         for one in sorted(found.rest, key=lambda one: min(one.versions)):
             made = store_rest(context, one, to)
             if made is not None:

@@ -18,7 +18,7 @@ from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
 from ..state.versions import open_map
 from ..upkeep.contents import faults
-from ..upkeep.forgotten import Search
+from ..upkeep.forgotten import INCOMPLETE, Searched, search
 from ..upkeep.objects import Objects, OnChecked
 from ..upkeep.published import PublishedVersions
 from ..upkeep.records import Records, branches
@@ -71,11 +71,10 @@ def verify(
     if deep and not found.problems:
         for head in heads:
             _count_rows(context, head, found)
-    if forgotten and refs is not None and not found.problems:
-        head = context.head()
-        if head is not None:
-            with found.of(names.commits(MAIN), "the search for forgotten keys, which ended there"):
-                Search(context, refs, head, found).run()
+    searched = Searched()
+    if forgotten and refs is not None:
+        with found.unless_known(names.commits(MAIN), INCOMPLETE):
+            searched = search(context, refs, found)
     return VerifyReport(
         problems=list(found.problems.values()),
         commits=len(seen),
@@ -84,6 +83,8 @@ def verify(
         published=published,
         unnamed=sum(name.startswith(_DATA) and name not in objects.known for name in listing),
         deep=deep,
+        forgotten_keys=searched.keys if forgotten else None,
+        unsearched=searched.unsearched,
     )
 
 

@@ -671,11 +671,15 @@ def test_before_the_first_version_there_is_nothing_to_forget(tmp_path: Path) -> 
 # command line
 
 
-def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capfd: Any) -> None:
-    (tmp_path / "code.py").write_text(
+def write_code(folder: Path) -> None:
+    (folder / "code.py").write_text(
         "from pathlib import Path\nfrom tests.journeys.test_forget import pipeline\n"
-        f"p = pipeline(Path({str(tmp_path)!r}))\n"
+        f"p = pipeline(Path({str(folder)!r}))\n"
     )
+
+
+def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capfd: Any) -> None:
+    write_code(tmp_path)
     shop(tmp_path)
     given = ["forget", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--operator", "spend", "--key",
              ALICE, "--column", "spend=who", "--reason", "a test"]  # fmt: skip
@@ -686,3 +690,56 @@ def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capf
     said = json.loads(capfd.readouterr().out)
     assert said["versions"] == [2] and said["given_up"] == [0, 1] and said["removed"] and holding(tmp_path, ALICE) == []
     assert main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"]) == 0
+
+
+def test_keys_are_looked_for_also_if_there_are_other_problems(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    shutil.copytree(tmp_path / "root/shop/state", tmp_path / "backup")
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    shutil.copytree(tmp_path / "backup", tmp_path / "root/shop/state", dirs_exist_ok=True)
+    lost = next((tmp_path / "root/shop/state/_ledger").rglob("*.parquet"))
+    lost.unlink()
+    found = tm.open(pipeline(tmp_path), root=str(tmp_path / "root")).verify(forgotten=True)
+    assert {one.what for one in found.problems if "/spend/" in one.object} == {"it holds a forgotten key"}
+    assert any("/_ledger/" in one.object for one in found.problems)
+
+
+def test_verify_says_how_many_keys_it_looked_for_and_where_it_did_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    r = shop(tmp_path)
+    assert r.verify().forgotten_keys is None
+    assert r.verify(forgotten=True).forgotten_keys == 0
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    found = r.verify(forgotten=True)
+    assert (found.forgotten_keys, found.unsearched) == (1, [])
+    r.forget("spend", [BOB, "carol"], "a test")
+    found = r.verify(forgotten=True)
+    assert (found.forgotten_keys, found.unsearched, found.problems) == (3, ["spend"], [])
+    write_code(tmp_path)
+    main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"])
+    said = (
+        "looked for 3 forgotten keys, but not for all of them in the files of `spend`: a `forget` named no column of it"
+    )
+    assert said in capfd.readouterr().out
+
+
+def test_forgetting_again_says_that_there_is_nothing_to_do(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shop(tmp_path)
+    write_code(tmp_path)
+    forget = [
+        "forget",
+        f"{tmp_path}/code.py:p",
+        "--root",
+        str(tmp_path / "root"),
+        "--operator",
+        "spend",
+        "--key",
+        ALICE,
+    ]
+    assert main([*forget, "--reason", "a test", "--column", "spend=who"]) == 0
+    capfd.readouterr()
+    assert main([*forget, "--reason", "a test", "--column", "spend=who"]) == 3
+    out, err = capfd.readouterr()
+    assert out == "version 2 has forgotten 1 key already; deleted 0 objects\n"
+    assert "no longer be readable" not in err

@@ -52,7 +52,7 @@ def _lines(found: VerifyReport) -> Iterator[str]:
     if found.forgotten_keys is not None:
         missed = ", ".join(f"`{name}`" for name in found.unsearched)
         yield f"looked for {count_of(found.forgotten_keys, 'forgotten key')}" + (
-            f"; not in the files of {missed}, whose columns no `forget` has named" if missed else ""
+            f", but not for all of them in the files of {missed}: a `forget` named no column of it" if missed else ""
         )
     yield f"{verb} {checked}, {count_of(found.published, 'published file')}: {count_of(len(found.problems), 'problem')}"
 

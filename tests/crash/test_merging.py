@@ -41,6 +41,9 @@ def merged_in_tasks(world: World) -> MergeReport:
     return merge(world.open().context, rule=ALL, engine=lambda: LocalEngine(2))
 
 
+HERE_OR_IN_TASKS = pytest.mark.parametrize("merged", [merged, merged_in_tasks], ids=["here", "in tasks"])
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return worlds.memory_world(tmp_path)
@@ -154,8 +157,11 @@ def test_a_merge_may_run_at_any_moment_of_a_run(world: World, every: int) -> Non
         check(world, expected, f"at call {at}: {calls[at - 1]}")
 
 
+@HERE_OR_IN_TASKS
 @pytest.mark.parametrize("every", EVERY)
-def test_two_merges_interleaved_at_any_call_merge_each_range_once(world: World, every: int) -> None:
+def test_two_merges_interleaved_at_any_call_merge_each_range_once(
+    world: World, every: int, merged: Callable[[World], MergeReport]
+) -> None:
     before = begun(world)
     expected = worlds.seen(world)
     with interrupted(0, lambda: None) as calls:
@@ -173,10 +179,11 @@ def newest(world: World) -> dict[str, list[str]]:
     return {operator: sorted(map(repr, rows)) for operator, rows in found.items()}
 
 
+@HERE_OR_IN_TASKS
 @pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("merges", [False, True], ids=["batches keep runs", "batches merge runs"])
 def test_history_may_be_collected_at_any_moment_of_a_merge(
-    world: World, every: int, merges: bool, monkeypatch: pytest.MonkeyPatch
+    world: World, every: int, merges: bool, merged: Callable[[World], MergeReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch runs, the floor is raised to it, and what only older versions name is deleted."""
     from tidemill.state import layers

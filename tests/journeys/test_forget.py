@@ -21,6 +21,7 @@ from tests.model import every_operator
 from tidemill.cli.main import main
 from tidemill.protocol.entries import NewBranch
 from tidemill.protocol.refs_log import position
+from tidemill.state import disk_cache
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
 
@@ -542,6 +543,56 @@ def test_an_old_object_that_is_put_back_is_found(tmp_path: Path) -> None:
     assert [str(stray).endswith(one.object) for one in r.verify(forgotten=True).problems] == [True]
 
 
+@pytest.mark.parametrize("sink", ["parquet", "json", "json by another column"])
+def test_a_leftover_of_a_failed_attempt_with_the_key_is_found(sink: str, tmp_path: Path) -> None:
+    made = SINKS.get(sink, lambda folder: tm.Json(str(folder / "out"), partitionBy=["total"]))
+    r = shop(tmp_path, sink=made(tmp_path))
+    [old, *_] = [
+        path for path in (tmp_path / "root/shop/output").rglob("*.*") if ALICE in dict(objects(path.parent))[str(path)]
+    ]
+    data = old.read_bytes()
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    left = old.with_name(f"0000000001-{'a' * 12}-00000-bbbbbbbb-p0-00000{old.suffix}")
+    left.write_bytes(data)
+    assert [str(left).endswith(one.object) for one in r.verify(forgotten=True).problems] == [True]
+
+
+def test_a_damaged_record_that_is_no_longer_kept_is_a_problem_and_not_an_error(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    (tmp_path / "root/shop/branches/main/commits/0000000000.json").write_text("{")
+    assert r.verify().problems == []
+    for options in ({"forgotten": True}, {"deep": True}):
+        assert ["0000000000.json" in one.what + one.object for one in opened(tmp_path).verify(**options).problems] == [
+            True
+        ]
+
+
+@pytest.mark.parametrize("is_merged", [False, True], ids=["segments", "merged segments"])
+def test_caches_of_this_machine_do_not_have_the_key(
+    is_merged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "SMALL_BYTES", 0)
+    cache = tmp_path / "cache"
+    arrive(tmp_path, *ROWS)
+    r = tm.open(pipeline(tmp_path), root=str(tmp_path / "root"), conf={"tidemill.disk_cache_folder": str(cache)})
+    r.init()
+    run(r)
+    arrive(tmp_path, (ALICE, 10))
+    run(r)
+    if is_merged:
+        assert merge(r.context, rule=MergeRule(1 << 40, 0)).merged
+    assert totals(r)[ALICE] == 14
+
+    def cached() -> list[str]:
+        return [path.name for path in cache.rglob("*") if ALICE.encode() in path.read_bytes()]
+
+    assert cached()
+    r.forget("spend", [ALICE], "a test")
+    assert cached() == []
+    assert ALICE not in totals(r)
+
+
 def test_after_a_rewind_to_before_the_first_batch_there_is_no_state_but_files_of_sinks_go(tmp_path: Path) -> None:
     r = shop(tmp_path)
     r.rewind(-1, "a test")
@@ -620,11 +671,15 @@ def test_before_the_first_version_there_is_nothing_to_forget(tmp_path: Path) -> 
 # command line
 
 
-def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capfd: Any) -> None:
-    (tmp_path / "code.py").write_text(
+def write_code(folder: Path) -> None:
+    (folder / "code.py").write_text(
         "from pathlib import Path\nfrom tests.journeys.test_forget import pipeline\n"
-        f"p = pipeline(Path({str(tmp_path)!r}))\n"
+        f"p = pipeline(Path({str(folder)!r}))\n"
     )
+
+
+def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capfd: Any) -> None:
+    write_code(tmp_path)
     shop(tmp_path)
     given = ["forget", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--operator", "spend", "--key",
              ALICE, "--column", "spend=who", "--reason", "a test"]  # fmt: skip
@@ -635,3 +690,56 @@ def test_the_command_says_what_will_happen_asks_and_reports(tmp_path: Path, capf
     said = json.loads(capfd.readouterr().out)
     assert said["versions"] == [2] and said["given_up"] == [0, 1] and said["removed"] and holding(tmp_path, ALICE) == []
     assert main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"]) == 0
+
+
+def test_keys_are_looked_for_also_if_there_are_other_problems(tmp_path: Path) -> None:
+    r = shop(tmp_path)
+    shutil.copytree(tmp_path / "root/shop/state", tmp_path / "backup")
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    shutil.copytree(tmp_path / "backup", tmp_path / "root/shop/state", dirs_exist_ok=True)
+    lost = next((tmp_path / "root/shop/state/_ledger").rglob("*.parquet"))
+    lost.unlink()
+    found = tm.open(pipeline(tmp_path), root=str(tmp_path / "root")).verify(forgotten=True)
+    assert {one.what for one in found.problems if "/spend/" in one.object} == {"it holds a forgotten key"}
+    assert any("/_ledger/" in one.object for one in found.problems)
+
+
+def test_verify_says_how_many_keys_it_looked_for_and_where_it_did_not(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    r = shop(tmp_path)
+    assert r.verify().forgotten_keys is None
+    assert r.verify(forgotten=True).forgotten_keys == 0
+    r.forget("spend", [ALICE], "a test", columns={"spend": "who"})
+    found = r.verify(forgotten=True)
+    assert (found.forgotten_keys, found.unsearched) == (1, [])
+    r.forget("spend", [BOB, "carol"], "a test")
+    found = r.verify(forgotten=True)
+    assert (found.forgotten_keys, found.unsearched, found.problems) == (3, ["spend"], [])
+    write_code(tmp_path)
+    main(["verify", f"{tmp_path}/code.py:p", "--root", str(tmp_path / "root"), "--forgotten"])
+    said = (
+        "looked for 3 forgotten keys, but not for all of them in the files of `spend`: a `forget` named no column of it"
+    )
+    assert said in capfd.readouterr().out
+
+
+def test_forgetting_again_says_that_there_is_nothing_to_do(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shop(tmp_path)
+    write_code(tmp_path)
+    forget = [
+        "forget",
+        f"{tmp_path}/code.py:p",
+        "--root",
+        str(tmp_path / "root"),
+        "--operator",
+        "spend",
+        "--key",
+        ALICE,
+    ]
+    assert main([*forget, "--reason", "a test", "--column", "spend=who"]) == 0
+    capfd.readouterr()
+    assert main([*forget, "--reason", "a test", "--column", "spend=who"]) == 3
+    out, err = capfd.readouterr()
+    assert out == "version 2 has forgotten 1 key already; deleted 0 objects\n"
+    assert "no longer be readable" not in err

@@ -595,6 +595,25 @@ def test_rows_come_back_to_several_sources_and_branches_of_a_union(tmp_path: Pat
         r.requeue(0, source="one", rows=fixed)
 
 
+def test_corrected_rows_of_one_source_come_back_if_another_has_the_column_with_another_type(tmp_path: Path) -> None:
+    p = tm.Pipeline("two")
+    for name, schema, text in (("one", "k string, n int", "b,x\n"), ("two", "n string, k int", "y,z\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.csv").write_text(text)
+        rows = p.read(tm.Files(str(tmp_path / name), format="csv", schema=schema, mode="PERMISSIVE"), name=name)
+        rows.groupBy("k").agg(rows=tm.count(), name=f"of-{name}")
+    r = tm.open(p, root=str(tmp_path / "root"))
+    r.init()
+    r.run(engine="local")
+    with pytest.raises(tm.InvalidInput, match="export one source at a time"):
+        r.quarantine(0, export=True)
+    given = r.quarantine(0, source="one", export=True)
+    fixed = pa.Table.from_pylist([row | {"k": "b", "n": 1} for row in given.to_pylist()], schema=given.schema)
+    r.requeue(0, source="one", rows=fixed)
+    r.run(engine="local")
+    assert [(row["k"], row["rows"]) for row in r.state("of-one").to_pylist()] == [("b", 1)]
+
+
 def test_rows_of_a_random_mix_of_failures_come_back_to_the_state_without_failures(tmp_path: Path) -> None:
     """The model: sums of all rows, each once. Functions fail at random for some keys until they are repaired."""
     chance = random.Random(20)

@@ -13,6 +13,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, files, opened, published, run
 from tidemill.cli.main import main
+from tidemill.driver.correct import correct
 
 BAD = "x,not a number\n"
 
@@ -103,6 +104,26 @@ def test_a_rewind_can_be_undone_and_the_files_appear_again(tmp_path: Path) -> No
 
 
 # sinks
+
+
+def test_what_a_rewind_restores_is_held_while_retention_gives_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = opened(tmp_path)
+    arrive(tmp_path, "a", "b", "c")
+    run(r)
+    before = published(tmp_path)
+    r.rewind(0, "a mistake")
+
+    def meanwhile(*arguments: Any) -> Any:
+        assert opened(tmp_path).maintain(keep_versions=1).floor == 3
+        return correct(*arguments)
+
+    monkeypatch.setattr("tidemill.verbs.rewind.correct", meanwhile)
+    assert r.rewind(2, "no mistake").version == 4
+    assert opened(tmp_path).verify(deep=True).problems == []
+    assert [(row["k"], row["n"]) for row in published(tmp_path)] == [(row["k"], row["n"]) for row in before]
+    assert r.state().num_rows == 3
 
 
 def test_published_files_of_undone_versions_are_deleted(tmp_path: Path) -> None:

@@ -74,6 +74,30 @@ def test_published_files_may_go_but_not_change(shop: Path, capsys: pytest.Captur
     assert hint == "  hint: delete it, and run `tidemill publish --from 0 --sink counts`"
 
 
+def test_files_and_records_of_versions_that_are_no_longer_kept_are_checked_by_deep(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["maintain", "shop.py:p", "--root", "root", "--keep-versions", "1"]) == 0
+    assert verify("--deep") == 0
+    capsys.readouterr()
+    first, *_ = files(shop)
+    whole = first.read_bytes()
+    first.write_bytes(whole.replace(b'"n":1', b'"n":2'))
+    assert (verify(), verify("--deep")) == (0, 1)
+    _, name, _, hint, _ = capsys.readouterr().out.splitlines()
+    assert name.startswith(f"file://{first}: found checksum ")
+    assert hint == "  hint: restore it from a backup: version 0 is no longer kept"
+    first.write_bytes(whole)
+    for name in ("published/main/counts", "branches/main/commits", "branches/main/plans"):
+        record = shop / "root/shop" / name / "0000000000.json"
+        data = record.read_bytes()
+        record.write_bytes(data[:-1])
+        assert verify("--deep") == 1
+        assert f"{name}/0000000000.json" in capsys.readouterr().out
+        record.write_bytes(data)
+    assert verify("--deep") == 0
+
+
 def test_files_that_were_published_again_at_a_new_place_are_compared_there(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,21 +64,25 @@ def forget(
     if not consent.given(_lines(found), out):
         return unchanged("forget", repository, consent, out, _fields(found))
     made = repository.forget(**asked)
+    is_new = made.done_in is None
+    status = Exit.DONE if is_new or made.removed else Exit.NOTHING
+    did = f"forgot {count_of(made.keys, 'key')} in version {made.version}" if is_new else _done(made)
     out.result(
-        {**result_fields("forget", Exit.DONE, repository), "versions": [made.version], **_fields(made)},
-        [
-            f"forgot {count_of(made.keys, 'key')} in version {made.version}; "
-            f"deleted {count_of(len(made.removed), 'object')}",
-            *(f"left: {one}" for one in made.left),
-        ],
+        {**result_fields("forget", status, repository), "versions": [made.version] if is_new else [], **_fields(made)},
+        [f"{did}; deleted {count_of(len(made.removed), 'object')}"],
     )
-    return Exit.DONE
+    return status
+
+
+def _done(found: ForgetReport) -> str:
+    return f"version {found.done_in} has forgotten {count_of(found.keys, 'key')} already"
 
 
 def _lines(found: ForgetReport) -> list[str]:
     """Return what will happen, in words."""
     gone = ", ".join(f"{count_of(count, 'row')} of map `{name}`" for name, count in found.rows.items())
     lines = [f"operator `{found.operator}`: {count_of(found.keys, 'key')} will be removed ({gone or 'no live row'})"]
+    lines = lines if found.done_in is None else [_done(found)]
     lines += [f"rewritten: {one}" for one in found.rewritten]
     lines += [f"quarantine: {count_of(count, 'row')} of {name}" for name, count in found.quarantined_rows.items()]
     lines += [f"removed: {one}" for one in found.dropped]

@@ -73,7 +73,7 @@ def maintain(
         sink_file_size=sink_file_size,
     )
     before = planned(repository.context, asked)
-    deletes = before.garbage or before.compacted or before.floor != before.floor_before
+    deletes = before.garbage or before.compacted or before.raises_floor
     is_harmless = not deletes  # merging changes no row
     if not (is_harmless and not consent.dry_run) and not consent.given(_lines(before, consent.dry_run), out):
         return _result(before if consent.dry_run else None, repository, out)
@@ -99,7 +99,7 @@ def _result(report: MaintainReport | None, repository: Any, out: Output) -> int:
         out.result(result_fields("maintain", Exit.NOTHING, repository), ["nothing was changed"])
         return Exit.NOTHING
     did = report.dry_run or report.merged or report.compacted or report.deleted or report.strays
-    did = did or report.floor > report.floor_before
+    did = did or report.raises_floor
     status = Exit.DONE if did else Exit.NOTHING
     fields = {**result_fields("maintain", status, repository), **dataclasses.asdict(report)}
     out.result(fields, [_summary(report)])

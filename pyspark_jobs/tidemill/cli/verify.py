@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @target_options
-@click.option("--deep", is_flag=True, help="Also read every byte, and count the rows of the newest state.")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also read every byte and the records of versions that are not kept, and count the rows of the newest state.",
+)
 @click.option("--forgotten", is_flag=True, help="Also look for keys that `forget` removed.")
 @result_file_option
 @output_options
@@ -45,6 +49,11 @@ def _lines(found: VerifyReport) -> Iterator[str]:
         yield f"  hint: {problem.hint}"
     checked = f"{count_of(found.commits, 'commit')}, {count_of(found.objects, 'object')} ({found.bytes:,} bytes)"
     verb = "read" if found.deep else "checked"
+    if found.forgotten_keys is not None:
+        missed = ", ".join(f"`{name}`" for name in found.unsearched)
+        yield f"looked for {count_of(found.forgotten_keys, 'forgotten key')}" + (
+            f", but not for all of them in the files of {missed}: a `forget` named no column of it" if missed else ""
+        )
     yield f"{verb} {checked}, {count_of(found.published, 'published file')}: {count_of(len(found.problems), 'problem')}"
 
 

@@ -146,8 +146,19 @@ class Log:
         commit = head
         while commit is not None:
             found.append(commit.forgotten)
-            commit = None if commit.forgotten_at is None else self.commit(commit.forgotten_at)
+            commit = None if commit.forgotten_at is None else self.forget_commit(commit.forgotten_at)
         return [one for those in reversed(found) for one in those]
+
+    def forget_commit(self, version: int) -> Commit:
+        """Return the commit of a `forget`. `CorruptState` if it is another one, or refers to one after it."""
+        found = self.commit(version)
+        if any(one.version == version for one in found.forgotten) and (found.forgotten_at or -1) < version:
+            return found
+        raise CorruptState(
+            f"read commit `{self._store.uri}/{self._commits.name(version)}`: expected a `forget`, of which later "
+            f"commits tell, found `{found.kind}`",
+            hint="restore the object from a backup",
+        )
 
     def plan(self, number: int, parent: Parent | None = None) -> Plan | None:
         """Return the plan of batch `number`, or None. `CorruptState` if it is not based on `parent`, if given.

@@ -80,10 +80,10 @@ class Numbered:
                     return data
                 found = self.read(number)
             except Exception as error:
-                found = self._read_if_possible(number)
+                found, is_missing = self._read_if_possible(number)
                 if found is None and not isinstance(error, StoreUnavailable):
                     raise
-                if found is None and pause_s == 0.0 and isinstance(error, TidemillError) and is_full(error):
+                if is_missing and pause_s == 0.0 and isinstance(error, TidemillError) and is_full(error):
                     raise  # refused for certain, because no earlier attempt is on its way
                 failed = error if isinstance(error, StoreUnavailable) else None
             if found is not None:
@@ -161,8 +161,10 @@ class Numbered:
             there, absent = (middle, absent) if self.exists(middle) else (there, middle)
         return there
 
-    def _read_if_possible(self, number: int) -> bytes | None:
+    def _read_if_possible(self, number: int) -> tuple[bytes | None, bool]:
+        """Return the bytes of a record, and whether it is missing for certain."""
         try:
-            return self.read(number)
+            found = self.read(number)
         except StoreUnavailable:
-            return None
+            return None, False
+        return found, found is None

@@ -91,7 +91,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         size += table.nbytes
         if size >= GROUP_BYTES:
             yield pa.concat_tables(waiting).combine_chunks()
-            waiting, size = [table.slice(0, 0)], 0  # keeps the columns to compare with
+            waiting, size = [waiting[0].slice(0, 0)], 0  # keeps the columns to compare with
     if sum(one.num_rows for one in waiting):
         yield pa.concat_tables(waiting).combine_chunks()
 

@@ -52,10 +52,11 @@ def json_records(given: bytes) -> bytes | None:
 def csv_records(given: bytes, schema: pa.Schema, options: CsvOptions) -> bytes | None:
     """Return the records of a CSV file, each with a line end; None if a line may not be a record.
 
+    Also None if a byte order mark follows, because DuckDB drops it only at the start of a last line without a line end.
     Raises `Unreadable` for another header.
     """
     data = given.removeprefix(BOM)
-    if b"\r" in data or data.startswith(BOM) or (options.quote and options.quote.encode() in data):
+    if b"\r" in data or BOM in data or (options.quote and options.quote.encode() in data):
         return None
     return _ended(data[after_header(data, schema, options) :] if options.header and given else data)
 

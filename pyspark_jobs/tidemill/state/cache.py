@@ -47,13 +47,13 @@ class RunCache:
         self._remember(checksum, run)
         return run
 
-    def drop(self, checksum: str) -> None:
-        """Remove a run from both caches."""
+    def clear(self) -> None:
+        """Remove all runs from both caches, also those of other pipelines."""
         with self._lock:
-            _, size = self._runs.pop(checksum, (None, 0))
-            self._bytes -= size
+            self._runs.clear()
+            self._bytes = 0
         if self._disk is not None:
-            self._disk.drop(checksum)
+            self._disk.clear()
 
     def _remember(self, checksum: str, run: _native.Run) -> None:
         if run.nbytes > self.limit_bytes:

@@ -94,10 +94,15 @@ class DiskCache:
             return run
         return self.get(checksum, run.schema) or run
 
-    def drop(self, checksum: str) -> None:
-        """Remove a run, if it is here. Processes that have mapped it keep their mapping."""
-        if self._is_usable(make=False):
-            self._drop(checksum)
+    def clear(self) -> None:
+        """Remove all runs. Processes that have mapped some keep their mapping. Files of other programs stay."""
+        if not self._is_usable(make=False):
+            return
+        for entry in os.scandir(self.folder):
+            if _UNFINISHED.fullmatch(entry.name):
+                _delete_unlocked(Path(entry.path))
+            elif _RUN.fullmatch(entry.name):
+                self._drop(entry.name.partition(".")[0])
 
     def _write(self, checksum: str, run: _native.Run) -> int:
         """Write the file of a run, and return its size in bytes."""

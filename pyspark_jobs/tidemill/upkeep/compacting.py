@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from .. import names
 from ..driver.context import Context
 from ..driver.correct import correct
-from ..driver.discard import discard_unless_named
+from ..driver.discard import discard_unless_named, discarded_if_full
 from ..driver.lost_versions import place_of
 from ..driver.publish import read_record, repair
 from ..errors import CorruptState, Fenced, InvalidInput
@@ -45,7 +45,7 @@ OnCompacted = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Compacted:
-    """VersionFiles files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
+    """Published files of a sink that were joined, or in a dry run would be: those that show versions `first..last`.
 
     `version` is that of the commit. In a dry run it is None, and the numbers after are estimates.
     """
@@ -206,7 +206,10 @@ class _Joining:
     def commit(self, reason: str) -> Compacted | None:
         """Store the joined files and commit them. None: a batch was planned meanwhile."""
         try:
-            with ThreadPoolExecutor(THREADS, "tidemill-compact") as pool:
+            with (
+                discarded_if_full(self.context.store, self.attempt),
+                ThreadPoolExecutor(THREADS, "tidemill-compact") as pool,
+            ):
                 files = list(self._files(self._records(pool), pool))
             if self.context.log.plan(self.origin.number, self.origin.parent) is not None:
                 discard_unless_named(self.context, self.origin.number, self.attempt, self.stored)

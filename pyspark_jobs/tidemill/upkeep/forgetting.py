@@ -54,7 +54,7 @@ def give_up_forgotten(context: Context) -> None:
     version = last_forget(head)
     if version is None:
         return
-    last = next(one for one in context.log.commit(version).forgotten if one.version == version)
+    last = next(one for one in context.log.forget_commit(version).forgotten if one.version == version)
     entries = _entries_known(context, head) if context.refresh().seeds else {}
 
     def make(refs: Refs, number: int) -> Entry | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +36,30 @@ from .rewrite_quarantine import texts_of
 HINT = "the key came back after it was forgotten, or `forget` did not end; run `tidemill forget` again"
 
 
+INCOMPLETE = "the search for forgotten keys, which is not complete"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How many keys were looked for, and the sinks whose files were not searched for some of them."""
+
+    keys: int = 0
+    unsearched: list[str] = field(default_factory=list)
+
+
+def search(context: Context, refs: Refs, found: Findings) -> Searched:
+    """Note every object with a key that was forgotten up to the head."""
+    head = context.head()
+    if head is None:
+        return Searched()
+    work = Search(context, refs, head, found)
+    work.run()
+    named = set.intersection(*(set(one.columns) for one in work.forgotten)) if work.forgotten else set()
+    sinks = (name for name, described in head.sinks.items() if described["kind"] is not None)
+    unsearched = sorted(name for name in sinks if work.forgotten and name not in named)
+    return Searched(sum(len(one.hashes) for one in work.forgotten), unsearched)
+
+
 class Search:
     """Looks for the keys that the head has forgotten. Every object is read once."""
 
@@ -51,13 +76,10 @@ class Search:
         if not self.forgotten:
             return 0
         since = max(floor(self.refs, self.head.branch).version, 0)
-        for commit in self.context.log.commits(0, through=self.head):
-            is_kept = commit.version >= since
-            self._state(commit.state, commit, is_kept)
-            self._outputs(commit, is_kept)
-            for file in commit.quarantine:
-                if self._is_new(file.name, is_kept):
-                    self._quarantined(file.name, fetch(self.context.store, file.name, file.checksum))
+        for version in range(self.head.version + 1):
+            with self._reading(names.commit(self.head.branch, version)):
+                commit = self.context.log.commit(version)
+                self._commit(commit, version >= since)
         self._state({name: seeds.maps for name, seeds in self.refs.seeds.items()}, self.head, True)
         for base in self.refs.bases:
             self._state({base.operator: {base.map: base.outputs}}, self.head, True)
@@ -65,6 +87,18 @@ class Search:
             self._leftover(name)
         self._published()
         return len(self.seen)
+
+    def _commit(self, commit: Commit, is_kept: bool) -> None:
+        self._state(commit.state, commit, is_kept)
+        self._outputs(commit, is_kept)
+        for file in commit.quarantine:
+            if self._is_new(file.name, is_kept):
+                with self._reading(file.name):
+                    self._quarantined(file.name, fetch(self.context.store, file.name, file.checksum))
+
+    def _reading(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Take down damage of an object that is read, and continue with the others."""
+        return self.found.unless_known(name, INCOMPLETE)
 
     def _key_of(self, one: Forgotten) -> pa.Schema:
         commit = self.context.log.commit(one.version)
@@ -98,8 +132,9 @@ class Search:
             for name, segments in maps.items() if self._of(first) and described else ():
                 for segment in segments:
                     if self._is_new(segment.name, is_kept):
-                        data = fetch(self.context.store, segment.name, segment.checksum)
-                        self._segment(segment.name, data, first, MapColumns.described(name, described[name]))
+                        with self._reading(segment.name):
+                            data = fetch(self.context.store, segment.name, segment.checksum)
+                            self._segment(segment.name, data, first, MapColumns.described(name, described[name]))
 
     def _segment(self, name: str, data: bytes, first: str, shape: MapColumns) -> None:
         rows, found = read_run(shape.engine(), data, name).rows().select(shape.key.names), 0
@@ -122,10 +157,11 @@ class Search:
         forgotten = [one for one in self.forgotten if sink in one.columns]
         for file in files if forgotten else ():
             if self._is_new(file.name, is_kept):
-                schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
-                data = fetch(self.context.store, file.name, file.checksum)
-                table = reader(file.extension, file.name).decode([(data, file.suffix)], schema)
-                self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
+                with self._reading(file.name):
+                    schema = pa.schema([*to_arrow(commit.sinks[sink]["schema"]), *added_fields()])
+                    data = fetch(self.context.store, file.name, file.checksum)
+                    table = reader(file.extension, file.name).decode([(data, file.suffix)], schema)
+                    self._note(file.name, self._in_table(forgotten, table, sink), f"rows of sink `{sink}`")
 
     def _published(self) -> None:
         for sink in sorted({name for one in self.forgotten for name in one.columns}):
@@ -142,8 +178,9 @@ class Search:
                     name = f"{declared.uri}/{file.name}"
                     data = declared.fetch(place, file.name)
                     if data is not None and self._is_new(name, True):
-                        table = rows_of(self.context, record, file, data)
-                        self._note(name, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
+                        with self._reading(name):
+                            table = rows_of(self.context, record, file, data)
+                            self._note(name, self._in_table(forgotten, table, sink), f"readers of sink `{sink}`")
 
     def _in_table(self, forgotten: Sequence[Forgotten], table: pa.Table, sink: str) -> int:
         """Return how many forgotten keys the columns of a sink hold. A file without a column has no key."""
@@ -187,7 +224,16 @@ class Search:
             elif kind == "state" and of in self.head.schemas:
                 described = self.head.schemas[of]["maps"][rest[0]]
                 self._segment(name, data, self._first(of, self.head), MapColumns.described(rest[0], described))
-            elif kind == "output" and name.endswith(".parquet"):
-                table = pq.read_table(io.BytesIO(data), use_threads=False)
-                forgotten = [one for one in self.forgotten if of in one.columns]
+            elif kind == "output" and (forgotten := [one for one in self.forgotten if of in one.columns]):
+                table = self._left_rows(name, of, data)
                 self._note(name, self._in_table(forgotten, table, of), f"rows of sink `{of}`")
+
+    def _left_rows(self, name: str, sink: str, data: bytes) -> pa.Table:
+        """Return the rows of an output file that no commit names, without partition columns."""
+        if name.endswith(".parquet"):
+            return pq.read_table(io.BytesIO(data), use_threads=False)
+        described = self.head.sinks[sink]  # text has no types of its own
+        folders = described.get("partitionBy") or []
+        fields = [field for field in to_arrow(described["schema"]) if field.name not in folders]
+        extension = f".{name.rpartition('.')[2]}"
+        return reader(extension, name).decode([(data, "")], pa.schema([*fields, *added_fields()]))

@@ -28,7 +28,9 @@ from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
 from ..protocol.refs_log import position
-from ..state.versions import fetch
+from ..state.older import cache_key, columns_key
+from ..state.versions import checked
+from ..store import ObjectMissing
 from ..store.probe import probe
 from .merge_choice import RULE, MergeRule, choose
 
@@ -211,7 +213,7 @@ class _Recording:
         self.entries: list[Base] = []
 
     def record(self) -> list[Segment] | None:
-        """Return the stored segments. None: an input is no longer live in the head; then nothing is left."""
+        """Return the stored segments. None: an input is not live, or the files are gone; then nothing is left."""
         given = {part.segment.name for part in self.parts if isinstance(part, _Stored)}
         refs = self.context.refs_log.append(self._make)
         last = self.entries[-1] if self.entries else None
@@ -222,7 +224,7 @@ class _Recording:
         self._delete(given - {one.name for one in last.outputs})
         for part, segment in zip(self.parts, last.outputs, strict=True):
             if isinstance(part, MergedRun):
-                self.context.cache.put(segment.checksum, part.run)
+                self.context.cache.put(cache_key(segment.checksum, columns_key(part.run.schema)), part.run)
         return last.outputs
 
     def _make(self, refs: Refs, number: int) -> Base | None:
@@ -232,12 +234,15 @@ class _Recording:
         if head is None or len(self.entries) == MOST_TRIES or not _is_live(self.merge, refs, head):
             return None
         placed = position(refs, now_ms())
+        outputs = self._store(number, names.base_stem(number, placed["attempt"]))
+        if outputs is None:
+            return None
         entry = Base(
             **placed,
             operator=self.merge.operator,
             map=self.merge.map,
             inputs=self.merge.inputs,
-            outputs=self._store(number, names.base_stem(number, placed["attempt"])),
+            outputs=outputs,
             columns=self.merge.columns,
             is_oldest=self.merge.is_oldest,
             branch=self.context.branch,
@@ -252,8 +257,11 @@ class _Recording:
         dropped = [base for base in refs.bases if base.branch in refs.dropped]
         return sorted({base.number for base in (*ours, *dropped)})
 
-    def _store(self, number: int, stem: str) -> list[Segment]:
-        """Return the segments under names with the number of the entry. What tasks stored may have them already."""
+    def _store(self, number: int, stem: str) -> list[Segment] | None:
+        """Return the segments under names with the number of the entry. What tasks stored may have them already.
+
+        None: another process has deleted what tasks stored as garbage, because another entry has its number.
+        """
         one, store = self.merge, self.context.store
         if all(isinstance(part, _Stored) and part.number == number for part in self.parts):
             return [part.segment for part in self.parts if isinstance(part, _Stored)]
@@ -263,7 +271,11 @@ class _Recording:
         for part in self.parts:
             if isinstance(part, _Stored):
                 part_name = names.part_of(name, len(segments))
-                data = fetch(store, part.segment.name, part.segment.checksum)
+                try:
+                    data = checked(store.get(part.segment.name), part.segment.name, part.segment.checksum)
+                except ObjectMissing:
+                    self._delete({one.name for one in segments})
+                    return None
                 segments.append(replace(part.segment, name=part_name, etag=store.put(part_name, data) or ""))
         return segments
 

@@ -18,8 +18,9 @@ from ..errors import CorruptState, InvalidInput, StoreUnavailable
 from ..pipeline.job import Output
 from ..protocol.codec import decode
 from ..protocol.records import Commit, Published, PublishedFile
+from ..protocol.retained import At, is_kept
 from ..sinks.contract import Identity, Publication, Sink
-from ..sinks.public import public_name
+from ..sinks.public import parsed, public_name
 from ..store import Entry
 from .report import Findings
 
@@ -141,12 +142,15 @@ class PublishedVersions:
         output = self.context.job.outputs.get(sink)
         if output is None or output.sink is None or not output.sink.uri:
             return 0  # only the code says where a sink is
-        count, uri = 0, output.sink.uri
+        count, uri, refs = 0, output.sink.uri, self.context.initialised()
         try:
             for name, fault in output.sink.compare(self._place(output), self._expected_at(sink, uri), deep):
                 count += 1
                 if fault is not None:
                     hint = f"delete it, and run `tidemill publish --from 0 --sink {sink}`"
+                    public = parsed(name)
+                    if public is not None and not is_kept(refs, At(self.context.branch, public.version)):
+                        hint = f"restore it from a backup: version {public.version} is no longer kept"
                     self.found.add(f"{uri}/{name}", fault, f"readers of sink `{sink}`", hint)
         except (InvalidInput, StoreUnavailable) as error:
             self.found.add(uri, error.message, f"the files of sink `{sink}` could not be looked at", error.hint or "")

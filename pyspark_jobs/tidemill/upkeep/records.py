@@ -55,9 +55,9 @@ class Records:
             self.found.add(names.REFS_HEAD, what, "nothing: it is a copy of what the entries say", _HINT)
         return refs
 
-    def commits(self, refs: Refs, branch: Branch) -> Iterator[Commit]:
-        """Yield the commits of a branch that can be read, oldest first. Plans are checked on the way."""
-        first = max(0 if branch.fork is None else branch.fork.version + 1, first_kept(floor(refs, branch.id)))
+    def commits(self, refs: Refs, branch: Branch, since: int) -> Iterator[Commit]:
+        """Yield the commits of a branch from a version on that can be read, oldest first. Plans are checked, too."""
+        first = max(0 if branch.fork is None else branch.fork.version + 1, since)
         parent = refs.start if first == 0 else branch.fork if branch.fork and first == branch.fork.version + 1 else None
         committed, planned = self._numbers(names.commits(branch.id)), self._numbers(names.plans(branch.id))
         last_plan = max(planned, default=-1)  # it is written only after the commit of the plan before it

@@ -34,7 +34,8 @@ class VerifyReport:
 
     `commits`, `objects`, `bytes` count commits and the objects that they name. `published` counts published files that
     were found in the places of sinks. `unnamed` counts objects that no record names: leftovers of runs that died, which
-    are harmless. `deep`: whether every byte was read.
+    are harmless. `deep`: whether every byte was read. `forgotten_keys` counts the keys that were looked for; None: that
+    was not asked. `unsearched` are the sinks whose files were not searched, because no `forget` named their columns.
     """
 
     problems: list[Problem]
@@ -44,6 +45,8 @@ class VerifyReport:
     published: int
     unnamed: int
     deep: bool
+    forgotten_keys: int | None = None
+    unsearched: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -55,6 +58,11 @@ class Findings:
     def add(self, name: str, what: str, affects: str, hint: str = RESTORE) -> None:
         """Take down a problem, unless it is known."""
         self.problems.setdefault((name, what), Problem(name, what, affects, hint))
+
+    def unless_known(self, name: str, affects: str) -> contextlib.AbstractContextManager[None]:
+        """Take down an error that is raised in the block, unless the object has a problem already."""
+        is_known = any(known == name for known, _ in self.problems)
+        return contextlib.suppress(TidemillError) if is_known else self.of(name, affects)
 
     @contextlib.contextmanager
     def of(self, name: str, affects: str) -> Iterator[None]:

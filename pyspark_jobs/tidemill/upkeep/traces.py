@@ -1,7 +1,4 @@
-"""Traces of keys in records, which are never changed or deleted: messages, reasons, and folder names.
-
-It also finds which segments of earlier versions the caches of this machine may hold.
-"""
+"""Traces of keys in records, which are never changed or deleted: messages, reasons, and folder names."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ from ..driver.context import Context
 from ..protocol.records import Commit
 from ..protocol.refs import MAIN
 from ..sinks.partitions import folder_values
-from ..state.columns import MapColumns
-from ..state.older import cache_key, columns_key
 from .key_text import mentions, names_key
 from .keys import Keys
 
@@ -25,14 +20,10 @@ SHOWN = 3
 
 @dataclass
 class Traces:
-    """Records that have a key in a message or reason, or in the name of a partition folder.
-
-    `cached`: the keys by which caches know segments of the operator.
-    """
+    """Records that have a key in a message or reason, or in the name of a partition folder."""
 
     messages: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    cached: set[str] = field(default_factory=set)
 
     def lines(self) -> list[str]:
         """Return what is left, in words."""
@@ -43,7 +34,7 @@ class Traces:
         return [f"{_shown(records)}: {what}" for records, what in found if records]
 
 
-def traces(context: Context, head: Commit, operator: str, keys: Keys, columns: Columns) -> Traces:
+def traces(context: Context, head: Commit, keys: Keys, columns: Columns) -> Traces:
     """Read all commits, and return what is left of the keys in them."""
     found, parts = Traces(), keys.parts
     by = {sink: {*given, *keys.columns.schema.names} for sink, given in columns.items()}
@@ -56,15 +47,8 @@ def traces(context: Context, head: Commit, operator: str, keys: Keys, columns: C
             wanted = by.get(sink, set(keys.columns.schema.names))
             if any(_has_key(suffix, wanted, parts) for suffix in suffixes):
                 found.folders += [name, names.numbered(names.published(MAIN, sink), commit.version)]
-        found.cached |= set(_cached(commit, operator))
     found.folders = list(dict.fromkeys(found.folders))
     return found
-
-
-def _cached(commit: Commit, operator: str) -> Iterator[str]:
-    for name, segments in commit.state.get(operator, {}).items():
-        columns = columns_key(MapColumns.described(name, commit.schemas[operator]["maps"][name]).engine())
-        yield from (cache_key(one.checksum, columns) for one in segments)
 
 
 def _suffixes(commit: Commit) -> Iterator[tuple[str, set[str]]]:

@@ -49,7 +49,8 @@ class ForgetReport:
     `rewritten`: objects and published files that held a key and were written again. `removed`: objects that were
     deleted. `quarantined_rows`: by file, rows of quarantine that went. `versions`: first and last version that can no
     longer be read; None if there is none. `dropped`: tags and branches that were removed. `left`: data that Tidemill
-    cannot clean, in words.
+    cannot clean, in words. `done_in`: the newest version, if it has forgotten these keys already; then the call only
+    completes what is left.
     """
 
     version: int | None
@@ -62,6 +63,7 @@ class ForgetReport:
     versions: tuple[int, int] | None
     dropped: list[str]
     left: list[str]
+    done_in: int | None = None
     commit: Commit | None = field(default=None, repr=False)
 
 
@@ -106,9 +108,10 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
     repair(context, context.head())
     origin, keys = _checked(context, asked)
     assert origin.head is not None
+    repair(context, origin.head)  # another process may have committed since; only published files are rewritten
     before = _before(context, origin, asked, keys)
     if _is_done(origin.head, asked, keys):  # an earlier call committed, and died before the rest
-        made, commit = _Made(keys, Rewritten(), {}, [], {}), origin.head
+        made, commit = _nothing(keys), origin.head
     else:
         with fenced_if_overtaken(context, origin.head, "forget"):
             _refuse_missing(context, origin.head, asked, keys)
@@ -121,8 +124,7 @@ def forget(context: Context, asked: Forgetting) -> ForgetReport:
             discard_unless_named(context, to.version, to.attempt, to.stored)
             raise
     removed = _finish(context)
-    for cached in before.traces.cached:
-        context.cache.drop(cached)
+    context.cache.clear()  # merges and failed attempts leave runs there that no commit names
     return dataclasses.replace(
         _report(context, asked, made, before), version=commit.version, removed=sorted(removed), commit=commit
     )
@@ -134,7 +136,7 @@ def _before(context: Context, origin: Origin, asked: Forgetting, keys: Keys) -> 
         origin.head,
         max(floor(origin.refs, MAIN).version, 0),
         pins_below(origin.refs, origin.number),
-        traces(context, origin.head, asked.operator, keys, _columns(asked)),
+        traces(context, origin.head, keys, _columns(asked)),
     )
 
 
@@ -149,9 +151,17 @@ def planned(context: Context, asked: Forgetting) -> ForgetReport:
     """Return what `forget` would do. Writes nothing."""
     origin, keys = _checked(context, asked)
     assert origin.head is not None
-    _refuse_missing(context, origin.head, asked, keys)
-    made = _make(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
-    return _report(context, asked, made, _before(context, origin, asked, keys))
+    before = _before(context, origin, asked, keys)
+    if _is_done(origin.head, asked, keys):
+        return _report(context, asked, _nothing(keys), before)
+    with fenced_if_overtaken(context, origin.head, "forget"):
+        _refuse_missing(context, origin.head, asked, keys)
+    made = _made(context, origin.head, asked, keys, Writing(origin.number, "dry-run", dry_run=True))
+    return _report(context, asked, made, before)
+
+
+def _nothing(keys: Keys) -> _Made:
+    return _Made(keys, Rewritten(), {}, [], {})
 
 
 def _checked(context: Context, asked: Forgetting) -> tuple[Origin, Keys]:
@@ -301,6 +311,8 @@ def _metrics(head: Commit, operator: str, state: Mapping[str, Any], gone: Mappin
 
 def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -> ForgetReport:
     """Return what would happen. The caller adds the rest."""
+    is_done = _is_done(before.head, asked, made.keys)
+    last = before.head.version - is_done
     rewritten = list(made.state.objects) + [one for found in made.sinks.values() for one in found.rewritten]
     return ForgetReport(
         version=None,
@@ -310,9 +322,10 @@ def _report(context: Context, asked: Forgetting, made: _Made, before: _Before) -
         rewritten=rewritten,
         removed=[],
         quarantined_rows=made.quarantined_rows,
-        versions=(before.since, before.head.version) if before.since <= before.head.version else None,
+        versions=(before.since, last) if before.since <= last else None,
         dropped=before.pins,
         left=_left(context, asked, made, before),
+        done_in=before.head.version if is_done else None,
     )
 
 

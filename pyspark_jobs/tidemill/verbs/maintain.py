@@ -21,6 +21,7 @@ from ..driver.withdraw import withdraw_strays
 from ..errors import InvalidInput, StoreUnavailable
 from ..protocol.compatible import first_name, present_name
 from ..protocol.garbage import Garbage
+from ..protocol.records import Commit
 from ..protocol.refs import Kept
 from ..protocol.retained import floor
 from ..protocol.retention import ALL_OPERATORS, Retention, Rule
@@ -49,7 +50,8 @@ class MaintainReport:
     `merged`: ranges of state whose runs were merged, with rows and bytes before and after. `to_merge`: ranges that are
     left to merge; in a dry run, all of them.
     `floor_before` and `floor`: the lowest version of which everything is kept, apart from tagged ones.
-    `operator_floors` has the floors of operators with a rule of their own. `kept_by` are the tags that keep versions
+    `operator_floors` has the floors of operators with a rule of their own, `operator_floors_before` those that they
+    had. `kept_by` are the tags that keep versions
     below the floor. `garbage` names every object that can be deleted, oldest first, with its size and the reason;
     `deleted` says how many of them were. `strays`: by sink, published files that a stalled process had copied after
     their withdrawal. `compacted`: groups of published files that were joined; in a dry run, that would be.
@@ -70,6 +72,15 @@ class MaintainReport:
     to_compact: int = 0
     compact_waits: bool = False
     dry_run: bool = False
+    operator_floors_before: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def raises_floor(self) -> bool:
+        """Whether versions, or the state of an operator, can no longer be read that could be before."""
+        before = self.operator_floors_before
+        return self.floor > self.floor_before or any(
+            max(at, 0) > before.get(name, self.floor_before) for name, at in self.operator_floors.items()
+        )
 
     @property
     def garbage_bytes(self) -> int:
@@ -153,16 +164,22 @@ def planned(context: Context, asked: Maintenance) -> MaintainReport:
 
 def _report(context: Context, before: Kept, after: Kept, collected: Collected) -> MaintainReport:
     refs, head = context.initialised(), context.head()
-    renamed = [] if head is None else head.renamed
     tags = {name: one.version for name, one in refs.tags.items() if one.branch == context.branch}
     return MaintainReport(
         floor_before=max(before.version, 0),
         floor=max(after.version, 0),
-        operator_floors={present_name(name, (), renamed): at for name, at in after.operators.items()},
+        operator_floors=_present(after, head),
+        operator_floors_before=_present(before, head),
         kept_by={name: version for name, version in tags.items() if version < after.highest},
         garbage=collected.found,
         deleted=collected.deleted,
     )
+
+
+def _present(kept: Kept, head: Commit | None) -> dict[str, int]:
+    """Return the floors of operators by the names that these have now."""
+    renamed = [] if head is None else head.renamed
+    return {present_name(name, (), renamed): at for name, at in kept.operators.items()}
 
 
 def _retention(context: Context, asked: Maintenance) -> Retention:

@@ -76,6 +76,7 @@ def promote(
     repair(context, context.head())
     branch = on_branch(context, name)
     found = _found(context, branch, name, outputs, accepted or Accepted())
+    repair(context, found.head)  # another process may have committed since; what stays is read from published files
     number = context.origin(found.head).number
     versions = [one.version for those in found.added.values() for one in those]
     hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=context.branch)

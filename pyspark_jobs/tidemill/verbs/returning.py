@@ -72,7 +72,8 @@ def returning(context: Context, head: Commit | None, commit: Commit, source: str
     if not chosen:
         of = "" if source is None else f" of source `{source}`"
         raise InvalidInput(f"requeue version {commit.version}: it quarantined no rows{of}")
-    by_hand = None if given is None else corrected(context, given, commit.version, sources_of(context, table))
+    sources = sources_of(context, table) if source is None else [source]
+    by_hand = None if given is None else corrected(context, given, commit.version, sources)
     if by_hand is not None:
         chosen = _named(chosen, by_hand.column(ROW_ID).to_pylist(), commit.version)
     _refuse_twice(context, head, chosen, commit.version)

@@ -73,6 +73,7 @@ def rewind(context: Context, to_version: VersionSpec, reason: str, without: Sequ
     if target is not None:
         again = found.change.again
         hold(context, Needed(target.version, again), origin.number, "rewind", reason)
+    repair(context, origin.head)  # another process may have committed since; what stays is read from published files
     origin = context.origin(origin.head)
     attempt = uuid.uuid4().hex[:12]
     to = Writing(origin.number, attempt)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..driver.context import Context
+from ..driver.discard import discarded_if_full
 from ..driver.overtaken import fenced_if_overtaken
 from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
 from ..protocol.history import Correction, correction
@@ -60,7 +61,7 @@ def sink_change(context: Context, head: Commit | None, target: Commit | None) ->
 def published_instead(context: Context, head: Commit | None, change: SinkChange, to: Writing) -> dict[str, Any]:
     """Store what stays of withdrawn files, and return what the commit says of the sinks."""
     adds: dict[str, list[AddedOutput]] = {}
-    with fenced_if_overtaken(context, head, "rewind"):
+    with fenced_if_overtaken(context, head, "rewind"), discarded_if_full(context.store, to.attempt):
         for one in sorted(change.rest, key=lambda one: min(one.versions)):
             made = store_rest(context, one, _batch_ids(context, head, one.versions), to)
             if made is not None:

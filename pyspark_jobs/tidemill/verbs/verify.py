@@ -12,13 +12,13 @@ from .. import _native, names
 from ..driver.context import Context
 from ..errors import InvalidInput
 from ..protocol.records import HASH_END, Commit, Segment
-from ..protocol.refs import Refs
-from ..protocol.retained import At, kept_objects, pinned
+from ..protocol.refs import MAIN, Refs
+from ..protocol.retained import At, first_kept, floor, kept_objects, pinned
 from ..sources.ledger import LEDGER_SCHEMA
 from ..state.columns import MapColumns
 from ..state.versions import open_map
 from ..upkeep.contents import faults
-from ..upkeep.forgotten import Search
+from ..upkeep.forgotten import INCOMPLETE, Searched, search
 from ..upkeep.objects import Objects, OnChecked
 from ..upkeep.published import PublishedVersions
 from ..upkeep.records import Records, branches
@@ -34,6 +34,7 @@ def verify(
 ) -> VerifyReport:
     """Check all records and the objects that they name. With `deep`, read every byte and count the rows of the heads.
 
+    Without `deep`, versions that are no longer kept are left out, with their records and published files.
     `InvalidInput` if there is no repository. Damage is reported, not raised.
     """
     found = Findings()
@@ -43,20 +44,23 @@ def verify(
     records = Records(context.store, listing, found)
     objects = Objects(found)
     refs = records.refs()
-    heads, commits, published = [], 0, 0
+    heads, seen, published = [], set[At](), 0
     if refs is not None:
         _check_identity(context, refs)
         objects.add(refs)
         versions = PublishedVersions(context, refs.uuid, listing, found)
         apart = pinned(refs)
         for commit in records.pinned(refs):
-            commits += 1
+            seen.add(At(commit.branch, commit.version))
             objects.add(commit)
         for branch in branches(refs):
             head: Commit | None = None
-            for head in records.commits(refs, branch):
-                commits += 1
-                objects.add(head, kept_objects(refs, head, At(head.branch, head.version) in apart))
+            lowest = first_kept(floor(refs, branch.id))
+            for head in records.commits(refs, branch, 0 if deep else lowest):
+                at = At(head.branch, head.version)
+                seen.add(at)
+                if at in apart or at.version >= lowest:
+                    objects.add(head, kept_objects(refs, head, at in apart))
                 for fault in faults(head):
                     found.add(names.commit(head.branch, head.version), fault, f"version {head.version}")
                 if branch.id == context.branch:
@@ -67,18 +71,20 @@ def verify(
     if deep and not found.problems:
         for head in heads:
             _count_rows(context, head, found)
-    if forgotten and refs is not None and not found.problems:
-        head = context.head()
-        if head is not None:
-            Search(context, refs, head, found).run()
+    searched = Searched()
+    if forgotten and refs is not None:
+        with found.unless_known(names.commits(MAIN), INCOMPLETE):
+            searched = search(context, refs, found)
     return VerifyReport(
         problems=list(found.problems.values()),
-        commits=commits,
+        commits=len(seen),
         objects=len(objects.known),
         bytes=size,
         published=published,
         unnamed=sum(name.startswith(_DATA) and name not in objects.known for name in listing),
         deep=deep,
+        forgotten_keys=searched.keys if forgotten else None,
+        unsearched=searched.unsearched,
     )
 
 

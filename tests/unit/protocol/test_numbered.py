@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +18,7 @@ from tidemill.errors import CorruptState, InvalidInput, StoreUnavailable
 from tidemill.protocol.numbered import HINT_EVERY, PAUSES_S, Numbered
 from tidemill.store import Entry, ObjectMissing, Store, open_store
 from tidemill.store.fault import Fault, FaultStore
+from tidemill.store.full import is_full
 
 HINT = "r/head.json"
 
@@ -326,3 +329,23 @@ def test_a_hint_that_cannot_be_written_is_no_error() -> None:
     found.claim(0, b"x")
     found.reached(0)
     assert records_in(store).newest() == 0
+
+
+def test_a_record_that_cannot_be_read_back_after_a_full_disk_may_exist() -> None:
+    """The disk was full when the folder was made durable: the record has its name. Then the disk fails to read it."""
+    store = new_store()
+    create, reads = store.create, []
+
+    def created(name: str, data: bytes) -> bool:
+        create(name, data)
+        raise StoreUnavailable(f"create `{name}`: {os.strerror(errno.ENOSPC)}")
+
+    def unreadable(name: str) -> bytes:
+        reads.append(name)
+        raise StoreUnavailable(f"read `{name}`: {os.strerror(errno.EIO)}")
+
+    store.create, store.get = created, unreadable  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match="outcome unknown") as raised:
+        records_in(store).claim(0, b"ours")
+    assert not is_full(raised.value)  # so the run does not delete what the record names
+    assert len(reads) == len(PAUSES_S) + 1

@@ -99,3 +99,11 @@ def test_a_file_that_is_not_parquet_is_named_as_such() -> None:
     with pytest.raises(tm.CorruptState, match="not Parquet"):
         joined(".parquet", [b"nothing"])
     assert (can_join(".parquet"), can_join(".json"), can_join(".avro")) == (True, True, False)
+
+
+def test_row_groups_of_files_that_differ_in_whether_nulls_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemill.sinks.joined.GROUP_BYTES", 1)
+    nullable = rows(3).cast(pa.schema([field.with_nullable(True) for field in COLUMNS]))
+    tables = [nullable, rows(4), rows(5), nullable]
+    data = joined(".parquet", (encoded(".parquet", one) for one in tables))
+    assert pq.read_table(io.BytesIO(data)).to_pylist() == [row for table in tables for row in table.to_pylist()]

@@ -106,6 +106,13 @@ def test_a_file_that_may_be_invalid_is_read_alone_or_alike(kind: str, data: byte
         assert at_once is None
 
 
+def test_a_byte_order_mark_before_a_last_line_without_line_end_is_read_as_alone(tmp_path: Path) -> None:
+    (tmp_path / "0.csv").write_bytes(b"a,x\n\xef\xbb\xbfb,y")
+    (tmp_path / "1.csv").write_text("c,z\n")
+    alone, at_once = both(Files(tmp_path, format="csv", schema="a string, b string"))
+    assert at_once is None or shown(at_once) == shown(alone)
+
+
 @pytest.mark.parametrize("header", [b"", b"\xef\xbb\xbf", b"a,b\n", b"a,b,d,t\n1,,,\n"])
 def test_a_file_with_another_header_is_read_alone(header: bytes, tmp_path: Path) -> None:
     (tmp_path / "0.csv").write_text(f"a,b,t,d\n{GOOD['csv'][0]}\n")

@@ -13,6 +13,7 @@ import tidemill as tm
 from tidemill.batch import merging as tasks_of_merges
 from tidemill.engines.local import LocalEngine
 from tidemill.protocol.records import HASH_END
+from tidemill.state import versions
 from tidemill.upkeep import merging
 from tidemill.upkeep.collect import collect
 from tidemill.upkeep.merge_choice import MergeRule
@@ -109,6 +110,15 @@ def test_merged_segments_take_the_place_of_their_inputs(shop: Shop, engine) -> N
     shop.run([("u0", 1), ("u1", -1)])
     assert [one.sequence for one in shop.live] == [5, 6]
     shop.check()
+
+
+def test_merged_segments_are_found_in_the_cache(shop: Shop, monkeypatch) -> None:
+    merge(shop.repository.context, rule=ALL)
+    read: list[str] = []
+    real = versions.read_run
+    monkeypatch.setattr(versions, "read_run", lambda schema, data, name: read.append(name) or real(schema, data, name))
+    assert shop.seen() == shop.model
+    assert read == []
 
 
 def test_older_versions_read_as_before(shop: Shop) -> None:

@@ -32,6 +32,7 @@ from tests.crash.worlds import FILES, World
 from tidemill.store import Store, open_store
 from tidemill.upkeep.merge_choice import MergeRule
 from tidemill.upkeep.merging import merge
+from tidemill.verbs.open import on_branch
 
 SEEDS = int(os.environ.get("TIDEMILL_SCHEDULES", "0"))
 FIRST_SEED = int(os.environ.get("TIDEMILL_SEED", "0"))
@@ -95,6 +96,7 @@ ACTORS: dict[str, Actor] = {
     "compact": lambda r, chance: r.maintain(compact_sinks=True, sink_file_size=chance.choice(["1 MiB", "3 KiB"])),
     "migrate": lambda r, chance: r.migrate({"users": add}, "a test", merge=chance.choice([None, never]), tasks=1),
     "requeue": lambda r, chance: requeue(r, chance.choice([BEGUN - 1, BEGUN - 1, 0])),
+    "branch": lambda r, chance: branch(r, chance.choice([0, BEGUN - 1, None]), chance.random() < 0.5),
     "tag": lambda r, chance: r.tag("month-end", chance.choice([0, BEGUN - 1, None]), move=True),
     "untag": lambda r, chance: r.untag("before-deploy"),
 }  # fmt: skip
@@ -227,6 +229,7 @@ def check(world: Users, is_settled: bool) -> None:
     for sink in ("users", "by-n"):
         kept = [row for row in head.rows[sink] if row[0] >= floor and row[0] >= forgotten_at(log)]
         assert emitted(r, sink, kept_from=forgotten_at(log)) == sorted(kept), sink
+    check_branches(r, model)
     if is_settled:
         assert {name for name in head.done if name not in back} == {f"{number:04d}.json" for number in range(FILES)}
         assert not head.waiting
@@ -235,6 +238,25 @@ def check(world: Users, is_settled: bool) -> None:
         if not any(FORGOTTEN in (world.inbox / name).read_text() for one in since for name in {*one.files} - back):
             assert r.verify(forgotten=True).problems == []
         assert published(world) == {sink: sorted(map(repr, rows)) for sink, rows in head.rows.items()}
+
+
+def branch(r: tm.Repository, at: int | None, runs: bool) -> None:
+    """Start a branch, and perhaps run on it."""
+    r.branch("fix", at)
+    if runs:
+        tm.Repository(on_branch(r.context, "fix")).run(engine="local", tasks=1, max_batches=1)
+
+
+def check_branches(r: tm.Repository, model: list[Version]) -> None:
+    """A branch has the version from which it starts, whatever became of it, and its own ones."""
+    for one in r.branches()[1:]:
+        b = tm.Repository(on_branch(r.context, one.name))
+        start = model[one.fork_version + 1]
+        assert state(b, one.fork_version) == (dict_of(start), start.by_n), one
+        read = [split.path for commit in b.commits() for split in (b.context.log.plan(commit.version).splits
+                if commit.branch == one.id else ())]  # fmt: skip
+        assert len(read) == len(set(read)) and not set(read) & start.done
+        assert b.verify(deep=True).problems == []
 
 
 def happened(r: tm.Repository) -> Iterator[Happened]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from .upkeep.report import VerifyReport
     from .verbs.branch import BranchInfo
     from .verbs.check import CheckReport
+    from .verbs.diff import DiffReport
+    from .verbs.diff_outputs import OutputDiff
+    from .verbs.diff_state import StateDiff
     from .verbs.forget import ForgetReport
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
@@ -397,9 +400,9 @@ class Repository:
         """Carry out recorded plans again on the branch `into`, with this code, and return what was done.
 
         Versions `from_version` to `to_version` (default: the newest) of this branch are repeated: the same files, in
-        the same blocks, with the same batch times. `into` is a branch that starts at the version before `from_version`; it
-        is started if there is none. The same code makes the same state and outputs, whatever the engine and the number
-        of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
+        the same blocks, with the same batch times. `into` is a branch that starts at the version before `from_version`;
+        it is started if there is none. The same code makes the same state and outputs, whatever the engine and the
+        number of tasks. Rewound and abandoned versions are left out; skipped files stay skipped.
 
         `files`: "recorded" refuses a file that has changed or is gone, and names it; "current" takes what is there.
         `follow`: also repeat what is committed meanwhile. `max_batches`, `time_budget`: as in `run`. The call goes on
@@ -539,14 +542,15 @@ class Repository:
         return log(self.context, limit)
 
     def commit(self, version: int | str) -> Commit:
-        """Return the commit that made `version`, a number or a tag.
+        """Return the commit that made `version`, a number or a tag, or of another branch as `"fix@12"`.
 
         `InvalidInput` for any other number names the versions that exist. The record of a version outlives its state.
         """
-        from .driver.versions import resolve
+        from .verbs.at import opened_at
 
         self.context.initialised()
-        return self.context.log.commit(resolve(self.context, version))
+        opened, number = opened_at(self.context, version)
+        return opened.log.commit(number)
 
     def version_at(self, time: Any) -> int:
         """Return the newest version whose batch time is at or before `time`, or -1 if all are later.
@@ -594,6 +598,92 @@ class Repository:
         first rows, and read nothing after them.
         """
         return read.outputs(self.context, version, sink, limit)
+
+    def diff(
+        self,
+        a: int | str,
+        b: int | str,
+        operator: str | None = None,
+        sink: str | None = None,
+        limit: int | None = None,
+        tolerance: float | None = None,
+        *,
+        variable: str | None = None,
+        partial: bool = False,
+        ids: bool = False,
+    ) -> DiffReport | StateDiff | OutputDiff:
+        """Compare two versions, of one branch or of two, and return what is different in `b`.
+
+        `a`, `b`: numbers or tags of this branch, `"fix@12"` for a version of another branch, or `"fix"` for its newest.
+        What both versions share is not read, so the call costs what differs.
+
+        `operator`: compare its state. The result has the numbers of keys `added`, `removed` and `changed`, and `table`:
+        the key columns, `before` and `after`, which are structs of the state's columns, or null for a key without
+        state. `updated_at` is not compared. Keys whose values are equal and whose deadlines differ are only counted, as
+        `deadlines`. `variable`, `partial`: as in `state`.
+
+        `sink`: compare the rows that were committed for it up to each version, as bags: a row counts as often as it
+        occurs. The result has `added`, `removed`, `added_rows` and `removed_rows`. `ids`: compare `_batch_id` and
+        `_seq`, too.
+
+        Without either, all operators and sinks are compared; the result has `operators` and `sinks` by name, and
+        `problems`, which says of some why they cannot be compared.
+
+        `limit`: tables have only the first rows; the numbers count all. `tolerance`: floats differ if they are further
+        apart than this. Otherwise they are compared by their bits: NaN equals NaN, and −0.0 differs from 0.0. Rows of a
+        sink that differ only in floats are then paired in the order of their floats.
+
+        Columns that only one version has, or with a type that does not widen to the other, are not compared;
+        `not_compared` names them. `InvalidInput` for an unknown version, operator or sink, a version that is not kept,
+        or key columns that differ.
+
+        >>> import tempfile, pathlib
+        >>> import tidemill as tm
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "1.csv").write_text("hello\\nworld\\n")
+        >>> _ = (folder / "2.csv").write_text("hello\\nagain\\n")
+        >>> p = tm.Pipeline("words")
+        >>> words = p.read(tm.Files(str(folder), format="csv", schema="word string", maxFilesPerTrigger=1))
+        >>> _ = words.groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-diff")
+        >>> _ = r.init()
+        >>> _ = r.run(engine="local")
+        >>> found = r.diff(0, 1, operator="count")
+        >>> found.added, found.removed, found.changed
+        (1, 0, 1)
+        >>> found.table.to_pylist()  # doctest: +NORMALIZE_WHITESPACE
+        [{'word': 'hello', 'before': {'n': 1}, 'after': {'n': 2}},
+         {'word': 'again', 'before': None, 'after': {'n': 1}}]
+        """
+        from .verbs.diff import Asked, diff
+
+        return diff(self.context, a, b, Asked(operator, sink, limit, tolerance, variable, partial, ids))
+
+    def changes(
+        self,
+        operator: str,
+        from_version: int | str,
+        to_version: int | str,
+        each: bool = False,
+        keys: Iterable[Any] | None = None,
+        *,
+        variable: str | None = None,
+        partial: bool = False,
+    ) -> pa.Table:
+        """Return the keys whose state changed after `from_version` up to `to_version`, with both values.
+
+        The table is that of `diff`: key columns, `before`, `after`. It is net: a key that changed and changed back is
+        not in it. With `each`, it has a row for each version that changed a key, and the column `version` first;
+        versions that a rewind undid are left out. `keys`: only these, which are scalars, or tuples if the key has
+        several columns. `variable`, `partial`: as in `state`.
+
+        `InvalidInput` for an unknown operator or version, or with `each` if the first version is not in the effective
+        history of the second one.
+        """
+        from .verbs.diff import Range, changes
+
+        asked = Range(operator, from_version, to_version, each, keys, variable, partial)
+        return changes(self.context, asked)
 
     def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
         """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.

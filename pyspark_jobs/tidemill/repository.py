@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .verbs.diff_outputs import OutputDiff
     from .verbs.diff_state import StateDiff
     from .verbs.forget import ForgetReport
+    from .verbs.history import KeyVersion
     from .verbs.maintain import MaintainReport
     from .verbs.maintain import OnProgress as OnUpkeep
     from .verbs.replay import ReplayReport
@@ -652,8 +653,8 @@ class Repository:
         >>> found.added, found.removed, found.changed
         (1, 0, 1)
         >>> found.table.to_pylist()  # doctest: +NORMALIZE_WHITESPACE
-        [{'word': 'hello', 'before': {'n': 1}, 'after': {'n': 2}},
-         {'word': 'again', 'before': None, 'after': {'n': 1}}]
+        [{'word': 'again', 'before': None, 'after': {'n': 1}},
+         {'word': 'hello', 'before': {'n': 1}, 'after': {'n': 2}}]
         """
         from .verbs.diff import Asked, diff
 
@@ -684,6 +685,58 @@ class Repository:
 
         asked = Range(operator, from_version, to_version, each, keys, variable, partial)
         return changes(self.context, asked)
+
+    def history(
+        self, operator: str, key: Any, *, variable: str | None = None, partial: bool = False
+    ) -> list[KeyVersion]:
+        """Return the versions in which the state of a key changed, oldest first, and what caused each of them.
+
+        `key` is a scalar, or a tuple if the key has several columns. Each version has `version`, `batch_time_ms`,
+        `value` (None: the state was removed), `kind`, `reason`, `code` and `airflow`, and what is read when it is first
+        used: `files`, the input files; `rows`, those of the key in them, as the operator gets them; `fired`, the
+        deadlines that ended. The rows are read again from the files of the version's plan. `unread` says which of them
+        are gone, changed, or cannot be read by this code.
+
+        Versions that a rewind undid are left out. If old versions were given up, the first entry has `is_oldest`, and
+        its value may be older. `variable`, `partial`: as in `state`. The cost follows the number of changes, not that
+        of the versions. `InvalidInput` for an unknown operator, or a key that does not fit.
+
+        >>> import tempfile, pathlib
+        >>> import tidemill as tm
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> for day, word in enumerate(["hello", "world", "hello"]):
+        ...     _ = (folder / f"{day}.csv").write_text(word)
+        >>> p = tm.Pipeline("words")
+        >>> words = p.read(tm.Files(str(folder), format="csv", schema="word string", maxFilesPerTrigger=1))
+        >>> _ = words.groupBy("word").agg(n=tm.count(), name="count")
+        >>> r = tm.open(p, root="memory://docs-history")
+        >>> _ = r.init()
+        >>> _ = r.run(engine="local")
+        >>> [(one.version, one.value, one.files, one.rows) for one in r.history("count", "hello")]
+        [(0, {'n': 1}, ['0.csv'], [{'word': 'hello'}]), (2, {'n': 2}, ['2.csv'], [{'word': 'hello'}])]
+        """
+        from .verbs.history import history
+
+        return history(self.context, operator, key, variable, partial)
+
+    def explain(self, operator: str | None = None, key: Any = ...) -> None:
+        """Print how the state of a key came about: `history` for people. Without a key, print the pipeline's graph.
+
+        With `operator` and no key, the graph has only what feeds the operator.
+
+        >>> import tidemill as tm
+        >>> p = tm.Pipeline("words")
+        >>> _ = p.read(tm.Rows("word string")).groupBy("word").agg(n=tm.count(), name="count")
+        >>> tm.open(p, root="memory://docs-explain").explain()
+        pipeline `words`, time zone UTC
+        source `source`: Rows('word string')
+          operator `count`: aggregate by word
+            sink `count`: kept in the repository
+        """
+        from .verbs.explain import explain
+
+        for line in explain(self.context, operator, None if key is ... else key, key is not ...):
+            print(line)  # noqa: T201
 
     def requeue(self, version: int | str, source: str | None = None, rows: Any = None, reason: str = "") -> Commit:
         """Give rows that `version` quarantined back to the pipeline, and return the commit that does it.

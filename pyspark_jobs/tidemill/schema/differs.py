@@ -2,6 +2,8 @@
 
 Pure. INVARIANT: `differs` and `as_bits` have one notion of equality: −0.0 differs from 0.0, NaN equals NaN, null equals
 null, also within structs, lists and maps. Maps are equal if their entries are equal in their order.
+
+No Python number or bool goes to Arrow here, because that would import pandas (`plain`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def differs(before: pa.Array, after: pa.Array, tolerance: float | None = None) -
         return before.is_valid()
     both = pc.and_(before.is_valid(), after.is_valid())
     one = pc.xor(before.is_valid(), after.is_valid())
-    return pc.or_(one, pc.and_(both, pc.fill_null(_unequal(before, after, tolerance), False)))
+    return pc.or_(one, pc.and_kleene(both, _unequal(before, after, tolerance)))
 
 
 def as_bits(column: pa.Array) -> pa.Array:
@@ -80,7 +82,8 @@ def _unequal_floats(before: pa.Array, after: pa.Array, tolerance: float | None) 
 
 
 def _unequal_lists(before: pa.Array, after: pa.Array, tolerance: float | None) -> pa.Array:
-    same_length = pc.fill_null(pc.equal(pc.list_value_length(before), pc.list_value_length(after)), False)
+    both = pc.and_(before.is_valid(), after.is_valid())
+    same_length = pc.and_kleene(both, pc.equal(pc.list_value_length(before), pc.list_value_length(after)))
     places = pc.indices_nonzero(same_length)
     before, after = before.filter(same_length), after.filter(same_length)
     items = differs(before.flatten(), after.flatten(), tolerance)
@@ -97,6 +100,6 @@ def _as_list(column: pa.Array) -> pa.Array:
 
 def _offsets(column: pa.Array) -> pa.Array:
     """Return where each list begins among the items that `flatten` returns, and where the last one ends."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    lengths = pc.if_else(column.is_valid(), pc.list_value_length(column), int64_scalar(0).cast(pa.int32()))
     ends = pc.cumulative_sum(lengths).cast(pa.int32())
     return pa.concat_arrays([int64_array([0]).cast(pa.int32()), ends])

@@ -71,6 +71,36 @@ def rows_of_keys(
     return table.filter(has_key_of(table.select(columns.key.names), keys))
 
 
+@dataclass(frozen=True)
+class Trace:
+    """The last write to a key that a version shows, a removal too: the newest version that the segment holds, and the
+    greatest `updated_at` of the key's rows in it, in ms. None: no segment has a row of the key.
+    """
+
+    version: int
+    updated_ms: int | None
+
+
+def last_write(
+    store: Store, cache: RunCache, columns: MapColumns, segments: Sequence[Segment], key: pa.RecordBatch
+) -> Trace | None:
+    """Return the last write to a key, a row of key columns. None if no segment shows its hash.
+
+    INVARIANT: the key was not written after `version`. If no segment has a row of it, a removal may have been merged
+    into the oldest one, so that is the version of the oldest one.
+    """
+    (key_hash,) = _hashes(key)
+    shown = open_map(store, cache, columns.engine(), segments, key_hash, key_hash).shown
+    for one in reversed(shown):
+        rows = one.run.rows() if len(one.run) else None
+        if rows is not None:
+            table = pa.Table.from_batches([rows])
+            found = table.filter(has_key_of(table.select(columns.key.names), key)).column("updated_at")
+            if len(found):
+                return Trace(max(at.version for at in one.segments), max(found.cast(pa.int64()).to_pylist()))
+    return Trace(max(at.version for at in shown[0].segments), None) if shown else None
+
+
 def as_batch(table: pa.Table) -> pa.RecordBatch:
     """Return rows of a state as one batch."""
     return one_batch(table, "state")

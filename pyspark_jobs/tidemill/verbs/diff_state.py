@@ -17,7 +17,7 @@ from ..driver.context import Context
 from ..errors import InvalidInput
 from ..names import variable_name
 from ..protocol.records import Commit
-from ..schema import FieldChange, compare, differs, shared_columns, to_ddl
+from ..schema import FieldChange, compare, differs, int64_scalar, shared_columns, to_ddl
 from ..spelling import unknown
 from ..state.columns import MapColumns
 from ..state.compare import Compared, Side, compared
@@ -250,8 +250,7 @@ def _shown(one: _One, part: Compared, rows: Rows, partial: bool) -> _Shown:
     columns = table.column_names
     keys = table.select(columns[:width])
     values = table.select([name for name in columns[width:] if name not in _TIMES] or ["deadline"])
-    count = pc.cumulative_sum(rows.found.cast(pa.int64()))
-    places = pc.if_else(rows.found, pc.subtract(count, 1), None)
+    places = pc.if_else(rows.found, _place_of(rows.found), pa.nulls(1, pa.int64())[0])
     values = values.combine_chunks().take(places)
     deadlines = rows.values.column(rows.values.num_columns - 1)
     return _Shown(rows.found, keys.combine_chunks(), values, deadlines)
@@ -267,7 +266,7 @@ class _Found:
         self._types, rest = shared_columns(before.values.schema, after.values.schema)
         labels = pair.before.point.label, pair.after.point.label
         self.not_compared = [_not_compared(one, *labels) for one in rest]
-        self._tables = [self._rows(before, after, pa.array([], pa.bool_()))]
+        self._tables = [self._rows(before, after, pa.nulls(0, pa.bool_()))]
         self._left = wanted.limit
 
     def add(self, part: Compared) -> None:
@@ -318,9 +317,14 @@ def _either(before: _Shown, after: _Shown) -> pa.Table:
     schema, rest = shared_columns(*(one.schema for one in both))
     assert not rest  # the keys are comparable
     both = [one.cast(schema) for one in both]
-    places_b = pc.subtract(pc.cumulative_sum(before.found.cast(pa.int64())), 1)
-    places_a = pc.add(pc.cumulative_sum(after.found.cast(pa.int64())), before.keys.num_rows - 1)
-    return pa.concat_tables(both).combine_chunks().take(pc.if_else(after.found, places_a, places_b))
+    places_a = pc.add(_place_of(after.found), int64_scalar(before.keys.num_rows))
+    places = pc.if_else(after.found, places_a, _place_of(before.found))
+    return pa.concat_tables(both).combine_chunks().take(places)
+
+
+def _place_of(found: pa.BooleanArray) -> pa.Array:
+    """Return the place of each row that was found among those that were found."""
+    return pc.subtract(pc.cumulative_sum(found.cast(pa.int64())), int64_scalar(1))
 
 
 def _struct(side: _Shown) -> pa.Array:

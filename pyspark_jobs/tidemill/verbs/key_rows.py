@@ -1,0 +1,123 @@
+"""The input of one version: its files, and the rows of one key in them, read again as the batch read them.
+
+A file that is gone, or that this code cannot read, is named and leaves the others as they are. INVARIANT: the splits
+are those of the version's plan, so the rows are those that the batch saw, if the files are unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..batch.batch import Batch
+from ..batch.input import only, read_split
+from ..driver.context import Context
+from ..errors import InvalidInput, TidemillError
+from ..pipeline import flow
+from ..pipeline.job import Output, Placed
+from ..protocol.records import Commit, Plan, Split
+from ..state.table import has_key_of
+
+KINDS_WITH_PLAN = ("batch", "sweep")
+
+
+@dataclass(frozen=True)
+class KeyInput:
+    """The files of a version, and what is known of the key's rows in them. `unread` says why rows are missing."""
+
+    files: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def plan_of(context: Context, commit: Commit) -> Plan | None:
+    """Return the plan that a version carried out; None for a correction."""
+    if commit.kind not in KINDS_WITH_PLAN:
+        return None
+    plan = context.log.plan(commit.version)
+    return plan if plan is not None and plan.plan_id == commit.plan_id else None
+
+
+def files_of(plan: Plan | None) -> list[str]:
+    """Return the names of a plan's files, each once. Requeued rows are named by their version."""
+    return list(dict.fromkeys(_name(split) for split in (() if plan is None else plan.splits)))
+
+
+def key_input(context: Context, plan: Plan | None, operator: str, key: pa.RecordBatch) -> KeyInput:
+    """Read the rows of a key again. `key` is one row of the operator's key columns."""
+    found = KeyInput(files_of(plan))
+    placed = context.job.operators.get(operator)
+    if plan is None or not plan.splits:
+        return found
+    if placed is None:
+        found.unread.append(f"this code has no operator `{operator}`")
+        return found
+    upstream = context.job.upstream(operator)
+    if upstream:
+        of = ", ".join(f"`{name}`" for name in upstream)
+        found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
+    if not upstream or context.job.sources_of(operator):
+        batch = _batch(context, plan)
+        for split in plan.splits:
+            try:
+                found.rows.extend(_rows(batch, split, placed, key))
+            except TidemillError as error:
+                found.unread.append(f"`{_name(split)}`: {error.message.splitlines()[0]}")
+    return found
+
+
+class _OfKey:
+    """Keeps the rows of one key that reach one operator. A `flow.Receiver`."""
+
+    def __init__(self, placed: Placed, key: pa.RecordBatch) -> None:
+        self.placed, self.key = placed, key
+        self.rows: list[dict[str, Any]] = []
+
+    def to_operator(self, placed: Placed, rows: pa.RecordBatch) -> None:
+        """Keep rows of the key."""
+        if placed.operator.name == self.placed.operator.name:
+            table = pa.Table.from_batches([flow.declared(rows, placed.operator.input.schema)])
+            names = list(placed.operator.input.key)
+            keys = table.select(names).rename_columns(self.key.schema.names).cast(self.key.schema)
+            self.rows += table.filter(has_key_of(keys, self.key)).to_pylist()
+
+    def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
+        """Ignore rows for a sink."""
+
+    def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
+        """Let all rows pass."""
+        return rows
+
+
+def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    if split.source not in batch.job.sources:
+        raise InvalidInput(f"this code has no source `{split.source}`")
+    receiver = _OfKey(placed, key)
+    for block in read_split(batch, split, batch.read_context()):
+        for action in batch.job.roots(split.source):
+            through = only(batch.job, split.requeued, receiver)
+            flow.run(batch.job, action.number, block.rows, through, f"`{split.path}`")
+        yield from receiver.rows
+        receiver.rows = []
+
+
+def _batch(context: Context, plan: Plan) -> Batch:
+    return Batch(
+        job=context.job,
+        plan=plan,
+        attempt="",
+        root=context.root,
+        storage_options=context.storage_options,
+        settings=context.settings,
+        state={},
+        watermarks={},
+        tasks=1,
+    )
+
+
+def _name(split: Split) -> str:
+    requeued = split.requeued
+    return split.path if requeued is None else f"rows of version {requeued.version}, requeued"

@@ -6,6 +6,7 @@ reads whole states and outputs; the engine must find the same differences from t
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_changes_by_version_are_those_of_each_version_of_the_effective_history(t
     history = [-1, *(v for v in range(head.version + 1) if not any(a <= v <= b for a, b in head.replaced))]
     start = history[2]
     expected = []
-    for before, version in zip(history[2:], history[3:], strict=False):
+    for before, version in itertools.pairwise(history[2:]):
         changed = naive(state(r, before, "totals", ["k", "j"]), state(r, version, "totals", ["k", "j"]))
         expected += [(version, *key, *values) for key, values in changed.items()]
     table = r.changes("totals", start, head.version, each=True)
@@ -197,7 +198,7 @@ def test_history_has_every_version_of_the_effective_history_that_changed_the_key
         for key in [*{key for one in states.values() for key in one}, ("nothing", 9)]:
             expected = [
                 (version, states[version].get(key))
-                for before, version in zip([-1, *effective], effective, strict=False)
+                for before, version in itertools.pairwise([-1, *effective])
                 if states[before].get(key) != states[version].get(key)
             ]
             found = branch.history("totals", key)

@@ -12,6 +12,7 @@ import click
 from . import (
     branch,
     check,
+    compare,
     correct,
     demo,
     forget,
@@ -74,8 +75,9 @@ CORRECTIONS = (
 )
 NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
+COMPARES = (compare.diff, compare.changes, compare.history, compare.explain)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
-for command in (*RUNS, *CORRECTIONS, *READS, *REST):
+for command in (*RUNS, *CORRECTIONS, *READS, *COMPARES, *REST):
     tidemill.add_command(command)
 
 

@@ -32,7 +32,7 @@ def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> 
         )
     name = operator if operator is not None else str(only)
     versions = history(context, name, key)
-    return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *_lines(versions)]
+    return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *told(versions)]
 
 
 def plain(value: Any) -> Any:
@@ -54,7 +54,8 @@ def _shown(value: Any) -> str:
     return json.dumps(plain(value), ensure_ascii=False)
 
 
-def _lines(versions: Sequence[KeyVersion]) -> Iterator[str]:
+def told(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator[str]:
+    """Yield lines that say what changed a key, and why. `with_rows`: read the input files again."""
     for one in versions:
         when = "" if one.batch_time_ms is None else f", batch time {iso(one.batch_time_ms)}"
         value = "removed" if one.value is None else _shown(one.value)
@@ -63,18 +64,22 @@ def _lines(versions: Sequence[KeyVersion]) -> Iterator[str]:
             yield "  older versions are not kept; the value may be older than this version"
         if one.reason:
             yield f"  reason: {one.reason}"
-        yield from (f"  fired: {iso(deadline)}" for deadline in one.fired)
-        yield from _input(one)
+        yield from (f"  fired: {iso(deadline)}" for deadline in (one.fired if with_rows else ()))
+        yield from _files(one)
+        yield from _rows(one) if with_rows else ()
         yield from (f"  function {name}: {_digests(found)}" for name, found in one.code.get("functions", {}).items())
         if one.airflow:
             yield "  Airflow: " + ", ".join(f"{name} {value}" for name, value in one.airflow.items())
 
 
-def _input(one: KeyVersion) -> Iterator[str]:
+def _files(one: KeyVersion) -> Iterator[str]:
     if one.files:
         names = ", ".join(f"`{name}`" for name in one.files[:MOST_ROWS])
         rest = len(one.files) - MOST_ROWS
         yield f"  files: {names}" + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _rows(one: KeyVersion) -> Iterator[str]:
     for row in one.rows[:MOST_ROWS]:
         yield f"  row {_shown(row)}"
     if len(one.rows) > MOST_ROWS:

@@ -80,12 +80,13 @@ class KeyVersion:
         """The deadlines of the key, in ms, that were due in this version and that the key has no longer."""
         return [] if self._cause is None else self._cause.fired
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+    def as_dict(self, with_rows: bool = True) -> dict[str, Any]:
+        """Return everything as plain values. Without `with_rows`, no input file is read again."""
+        caused = {"fired": self.fired, "rows": self.rows, "unread": self.unread} if with_rows else {}
         return {
             "version": self.version, "kind": self.kind, "batch_time_ms": self.batch_time_ms, "value": self.value,
-            "fired": self.fired, "files": self.files, "rows": self.rows, "unread": self.unread, "code": self.code,
-            "airflow": self.airflow, "reason": self.reason, "is_oldest": self.is_oldest,
+            "files": self.files, **caused, "code": self.code, "airflow": self.airflow, "reason": self.reason,
+            "is_oldest": self.is_oldest,
         }  # fmt: skip
 
 
@@ -261,8 +262,11 @@ class _Reader:
 
     def shown(self, at: Located, raw: pa.Table) -> pa.Table:
         """Return rows as `state` shows them, without the key."""
-        table = raw if self.partial else finished(self.context.job, at.operator, at.recorded, raw)
-        names = [name for name in table.column_names if name not in (*_TIMES, *self.key.schema.names)]
+        job = self.context.job
+        table = raw if self.partial else finished(job, at.operator, at.recorded, raw)
+        placed = job.operators.get(at.operator)
+        windows = frozenset() if placed is None or len(at.columns.sub_key) else placed.operator.windows
+        names = [name for name in table.column_names if name not in {*_TIMES, *self.key.schema.names, *windows}]
         return table.select(names or ["deadline"])
 
     def described(self, now: _Sight, before: _Sight | None) -> KeyVersion:

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..batch.batch import Batch
 from ..batch.input import only, read_split
 from ..driver.context import Context
 from ..errors import InvalidInput, TidemillError
+from ..operators.contract import Input
+from ..operators.window import Window
 from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Commit, Plan, Split
+from ..schema import int64_scalar
 from ..state.table import has_key_of
 
 KINDS_WITH_PLAN = ("batch", "sweep")
@@ -80,9 +84,13 @@ class _OfKey:
         """Keep rows of the key."""
         if placed.operator.name == self.placed.operator.name:
             table = pa.Table.from_batches([flow.declared(rows, placed.operator.input.schema)])
-            names = list(placed.operator.input.key)
-            keys = table.select(names).rename_columns(self.key.schema.names).cast(self.key.schema)
-            self.rows += table.filter(has_key_of(keys, self.key)).to_pylist()
+            given = placed.operator.input
+            place = None if given.window is None else given.window[1]
+            columns = [number for number in range(self.key.num_columns) if number != place][: len(given.key)]
+            key = self.key.select(columns)
+            keys = table.select(list(given.key)).rename_columns(key.schema.names).cast(key.schema)
+            table = table.filter(has_key_of(keys, key))
+            self.rows += _in_window(table, given, self.key).to_pylist()
 
     def to_output(self, output: Output, rows: pa.RecordBatch) -> None:
         """Ignore rows for a sink."""
@@ -90,6 +98,17 @@ class _OfKey:
     def at_watermark(self, name: str, column: str, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
         """Let all rows pass."""
         return rows
+
+
+def _in_window(rows: pa.Table, given: Input, key: pa.RecordBatch) -> pa.Table:
+    """Return the rows that fall into the window of a key, if the key has one."""
+    window, place = given.window or (None, 0)
+    if not isinstance(window, Window):
+        return rows
+    start = key.column(place).cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0]
+    times = rows.column(window.column).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    end = pc.add(start, int64_scalar(1_000 * window.size_ms))
+    return rows.filter(pc.and_(pc.greater_equal(times, start), pc.less(times, end)))
 
 
 def _rows(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -419,6 +419,37 @@ class Repository:
         asked = Asked(from_version, into, to_version, files, follow)
         return replay(self.context, asked, start, limits, on_progress)
 
+    def promote(
+        self,
+        branch: str,
+        reason: str = "",
+        catch_up: bool = False,
+        outputs: str = "correct",
+        accept_output_change: bool = False,
+        spark: Any = None,
+        engine: str = "spark",
+    ) -> Commit:
+        """Take over the state of a branch by a commit of this one, and return the commit.
+
+        The branch must start from this one, and must have read all that this one has read since. `catch_up` first
+        replays what is missing, with this code. `outputs`: "correct" withdraws what was published since the fork, and
+        publishes what the branch made instead; "keep" leaves what is published as it is. A function of `foreachBatch`
+        is called with the versions that no longer count. `rewind` undoes a promotion.
+
+        `InvalidInput` if the branch does not fit, if the fork was rewound, or if this code is not that of the branch.
+        `Fenced` if another run commits first. Then nothing has changed.
+        """
+        from .driver.drain import Limits
+        from .driver.sink_checks import Accepted
+        from .verbs.promote import catch_up as replay_rest
+        from .verbs.promote import promote
+        from .verbs.run import engine_on_demand
+
+        if catch_up:
+            limits = Limits()
+            replay_rest(self.context, branch, engine_on_demand(self.context, spark, engine, limits), limits)
+        return promote(self.context, branch, reason, outputs, Accepted(output_change=accept_output_change))
+
     def maintain(
         self,
         keep: str | timedelta | Mapping[str, str | timedelta] | None = None,
@@ -430,7 +461,7 @@ class Repository:
         spark: Any = None,
         engine: str = "local",
     ) -> MaintainReport:
-        """Merge runs of state, discard old versions, and delete the objects that no kept version needs.
+        """Merge segments of state, discard old versions, and delete the objects that no kept version needs.
 
         Returns what was done. Merging keeps batches short: a batch that would rewrite a large part of the state leaves
         that to this call, as long as it comes often enough, such as every night.

@@ -149,6 +149,18 @@ def forget(world: World) -> Any:
     return world.open().forget("users", ["u3"], "a test", columns={"users": "user"}, drop_refs=True, missing_ok=True)
 
 
+def branched(world: World) -> None:
+    """A branch has been replayed, and is level."""
+    two_operators(world)
+    world.open().replay(1, into="fix", engine="local")
+
+
+def replay_and_promote(world: World) -> Any:
+    """A branch is replayed, and takes the place of the versions since its start."""
+    world.open().replay(1, into="fix", engine="local")
+    return world.open().promote("fix")
+
+
 ACTIONS = {
     "init": Action(lambda world: None, lambda world: world.open().init(), is_once=False),
     "init adds an operator": Action(one_operator, lambda world: world.open().init(), is_once=False),
@@ -194,6 +206,10 @@ ACTIONS = {
         adds_entries=True,
         accepts=("adopt_sink",),
     ),
+    "branch": Action(two_operators, lambda world: world.open().branch("fix", 1), is_once=True),
+    "drop a branch": Action(branched, lambda world: world.open().drop_branch("fix"), is_once=True),
+    "promote": Action(branched, lambda world: world.open().promote("fix"), is_once=True),
+    "replay and promote": Action(two_operators, replay_and_promote, is_once=True),
     "forget": Action(tagged, forget, is_once=False),
     "merge": Action(
         two_operators, lambda world: merge(world.open().context, rule=MergeRule(1 << 40, 0)), is_once=False

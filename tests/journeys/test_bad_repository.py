@@ -172,7 +172,11 @@ def test_a_plan_is_abandoned_only_on_a_store_that_creates_conditionally(folder, 
 def test_an_unknown_branch_does_not_start_empty(folder, tmp_path):
     p, grouped = counting(folder)
     grouped.agg(n=tm.count())
-    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "unknown branch `mian`", "`main`")
+    refused(lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "has no repository under")
+    tm.open(p, root=str(tmp_path / "root")).init()
+    refused(
+        lambda: tm.open(p, root=str(tmp_path / "root"), branch="mian"), "unknown branch `mian`; did you mean `main`?"
+    )
 
 
 def test_state_of_one_window_is_not_read_by_another(tmp_path):

@@ -339,6 +339,24 @@ def test_windows_are_compared_by_key_and_window(tmp_path: Path) -> None:
     assert [[row["ts"].second for row in one.rows] for one in (first, second)] == [[10], [20]]
 
 
+def test_after_a_promotion_the_target_equals_the_branch_and_undone_again_what_it_was(tmp_path: Path) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    (tmp_path / "in/b.csv").write_text("b,5\nb,6\n")
+    r.replay(1, into="tried", files="current", engine="local")
+    before = r.diff("main", "tried")
+    assert isinstance(before, DiffReport)
+    assert before.operators["counts"].table.to_pylist() == [{"k": "b", "before": {"n": 1}, "after": {"n": 2}}]
+    assert before.sinks["counts"].added_rows.to_pylist() == [{"k": "b", "n": 2}] and before.total == 3
+    promoted = r.promote("tried")
+    after = r.diff(f"main@{promoted.version}", "tried")
+    assert isinstance(after, DiffReport) and after.total == 0
+    assert [(one.version, one.value) for one in r.history("counts", "b")] == [(promoted.version, {"n": 2})]
+    r.rewind(2, "a test")
+    assert [(one.version, one.value) for one in r.history("counts", "b")] == [(1, {"n": 1})]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -21,6 +21,7 @@ from . import (
     migrate,
     publish,
     read,
+    replay,
     requeue,
     rewind,
     run,
@@ -74,10 +75,11 @@ CORRECTIONS = (
     correct.adopt,
 )
 NAMES = (tag.tag, tag.untag, branch.branch, branch.branches)
+TRIES = (replay.replay, replay.promote)
 READS = (read.status, log.log, *NAMES, read.state, read.outputs, read.quarantine)
 COMPARES = (compare.diff, compare.changes, compare.history, compare.explain)
 REST = (check.check, maintain.maintain, verify.verify, demo.demo)
-for command in (*RUNS, *CORRECTIONS, *READS, *COMPARES, *REST):
+for command in (*RUNS, *CORRECTIONS, *TRIES, *READS, *COMPARES, *REST):
     tidemill.add_command(command)
 
 

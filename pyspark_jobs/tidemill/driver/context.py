@@ -207,9 +207,15 @@ class Context:
         """
         found = renamed_schemas(self.initialised().schemas, () if head is None else head.renamed)
         if self.branch == MAIN:
-            return found
+            return found | self._promoted(head, found)
         known = found | ({} if head is None else dict(head.schemas))
         return {name: known.get(name) or describe(one.operator) for name, one in self.job.operators.items()}
+
+    def _promoted(self, head: Commit | None, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the operators that began on a branch which was promoted, and that `refs/` does not have yet."""
+        former = set(self.initialised().former)
+        seen = {} if head is None else head.schemas
+        return {name: seen[name] for name in (head.state if head else ()) if name not in found and name not in former}
 
     def _must_fit(self, operator: str, head: Commit | None) -> bool:
         """Whether the code must declare an operator as it is recorded.

@@ -32,6 +32,7 @@ from .identity import check_plan, check_root
 from .limits import check_rows, watermark_notes
 from .lost_versions import check_history
 from .overtaken import fenced_if_overtaken
+from .promoted import record_promoted
 from .publish import missing_sinks, publish, repair
 from .sink_checks import NOT_SHARED, Accepted, Shared, check_outputs, check_owners, replace
 from .withdraw import first_suspect, may_have_strays, withdraw_strays
@@ -106,11 +107,12 @@ class Drain:
         context.refresh()
         check_root(context)
         head = context.head()
+        record_promoted(context, head)
         context.check_operators(head)
         if missing_sinks(context, head):
             self._waiting(head)  # raises if a source is missing too, before anything is published in another place
         self.done.published.extend(repair(context, head))
-        if head is not None and head.kind in ("rewind", "forget"):
+        if head is not None and head.kind in ("rewind", "forget", "promote"):
             withdraw_strays(context, head, first_suspect(head))
         check_outputs(context, head, self.limits.accepted)
         return head

@@ -104,8 +104,10 @@ class Needed:
     outputs: Sequence[int]
 
 
-def hold(context: Context, needed: Needed, number: int, verb: str, reason: str) -> Refs:
-    """Keep versions until version `number` of this branch is committed. `InvalidInput` if they are no longer kept.
+def hold(context: Context, needed: Needed, number: int, verb: str, reason: str, by: str = "") -> Refs:
+    """Keep versions until version `number` of this branch, or of the branch `by`, is committed.
+
+    `InvalidInput` if they are no longer kept.
 
     The entry is appended only while the versions are kept, so a floor that is raised later leaves their objects alone.
     """
@@ -117,7 +119,7 @@ def hold(context: Context, needed: Needed, number: int, verb: str, reason: str) 
         refuse_if_gone(refs, at, f"{verb} to", whole=True)
         for version in needed.outputs:
             refuse_if_gone(refs, context.at(version), f"{verb}: publish again")
-        known = Held(at.branch, first, at.version, context.branch, number)
+        known = Held(at.branch, first, at.version, by or context.branch, number)
         if known in refs.holds:
             return None
         return Hold(**position(refs, now_ms()), **dataclasses.asdict(known), reason=reason)

@@ -20,7 +20,7 @@ HASH_END = 2**64 - 1
 """The greatest key hash. Ranges are inclusive at both ends, so `0..HASH_END` is the whole hash space."""
 
 PlanKind = Literal["batch", "sweep"]
-Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget"]
+Kind = Literal["batch", "sweep", "void", "skip", "reset", "migrate", "requeue", "rewind", "forget", "promote"]
 """The kinds of commits. A commit of another kind was written by a newer Tidemill."""
 
 FEATURES: frozenset[str] = frozenset()
@@ -378,6 +378,8 @@ class Commit:
     """The last `forget` before this version. None: there is none, or `forgotten` has the keys of all of them."""
     replays: VersionOf | None = None
     """The version of another branch that this one repeats, with other code perhaps."""
+    promoted: Parent | None = None
+    """The version of another branch whose state a promotion takes over."""
     furthest: dict[str, Furthest] = field(default_factory=dict)
     """By watermark: the row with the greatest event time of the batch, if that is after the batch time."""
     late_examples: list[LateRow] = field(default_factory=list)

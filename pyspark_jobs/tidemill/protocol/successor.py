@@ -33,6 +33,8 @@ RESTORED = {
 """What a rewind takes from the version that it restores."""
 CORRECTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "skipped"}
 """What a rewind says of itself and of the sinks."""
+PROMOTED = {"reason", "restores", "replaced", "shown_by", "withdraws", "adds", "quarantine", "sinks", "promoted"}
+"""What a promotion says of itself and of the sinks."""
 CHANGES: dict[Kind, set[str]] = {
     "batch": BATCH,
     "sweep": BATCH,
@@ -42,6 +44,7 @@ CHANGES: dict[Kind, set[str]] = {
     "migrate": {"reason", "state", "rows", "schemas", "operators", "next_deadline", "renamed", "state_changes"},
     "requeue": {"reason", "ledger", "rows", "requeued", "waiting"},
     "rewind": RESTORED | CORRECTED,
+    "promote": RESTORED | PROMOTED,
     "forget": {"reason", "state", "rows", "operators", "quarantine", "withdraws", "adds", "shown_by", "forgotten"},
 }
 """What a commit of each kind may change. Everything else is inherited, or empty if it is about one batch."""

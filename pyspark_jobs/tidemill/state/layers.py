@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .. import _native
 
 MOST_LAYERS = 16
-"""Above this number of layers, a batch may merge runs of any size. Fewer are left to `maintain`."""
+"""Above this number of layers, a batch may merge segments of any size. Fewer are left to `maintain`."""
 CHEAP_ROWS = 1 << 16
 """A batch may always merge this many rows. It takes 5 to 20 ms."""
 CHEAP_TIMES = 16

@@ -1,4 +1,4 @@
-"""`merge`: merges runs of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
+"""`merge`: merges segments of the head outside of batches, and records each merged range as a `base` entry of `refs/`.
 
 INVARIANT: an entry lists its inputs, and `protocol.bases` lays its outputs under a version only while all of them are
 live. So a merge may run beside batches, other merges and dead runs; at worst it has no effect. CRASH: files are stored
@@ -23,6 +23,7 @@ from ..driver.context import Context
 from ..driver.identity import check_root
 from ..errors import CorruptState, TidemillError
 from ..protocol.bases import applies, fits, idle, lay
+from ..protocol.compatible import renamed_schemas
 from ..protocol.entries import Base
 from ..protocol.records import Commit, Segment
 from ..protocol.refs import BaseOf, Refs
@@ -104,7 +105,7 @@ def merge(
     rule: MergeRule = RULE,
     engine: Callable[[], Engine] | None = None,
 ) -> MergeReport:
-    """Merge runs of the head, range by range, until nothing is left to merge or `deadline` has passed.
+    """Merge segments of the head, range by range, until nothing is left to merge or `deadline` has passed.
 
     `deadline` is a time of `time.monotonic()`. At least one range is merged, so that repeated calls finish. A range has
     about 4 million rows or 64 MiB. After a crash or an error, what was merged before remains.
@@ -188,7 +189,8 @@ def _is_live(one: Merge, refs: Refs, head: Commit) -> bool:
     """Whether all inputs of a merge are live in the head."""
     live = lay(head.state, refs.bases, head.schemas).get(one.operator, {}).get(one.map, [])
     base = BaseOf(0, one.operator, one.map, one.inputs, [], one.columns, one.is_oldest)
-    return one.operator in refs.schemas and fits(base, head.schemas) and applies(live, base)
+    declared = renamed_schemas(refs.schemas, head.renamed)
+    return one.operator in declared and fits(base, head.schemas) and applies(live, base)
 
 
 def _merged(one: Merge, outputs: Sequence[Segment]) -> Merged:

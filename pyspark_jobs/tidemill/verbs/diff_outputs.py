@@ -22,7 +22,7 @@ from ..protocol.spans import Span, history, without
 from ..schema import as_bits, differs, empty_table, quoted, shared_columns
 from ..sources import connections
 from .diff_state import Point
-from .read import decode_files, kept, sink_schema
+from .read import decode_files, kept, output_files, sink_schema
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ def _own(a: Point, b: Point, sink: str) -> tuple[list[_Files], list[_Files]]:
     before, after = (history(refs, point.context.branch, point.commit) for point in (a, b))
 
     def files(point: Point, spans: list[Span]) -> list[_Files]:
-        found = []
+        found: list[_Files] = []
         for version, branch in ((n, span.branch) for span in spans for n in range(span.first, span.last + 1)):
             refuse_if_gone(refs, At(branch, version), f"diff {a.label} {b.label}: read the outputs of")
             commit = point.context.log.commit(version)
-            found.append(_Files(commit, commit.outputs.get(sink, [])))
-        return [one for one in found if one.files]
+            found += [_Files(commit, files) for files in output_files(commit, sink)]
+        return found
 
     return files(a, without(before, after)), files(b, without(after, before))
 

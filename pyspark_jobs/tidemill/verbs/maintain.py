@@ -1,4 +1,4 @@
-"""`maintain`: merges runs of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
+"""`maintain`: merges segments of state, raises the floor, deletes garbage, and withdraws what appeared again in sinks.
 
 It is safe beside runs, corrections and other calls, and does what is left when it is called again. CRASH: each step is
 one entry of `refs/`, or deletes objects that no kept version names.
@@ -81,7 +81,7 @@ class Maintenance:
 
 
 def maintain(context: Context, asked: Maintenance) -> MaintainReport:
-    """Merge runs, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
+    """Merge segments, raise the floor, delete garbage, withdraw strays. `InvalidInput` for a wrong retention rule."""
     retention = _retention(context, asked)
     deadline = None if asked.time_budget_s is None else time.monotonic() + _seconds(asked.time_budget_s)
     check_root(context)

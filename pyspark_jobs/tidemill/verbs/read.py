@@ -110,7 +110,7 @@ def state(
     context, commit = resolve_version(context, version, as_of, only if operator is None else operator)
     at = located(context, commit, version is None and as_of is None, operator, variable)
     with kept(context, commit, at.operator):
-        table = _rows_of(context, commit, at, keys)
+        table = _state_rows(context, commit, at, keys)
     if not partial:
         table = finished(context.job, at.operator, at.recorded, table)
     if where is not None:
@@ -118,7 +118,7 @@ def state(
     return table if columns is None else table.select([_column(table, name) for name in columns])
 
 
-def _rows_of(context: Context, commit: Commit | None, at: Located, keys: Iterable[Any] | None) -> pa.Table:
+def _state_rows(context: Context, commit: Commit | None, at: Located, keys: Iterable[Any] | None) -> pa.Table:
     """Return the live rows of a map, or with `keys` only theirs, which reads no more than these need."""
     if keys is not None:
         wanted = key_batch(list(keys), at.columns.key)
@@ -253,9 +253,17 @@ def _with_added(schema: pa.Schema) -> pa.Schema:
 
 def _rows(context: Context, commit: Commit, name: str, limit: int | None = None) -> pa.Table | None:
     """Return the rows of a sink in a version; with `limit`, at least so many of the first ones if there are."""
-    files: list[OutputFile] = commit.outputs.get(name, [])
-    if not files:
-        return None
+    tables = [_rows_of(context, commit, name, files, limit) for files in output_files(commit, name)]
+    return pa.concat_tables(tables) if tables else None
+
+
+def output_files(commit: Commit, name: str) -> list[list[OutputFile]]:
+    """Return the files of a sink in a version, by the version that wrote them: a promotion has those of its branch."""
+    added = [one.files for one in commit.adds.get(name, [])] if commit.kind == "promote" else []
+    return [files for files in (commit.outputs.get(name, []), *added) if files]
+
+
+def _rows_of(context: Context, commit: Commit, name: str, files: list[OutputFile], limit: int | None) -> pa.Table:
     is_in_order = not any(file.suffix for file in files)  # files of partition folders share the places of a range
     if limit is not None and is_in_order:
         before = itertools.accumulate((file.rows for file in files), initial=0)

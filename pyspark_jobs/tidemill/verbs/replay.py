@@ -1,7 +1,7 @@
 """`replay`: carry out recorded plans again on a branch, with the code at hand. Drained in one session, and resumable.
 
 INVARIANT: nothing is written before it is known that the branch can take the versions. CRASH: every batch is a commit
-of the branch, so a replay that died goes on with the next version when it is called again.
+of the branch, so another call continues a replay that died.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES = ("recorded", "current")
 class ReplayReport:
     """What `replay` did: the versions of the source that it carried out, and the versions that they made on the branch.
 
-    `left` is how many are left. The next call goes on with them.
+    `left` is how many are left. The next call carries them out.
     """
 
     branch: str

@@ -184,7 +184,9 @@ def _added(context: Context, versions: Sequence[int]) -> dict[str, list[AddedOut
     for commit in _ours(context, versions):
         version = commit.version
         for sink in published_sinks(context, commit):
-            files = commit.outputs.get(sink, [])
+            files = [*commit.outputs.get(sink, [])]
+            if commit.kind == "promote":
+                files += [file for one in commit.adds.get(sink, []) for file in one.files]
             if files:
                 refuse_if_gone(context.initialised(), context.at(version), "rewind: publish again")
             refuse_unless_withdrawable(context, sink)

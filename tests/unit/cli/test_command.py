@@ -19,6 +19,8 @@ from tidemill.errors import KINDS, Fenced, InvalidInput
 
 COMMANDS = (
     "adopt",
+    "branch",
+    "branches",
     "check",
     "demo",
     "forget",
@@ -27,9 +29,11 @@ COMMANDS = (
     "maintain",
     "migrate",
     "outputs",
+    "promote",
     "publish",
     "quarantine",
     "replan",
+    "replay",
     "requeue",
     "reset",
     "rewind",
@@ -76,7 +80,7 @@ def test_help_imports_no_slow_package():
     ("arguments", "said"),
     [
         (["rum"], "unknown command `rum`; did you mean `run`?"),
-        (["xyzzy"], "known: adopt, check, demo, forget"),
+        (["xyzzy"], "known: adopt, branch, branches, check"),
         (["run", "m:p", "--rot", "x"], "Did you mean '--root'?"),
         (["run", "m:p"], "Missing option '--root'"),
         (["run", "m:p", "--root", "x", "--engine", "flink"], "'flink' is not one of 'local', 'spark'"),

@@ -170,7 +170,7 @@ def test_an_unknown_format_version_is_corrupt_state(found: Any) -> None:
         (PLAN | {"format": 2}, "read plan `x`: it has format 2, this Tidemill reads format 1"),
         (PLAN | {"requires": ["moons"]}, "read plan `x`: it requires moons"),
         (PLAN | {"kind": "moon"}, "read plan `x`: it is of kind 'moon'"),
-        (COMMIT | {"kind": "promote"}, "read commit `x`: it is of kind 'promote'"),
+        (COMMIT | {"kind": "split"}, "read commit `x`: it is of kind 'split'"),
         (COMMIT | {"requires": ["a", "b"]}, "read commit `x`: it requires a, b"),
     ],
 )

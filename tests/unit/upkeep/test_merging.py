@@ -316,6 +316,20 @@ def test_an_operator_that_was_dropped_is_not_merged(shop: Shop) -> None:
     assert plan_merges(repository.context, ALL) == []
 
 
+def test_an_operator_that_was_renamed_is_merged(shop: Shop) -> None:
+    p = tm.Pipeline("shop")
+    p.read(tm.Files(str(shop.base / "in"), format="json", schema="user string, n int")).groupBy("user").mapWithState(
+        tm.StateSpec.function(total), stateSchema="long", outputSchema="user string, n long", name="people"
+    )
+    r = tm.open(p, root=str(shop.base / "root"))
+    r.migrate(rename={"users": "people"}, reason="a test")
+    before = r.state("people").sort_by("user")
+    assert len(merge(r.context, rule=ALL).merged) == 1
+    assert merge(r.context, rule=ALL).merged == []
+    assert r.state("people").sort_by("user") == before
+    assert r.verify(deep=True).problems == []
+
+
 def test_the_ranges_of_a_plan_do_not_overlap(shop: Shop) -> None:
     shop.run([(f"many{number}", 1) for number in range(40)])
     bounds = sorted((one.lo, one.hi) for one in plan_merges(shop.repository.context, RANGES))

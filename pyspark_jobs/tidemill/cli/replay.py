@@ -1,0 +1,129 @@
+"""`tidemill replay` and `promote`: try a change of code on recorded plans, and then take it over."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..counts import count_of, versions_of
+from .correct import Consent, consent_options, unchanged
+from .exits import Exit
+from .options import VERSION, Drive, Target, drain_options, drive_options, engine_option, target_options
+from .output import Output, output_options, result_file_option
+from .progress import watched
+from .run import result_fields
+
+if TYPE_CHECKING:
+    from ..verbs.promote import Promotion
+
+
+@click.command(short_help="Carry out recorded plans again on a branch, with this code.")
+@target_options
+@click.option("--from", "from_version", type=VERSION, required=True, metavar="N|TAG", help="First version to repeat.")
+@click.option("--to", "to_version", type=VERSION, metavar="N|TAG", help="Last version to repeat. Default: the newest.")
+@click.option("--into", required=True, metavar="NAME", help="Branch to write to. It is started if there is none.")
+@click.option("--files", type=click.Choice(["recorded", "current"]), default="recorded", show_default=True,
+              help="Refuse files that have changed or are gone, or take what is there.")  # fmt: skip
+@click.option("--follow", is_flag=True, help="Also repeat what is committed meanwhile.")
+@drain_options
+@drive_options
+@result_file_option
+@output_options
+def replay(
+    target: Target,
+    from_version: int | str,
+    to_version: int | str | None,
+    into: str,
+    files: str,
+    follow: bool,
+    drive: Drive,
+    out: Output,
+) -> int:
+    """Carry out the plans of PIPELINE again, with the code as it is now, on the branch NAME.
+
+    Each batch reads the same files in the same blocks, at the same batch time. The branch starts just before the first
+    version. A replay that was interrupted, or that reached its limits, goes on when it is called again.
+    """
+    from ..verbs.replay import Asked
+    from ..verbs.replay import replay as carry_out
+    from ..verbs.run import engine_on_demand
+
+    repository = target.open()
+    asked = Asked(from_version, into, to_version, files, follow)
+    engine = engine_on_demand(repository.context, None, drive.engine, drive.limits)
+    with watched(out, f"replaying {target.reference} into {into} on {drive.engine}") as on_batch:
+        done = carry_out(repository.context, asked, engine, drive.limits, on_batch)
+    status = Exit.DONE if done.replayed else Exit.NOTHING
+    found = {name: value for name, value in dataclasses.asdict(done).items() if name != "progress"}
+    line = f"replayed {versions_of(done.replayed)} into `{into}`" if done.replayed else "nothing to do"
+    line += f"; {count_of(done.left, 'version')} left" if done.left else f"; `{into}` is level"
+    out.result({**result_fields("replay", status, repository), **found}, [line])
+    return status
+
+
+@click.command(short_help="Take over the state and outputs of a branch.")
+@target_options
+@click.argument("name")
+@click.option("--catch-up", is_flag=True, help="First replay what the branch has not read.")
+@click.option("--outputs", type=click.Choice(["correct", "keep"]), default="correct", show_default=True,
+              help="Publish what the branch made instead of what was published, or leave that.")  # fmt: skip
+@click.option("--accept-output-change", is_flag=True, help="Write a sink with other columns than before.")
+@click.option("--reason", default="", help="Why. The commit records it.")
+@engine_option
+@consent_options
+@result_file_option
+@output_options
+def promote(
+    target: Target,
+    name: str,
+    catch_up: bool,
+    outputs: str,
+    accept_output_change: bool,
+    reason: str,
+    engine: str,
+    consent: Consent,
+    out: Output,
+) -> int:
+    """Take over the state of the branch NAME, by a commit of PIPELINE.
+
+    The versions since the start of the branch leave the history, as in a rewind. Their published files are deleted, and
+    those of the branch are published instead. `rewind` undoes it.
+    """
+    from ..driver.drain import Limits
+    from ..driver.sink_checks import Accepted
+    from ..verbs.promote import catch_up as replay_rest
+    from ..verbs.promote import planned
+    from ..verbs.run import engine_on_demand
+
+    repository = target.open()
+    if catch_up and not consent.dry_run:
+        limits = Limits()
+        start = engine_on_demand(repository.context, None, engine, limits)
+        with watched(out, f"replaying {target.reference} into {name} on {engine}") as on_batch:
+            replay_rest(repository.context, name, start, limits, on_batch)
+    accepted = Accepted(output_change=accept_output_change)
+    found = planned(repository.context, name, outputs, accepted)
+    if not consent.given(_lines(found), out):
+        return unchanged("promote", repository, consent, out, dataclasses.asdict(found))
+    made = repository.promote(name, reason, outputs=outputs, accept_output_change=accept_output_change)
+    out.result(
+        {**result_fields("promote", Exit.DONE, repository), "versions": [made.version], **_fields(found)},
+        [f"promoted version {found.version} of `{name}` in version {made.version}"],
+    )
+    return Exit.DONE
+
+
+def _fields(found: Promotion) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(found).items() if name != "version"}
+
+
+def _lines(found: Promotion) -> list[str]:
+    """Return what will happen, in words."""
+    lines = [f"the state becomes that of version {found.version} of branch `{found.branch}`"]
+    lines += [f"replaced: {versions_of(found.replaced)}"] if found.replaced else []
+    lines += [f"sink `{sink}`: what was published of {versions_of(those)} is withdrawn"
+              for sink, those in found.withdraws.items()]  # fmt: skip
+    lines += [f"sink `{sink}`: {versions_of(those)} of the branch are published" for sink, those in found.adds.items()]
+    return lines

@@ -1,0 +1,213 @@
+"""`promote`: one commit on this branch, whose state is that of another one, and whose outputs take the place of others.
+
+With `outputs="correct"` the versions since the fork leave the history, as in a rewind; their files are withdrawn, and
+those of the branch take their place. CRASH: one conditional create is the whole promotion. Publishing follows it, and
+the next run completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..batch.work import Engine
+from ..driver.context import Context
+from ..driver.correct import correct
+from ..driver.drain import Limits, OnProgress
+from ..driver.identity import check_root
+from ..driver.promoted import record_promoted
+from ..driver.publish import repair
+from ..driver.sink_checks import NOT_SHARED, Accepted, check_outputs, described
+from ..driver.versions import Needed, hold
+from ..driver.withdraw import published_sinks, refuse_unless_withdrawable
+from ..errors import InvalidInput
+from ..protocol.history import correction, effective, is_effective, last_forget, replaced_at
+from ..protocol.records import AddedOutput, Commit, VersionOf
+from ..protocol.refs import MAIN
+from ..protocol.successor import RESTORED, totals
+from ..sources.contract import SourceFile
+from ..sources.ledger import look_up
+from ..store.probe import probe
+from .open import on_branch
+from .replay import Asked, ReplayReport, replay
+
+Outputs = Literal["correct", "keep"]
+OUTPUTS = ("correct", "keep")
+LISTED = 5
+"""How many versions an error names."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What `promote` would do: `branch` at version `version` takes the place of the versions `replaced`.
+
+    `withdraws` and `adds`: by sink, the versions whose files go, and the versions of the branch whose files come.
+    """
+
+    branch: str
+    version: int
+    replaced: list[int]
+    withdraws: dict[str, list[int]]
+    adds: dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The heads of both branches, the commit of the fork, and what is published instead."""
+
+    head: Commit | None
+    theirs: Commit
+    fork: Commit | None
+    added: dict[str, list[AddedOutput]]
+    promotion: Promotion
+
+
+def promote(
+    context: Context, name: str, reason: str = "", outputs: str = "correct", accepted: Accepted | None = None
+) -> Commit:
+    """Take over the state of a branch by a commit, and return it. `InvalidInput` if the branch has not all input."""
+    check_root(context)
+    probe(context.store)
+    repair(context, context.head())
+    branch = on_branch(context, name)
+    found = _found(context, branch, name, outputs, accepted or Accepted())
+    number = context.origin(found.head).number
+    versions = [one.version for those in found.added.values() for one in those]
+    hold(branch, Needed(found.theirs.version, sorted(set(versions))), number, "promote", reason, by=context.branch)
+    origin = context.origin(found.head)
+    theirs, outputs_of = found.theirs, context.job.outputs
+    changes: dict[str, Any] = {name: getattr(theirs, name) for name in RESTORED}
+    changes |= {
+        "reason": reason,
+        "operators": totals(theirs.operators),
+        "batch_time_ms": max(one.batch_time_ms for one in (found.head, theirs) if one is not None),
+        "promoted": theirs.as_parent,
+        "sinks": {one: described(context, found.head, output, NOT_SHARED) for one, output in outputs_of.items()},
+    }
+    if outputs == "correct":
+        change = correction(found.head, found.fork)
+        changes |= {
+            "replaced": replaced_at(number, found.fork),
+            "shown_by": change.shown_by,
+            "withdraws": {
+                sink: [VersionOf(context.branch, one) for one in those]
+                for sink, those in found.promotion.withdraws.items()
+            },
+            "adds": found.added,
+            "quarantine": [file for commit in _own(branch, found.theirs) for file in commit.quarantine],
+        }
+    made = correct(context, origin, "promote", changes)
+    record_promoted(context, made)
+    return made
+
+
+def planned(context: Context, name: str, outputs: str = "correct", accepted: Accepted | None = None) -> Promotion:
+    """Return what `promote` would do. Writes nothing."""
+    return _found(context, on_branch(context, name), name, outputs, accepted or Accepted()).promotion
+
+
+def _found(context: Context, branch: Context, name: str, outputs: str, accepted: Accepted) -> _Found:
+    if outputs not in OUTPUTS:
+        raise InvalidInput(f"promote: outputs={outputs!r}, expected one of {', '.join(OUTPUTS)}")
+    if name == MAIN or branch.branch == context.branch:
+        raise InvalidInput(f"promote `{name}`: it is this branch itself", hint="name another branch")
+    known = branch.initialised().branches[name]
+    head, theirs = context.head(), branch.head()
+    if known.fork is None or (known.fork.version >= 0 and known.fork.branch != context.branch):
+        of = "" if known.fork is None else known.fork.branch
+        raise InvalidInput(
+            f"promote `{name}`: it starts from branch `{of}`, not from `{context.branch}`",
+            hint=f"promote it into `{of}`, and then that branch",
+        )
+    if theirs is None or theirs.branch != branch.branch:
+        raise InvalidInput(f"promote `{name}`: it has no version of its own", hint="run or replay on it first")
+    branch.check_operators(theirs)
+    fork = known.fork.version
+    if head is not None:
+        _check_history(name, head, fork)
+    _check_covered(context, branch, name, head, theirs, fork)
+    check_outputs(context, head, accepted)
+    start = None if fork < 0 else context.log.commit(fork)
+    replaced = list(effective(head, fork + 1)) if outputs == "correct" else []
+    withdraws: dict[str, list[int]] = {}
+    added: dict[str, list[AddedOutput]] = {}
+    if outputs == "correct":
+        withdraws = _published(context, correction(head, start).withdraws)
+        for commit in _own(branch, theirs):
+            for sink, files in commit.outputs.items():
+                if files and sink in context.job.outputs:
+                    added.setdefault(sink, []).append(AddedOutput(branch.branch, commit.version, files))
+        for sink in withdraws:
+            refuse_unless_withdrawable(context, sink)
+    adds = {sink: [one.version for one in those] for sink, those in added.items()}
+    return _Found(head, theirs, start, added, Promotion(name, theirs.version, replaced, withdraws, adds))
+
+
+def _check_history(name: str, head: Commit, fork: int) -> None:
+    """Raise `InvalidInput` if the version from which a branch starts no longer counts."""
+    forgot = last_forget(head)
+    if forgot is not None and forgot > fork:
+        why = f"version {forgot} forgot keys, which the branch may have"
+    elif fork >= 0 and not is_effective(head, fork):
+        why = f"version {fork}, from which it starts, was rewound"
+    else:
+        return
+    raise InvalidInput(f"promote `{name}`: {why}", hint="replay into a new branch")
+
+
+def _own(branch: Context, theirs: Commit) -> Iterator[Commit]:
+    """Yield the versions of the effective history that are the branch's own, oldest first."""
+    for version in effective(theirs, branch.log.first):
+        yield branch.log.commit(version)
+
+
+def _published(context: Context, versions: list[int]) -> dict[str, list[int]]:
+    """Return by sink which of the versions published something there."""
+    uuid = context.initialised().uuid
+    found: dict[str, list[int]] = {}
+    for version in versions:
+        commit = context.log.commit(version)
+        for sink in published_sinks(context, commit) if commit.pipeline_uuid == uuid else ():
+            found.setdefault(sink, []).append(version)
+    return found
+
+
+def _check_covered(
+    context: Context, branch: Context, name: str, head: Commit | None, theirs: Commit, fork: int
+) -> None:
+    """Raise `InvalidInput` if this branch has read, skipped or requeued what the other one has not."""
+    missing: dict[int, list[str]] = {}
+    ledger = branch.ledger(theirs).map
+    waiting = {split.path for split in theirs.waiting}
+    for version in effective(head, fork + 1):
+        commit = context.log.commit(version)
+        if commit.promoted == theirs.as_parent:
+            raise InvalidInput(
+                f"promote `{name}`: version {version} has taken over its version {theirs.version} already"
+            )
+        wanted = [(one.source, one.path) for one in commit.skipped]
+        wanted += [(one.source, one.path) for one in commit.requeued if one.path not in waiting]
+        plan = context.log.plan(version) if commit.kind == "batch" else None
+        wanted += [] if plan is None else [(one.source, one.path) for one in plan.splits if one.path not in waiting]
+        files = [SourceFile(source, path, "", 0, 0) for source, path in dict.fromkeys(wanted)]
+        found = [file.path for file, known in zip(files, look_up(ledger, files), strict=True) if known is None]
+        if found:
+            missing[version] = found
+    if missing:
+        shown = ", ".join(f"{version} (`{files[0]}`)" for version, files in list(missing.items())[:LISTED])
+        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        raise InvalidInput(
+            f"promote `{name}`: it has not read the input of the versions {shown}{more}",
+            hint="catch up first: catch_up=True or --catch-up, or `tidemill replay`",
+        )
+
+
+def catch_up(
+    context: Context, name: str, engine: Callable[[], Engine], limits: Limits, on_progress: OnProgress | None = None
+) -> ReplayReport:
+    """Replay into a branch what this one has committed since."""
+    branch = on_branch(context, name)
+    fork = branch.initialised().branches[name].fork
+    asked = Asked(0 if fork is None else fork.version + 1, name, follow=True)
+    return replay(context, asked, engine, limits, on_progress)

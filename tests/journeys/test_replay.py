@@ -1,0 +1,298 @@
+"""`replay` and `promote`: the same code makes the same rows, and other code what a naive loop makes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidemill as tm
+from tests.journeys.shop import run
+from tidemill.cli.main import main
+
+PIPELINE = """
+import pathlib
+import tidemill as tm
+here = pathlib.Path(__file__).parent
+
+twice = tm.Pipeline("shop")
+rows = twice.read(tm.Files(str(here / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE"))
+doubled = rows.sql("SELECT k, n * 2 AS n FROM rows")
+doubled.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(here / "out")))
+"""
+
+
+class Place:
+    """A folder with input files, a repository, and a naive model of what each file has."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "in").mkdir()
+        (folder / "shop.py").write_text(PIPELINE)
+        self.files: dict[str, list[tuple[str, int]]] = {}
+        self.open().init()
+
+    def make(self, factor: int = 1, extra: bool = False) -> tm.Pipeline:
+        p = tm.Pipeline("shop")
+        files = tm.Files(
+            str(self.folder / "in"), format="csv", schema="k string, n int", mode="PERMISSIVE", maxFilesPerTrigger=2
+        )
+        rows = p.read(files)
+        scaled = rows.sql(f"SELECT k, n * {factor} AS n FROM rows")
+        scaled.groupBy("k").agg(n=tm.sum("n"), name="sums").write(tm.Json(str(self.folder / "out")))
+        if extra:
+            rows.groupBy("k").agg(c=tm.count(), name="extra")
+        return p
+
+    def open(self, branch: str = "main", **code: Any) -> tm.Repository:
+        return tm.open(self.make(**code), root=str(self.folder / "root"), branch=branch)
+
+    def arrive(self, *names: str) -> None:
+        for name in names:
+            rows = [(f"k{j % 3}", int(name) + j) for j in range(int(name) + 1)]
+            self.files[name] = rows
+            text = "".join(f"{k},{n}\n" for k, n in rows)
+            (self.folder / "in" / f"{name}.csv").write_text(text + "bad\n")
+
+    def sums(self, factor: int = 1, without: tuple[str, ...] = ()) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for name, rows in self.files.items():
+            for key, n in rows if name not in without else ():
+                found[key] += n * factor
+        return dict(found)
+
+    def published(self) -> list[tuple[int, str, int]]:
+        """The rows that a plain reader finds in the sink."""
+        texts = (path.read_text() for path in sorted((self.folder / "out").glob("*.json")))
+        lines = (line for text in texts for line in text.splitlines())
+        rows = map(json.loads, lines)
+        return sorted((row["_batch_id"], row["k"], row["n"]) for row in rows)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    made.arrive("1", "2", "3", "4", "5")
+    assert run(made.open()) == [0, 1, 2]
+    return made
+
+
+def sums(r: tm.Repository, operator: str = "sums") -> dict[str, int]:
+    table = r.state(operator)
+    return dict(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
+
+
+def rows(r: tm.Repository) -> list[tuple[Any, ...]]:
+    table = r.outputs(sink="sums")
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def bag(table: Any) -> Counter[str]:
+    return Counter(map(str, table.drop_columns(["version"]).to_pylist()))
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_same_code_makes_the_same_state_outputs_and_quarantine(place: Place, tasks: int) -> None:
+    r = place.open()
+    made = r.replay(0, into="same", engine="local", tasks=tasks)
+    assert (made.replayed, made.versions, made.left) == ([0, 1, 2], [0, 1, 2], 0)
+    b = place.open("same")
+    assert b.state("sums").sort_by("k") == r.state("sums").sort_by("k"), "with updated_at"
+    assert rows(b) == rows(r)
+    assert bag(b.quarantine()) == bag(r.quarantine())
+    assert [commit.batch_time_ms for commit in b.commits()] == [commit.batch_time_ms for commit in r.commits()]
+    assert len(place.published()) == len(rows(r))
+    assert b.verify(deep=True).problems == r.verify(deep=True).problems == []
+
+
+def test_other_code_makes_what_a_naive_loop_makes_and_a_new_operator_gets_its_past(place: Place) -> None:
+    changed = place.open(factor=2, extra=True)
+    assert changed.replay(0, into="fix", engine="local").versions == [0, 1, 2]
+    b = place.open("fix", factor=2, extra=True)
+    assert sums(b) == place.sums(2)
+    assert sums(b, "extra") == Counter(key for rows in place.files.values() for key, _ in rows)
+    assert sums(place.open()) == place.sums()
+
+
+def test_a_replay_from_a_later_version_takes_the_state_before_it(place: Place) -> None:
+    place.open(factor=2).replay(2, into="fix", engine="local")
+    expected = {key: 2 * place.sums()[key] - place.sums(without=("5",))[key] for key in place.sums()}
+    assert sums(place.open("fix", factor=2)) == expected
+
+
+def test_what_was_rewound_or_abandoned_is_left_out_and_skipped_files_stay_skipped(place: Place) -> None:
+    r = place.open()
+    r.rewind(0, "a test", without=["4.csv"])
+    place.arrive("6", "7")
+    r.skip("7.csv", "a test")
+    run(r)
+    r.replay(1, into="same", engine="local")
+    b = place.open("same")
+    assert sums(b) == sums(r) == place.sums(without=("4", "7"))
+    assert [row[:2] for row in rows(b)] == [row[:2] for row in rows(r)]
+    assert run(b) == [], "both files stay out of the input"
+    first = b.commit(1)
+    assert (first.kind, first.replays.version, [one.path for one in first.skipped]) == ("skip", 3, ["4.csv"])
+
+
+def test_a_replay_goes_on_where_it_stopped_and_follows(place: Place) -> None:
+    r = place.open(factor=2)
+    assert r.replay(0, into="fix", engine="local", max_batches=1).left == 2
+    assert r.replay(0, into="fix", engine="local", to_version=1).replayed == [1]
+    place.arrive("6")
+    run(place.open())
+    made = place.open(factor=2).replay(0, into="fix", engine="local", follow=True)
+    assert (made.replayed, made.left) == ([2, 3], 0)
+    assert place.open(factor=2).replay(0, into="fix", engine="local").replayed == []
+    assert sums(place.open("fix", factor=2)) == place.sums(2)
+
+
+def test_requeued_rows_are_replayed(place: Place) -> None:
+    r = place.open()
+    rows = r.quarantine(0, export=True)
+    fixed = rows.set_column(rows.column_names.index("k"), "k", [["k9"] * rows.num_rows])
+    fixed = fixed.set_column(fixed.column_names.index("n"), "n", [[7] * rows.num_rows])
+    r.requeue(0, rows=fixed)
+    run(r)
+    r.replay(1, into="same", engine="local")
+    assert sums(place.open("same")) == sums(r) == place.sums() | {"k9": 14}
+
+
+def test_files_that_changed_or_are_gone_are_named_and_taken_as_they_are_on_request(place: Place) -> None:
+    (place.folder / "in/2.csv").write_text("k0,100\n")
+    (place.folder / "in/3.csv").unlink()
+    (place.folder / "in/4.csv").touch()
+    r = place.open()
+    with pytest.raises(tm.InvalidInput, match=r"replay version 0 of `main`: `2.csv` of source `source` changed"):
+        r.replay(0, into="fix", engine="local")
+    assert place.open("fix").head is None
+    with pytest.raises(tm.InvalidInput, match=r"replay version 1 of `main`: `3.csv` of source `source` is gone"):
+        r.replay(1, into="other", engine="local")
+    made = r.replay(0, into="fix", engine="local", files="current")
+    assert made.versions == [0, 1, 2]
+    place.files |= {"2": [("k0", 100)], "3": []}
+    assert sums(place.open("fix")) == place.sums()
+
+
+def test_what_cannot_be_repeated_is_refused(place: Place) -> None:
+    r = place.open()
+    r.reset(batch_time=r.head.batch_time_ms + 1, reason="a test")
+    with pytest.raises(tm.InvalidInput, match="replay version 3 of `main`: a `reset` cannot be repeated"):
+        r.replay(2, into="fix", engine="local")
+    b = place.open("fix")
+    place.arrive("6")
+    run(b)
+    with pytest.raises(tm.InvalidInput, match="its version 3 repeats none of `main`"):
+        r.replay(2, into="fix", engine="local")
+    with pytest.raises(tm.InvalidInput, match="the branch starts at version 1 of `main`"):
+        r.replay(1, into="fix", engine="local")
+    for arguments, said in (((9, None, "x"), "versions go from 0 to 3"), ((1, 0, "x"), "expected 1 to 3"),
+                            ((0, None, "main"), "into `main`"), ((0, None, ""), "invalid branch name")):  # fmt: skip
+        with pytest.raises(tm.InvalidInput, match=said):
+            r.replay(*arguments, engine="local")
+    with pytest.raises(tm.InvalidInput, match="files='now', expected one of recorded, current"):
+        r.replay(0, into="y", engine="local", files="now")
+
+
+def test_a_promotion_takes_the_place_of_the_versions_since_the_fork_and_can_be_undone(place: Place) -> None:
+    r = place.open()
+    changed = place.open(factor=2, extra=True)
+    before = place.published()
+    changed.replay(1, into="fix", engine="local")
+    place.arrive("6")
+    run(r)
+    later = place.published()
+    with pytest.raises(tm.InvalidInput, match=r"it has not read the input of the versions 3 \(`6.csv`\)"):
+        changed.promote("fix")
+    assert place.published() == later
+    made = changed.promote("fix", "twice", catch_up=True, engine="local")
+    assert (made.version, made.kind, made.reason, made.replaced) == (4, "promote", "twice", [(1, 3)])
+    assert sums(changed) == sums(place.open("fix", factor=2, extra=True))
+    assert [row for row in place.published() if row[0] == 0] == [row for row in before if row[0] == 0]
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert changed.verify(deep=True).problems == []
+    assert bag(changed.quarantine()) == bag(place.open("fix", factor=2, extra=True).quarantine())
+    changed.drop_branch("fix")
+    changed.maintain()
+    assert changed.verify(deep=True).problems == []
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    place.arrive("7")
+    assert run(changed) == [5]
+    assert sums(changed, "extra").keys() == place.sums().keys()
+    changed.rewind(3, "undo")
+    assert place.published() == later and sums(place.open(factor=2, extra=True)) == place.sums(without=("7",))
+    changed.rewind(4, "redo")
+    assert place.published() == sorted((row[2], row[0], row[1]) for row in rows(changed))
+    assert changed.verify(deep=True).problems == []
+
+
+def test_a_promotion_may_leave_what_was_published_as_it_is(place: Place) -> None:
+    changed = place.open(factor=2)
+    changed.replay(0, into="fix", engine="local")
+    before, known = place.published(), rows(place.open())
+    changed.promote("fix", outputs="keep")
+    assert sums(changed) == place.sums(2)
+    assert place.published() == before and rows(changed) == known
+    place.arrive("6")
+    assert run(changed) == [4]
+    assert changed.verify(deep=True).problems == []
+
+
+def test_a_branch_that_ran_by_itself_is_promoted_if_it_has_read_everything(place: Place) -> None:
+    r = place.open(factor=2)
+    r.branch("fix", at=-1)
+    b = place.open("fix", factor=2)
+    run(b)
+    place.arrive("6")
+    run(b)
+    r.promote("fix")
+    assert sums(r) == place.sums(2)
+    assert run(r) == [], "the branch has read it"
+
+
+def test_a_wrong_promotion_changes_nothing(place: Place) -> None:
+    r = place.open(factor=2)
+    r.replay(1, into="fix", engine="local")
+    before = r.head
+    for name, said in (("main", "it is this branch itself"), ("nix", "unknown branch `nix`")):
+        with pytest.raises(tm.InvalidInput, match=said):
+            r.promote(name)
+    with pytest.raises(tm.InvalidInput, match="outputs='all', expected one of correct, keep"):
+        r.promote("fix", outputs="all")
+    r.branch("empty")
+    with pytest.raises(tm.InvalidInput, match="it has no version of its own"):
+        r.promote("empty")
+    place.open("fix", factor=2).branch("nested")
+    place.arrive("8")
+    run(place.open("nested", factor=2))
+    with pytest.raises(tm.InvalidInput, match="it starts from branch `fix-1`, not from `main`"):
+        r.promote("nested")
+    assert place.open().head == before
+    r.branch("late", at=2)
+    place.arrive("6")
+    run(place.open("late", factor=2))
+    r.rewind(0, "a test")
+    with pytest.raises(tm.InvalidInput, match="promote `late`: version 2, from which it starts, was rewound"):
+        r.promote("late")
+
+
+def test_the_commands_replay_and_promote(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(place.folder)
+    monkeypatch.setenv("TIDEMILL_ROOT", "root")
+    replay = ["replay", "shop.py:twice", "--from", "0", "--into", "fix", "--engine", "local"]
+    assert main([*replay, "--max-batches", "2"]) == 0
+    assert "replayed versions 0–1 into `fix`; 1 version left" in capfd.readouterr().out
+    assert main([*replay, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out.splitlines()[-1])["replayed"] == [2]
+    assert main(replay) == 3
+    assert main(["promote", "shop.py:twice", "fix", "--dry-run"]) == 0
+    said = capfd.readouterr().out
+    assert "the state becomes that of version 2 of branch `fix`" in said and "replaced: versions 0–2" in said
+    assert main(["promote", "shop.py:twice", "fix", "--reason", "prices were wrong"]) == 0
+    assert "promoted version 2 of `fix` in version 3" in capfd.readouterr().out
+    assert sums(place.open(factor=2)) == place.sums(2)

@@ -1,4 +1,4 @@
-"""Measure `diff`, point reads and the history of one key on a large state, beside full scans of both versions by DuckDB.
+"""Measure `diff`, point reads and the history of one key on a large state, beside full scans by DuckDB.
 
     .venv/bin/python benchmarks/compare.py [--keys 10000000] [--batches 100] [--touched 1000] [--rounds 15]
 
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,10 @@ def main() -> None:
         row("full scan of both by DuckDB", scans, f"{ratio:,.0f} times as long")
         apart, wide = measured(lambda: r.diff(max(head - 50, 0), head, operator="totals"), 3)
         row(f"diff of versions 50 apart ({wide.total:,} keys differ)", apart)
+        whole, wide = measured(lambda: r.diff(-1, head, operator="totals", limit=20), 1)
+        row(f"diff with nothing shared ({wide.total:,} keys differ)", whole)
         for version in (0, head // 2, head):
-            points, _ = measured(lambda: r.state("totals", version=version, keys=[ASKED]), asked.rounds)
+            points, _ = measured(partial(r.state, "totals", version=version, keys=[ASKED]), asked.rounds)
             row(f"one key at version {version}, warm", points)
         found, versions = measured(lambda: r.history("totals", ASKED), asked.rounds)
         row(f"history of one key ({len(versions)} changes), warm", found)

@@ -607,8 +607,8 @@ class Repository:
         The state columns of `.agg` are its output columns, with the values that it would emit now. With `partial` they
         are what the state keeps, for example sum and count of a mean.
 
-        `operator`: may be omitted if the pipeline has only one. `version`: a number or a tag; default is the newest.
-        `as_of`: the newest version whose batch time is at or before this time, without those that a rewind undid; give
+        `operator`: may be omitted if the pipeline has only one. `version`: a number or a tag, or `"fix@12"` for a
+        version of branch `fix`, and `"fix"` for its newest one; default is the newest. `as_of`: the newest version whose batch time is at or before this time, without those that a rewind undid; give
         `version` or `as_of`, not both. `keys`: return only
         these keys, which are scalars, or tuples if the key has several columns. `where`: a DuckDB condition over the
         columns; times in it are in UTC, like those of the table, whatever the pipeline's time zone is. `columns`: the
@@ -624,8 +624,8 @@ class Repository:
     def outputs(self, version: int | str | None = None, sink: str | None = None, limit: int | None = None) -> pa.Table:
         """Return the rows that were committed for a sink, in canonical order, with `_batch_id` and `_seq`.
 
-        `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
-        those that a rewind undid. `sink`: may be omitted if the pipeline has only
+        `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
+        all versions that are kept, without those that a rewind undid. `sink`: may be omitted if the pipeline has only
         one. An operator whose output nothing consumes keeps it here under the operator's name. `limit`: return only the
         first rows, and read nothing after them.
         """
@@ -798,8 +798,8 @@ class Repository:
         """Return quarantined rows: source, file, line, row, column, reason, text, kind (`unreadable`, `failed`, `late`
         or `ahead`), the operators that did not take the row, and the version that quarantined it.
 
-        `version`: rows of this version only, by its number or a tag; default: of all versions that are kept, without
-        those that a rewind undid. `source`: only those of this source. `limit`: return only the first rows. `export`:
+        `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
+        all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`: return only the first rows. `export`:
         return what `requeue` takes: `_version` and `_row_id`, which name a row, what is known of it in columns that
         begin with `_`, and the columns of its source, which are null if the row is unreadable.
         """

@@ -14,6 +14,7 @@ import pytest
 import tidemill as tm
 from tests.journeys.shop import arrive, opened, run
 from tidemill.cli.main import main
+from tidemill.protocol.differing import differing
 from tidemill.verbs.diff import DiffReport
 from tidemill.verbs.diff_outputs import OutputDiff, bag_difference
 from tidemill.verbs.diff_state import StateDiff
@@ -275,6 +276,28 @@ def test_the_history_begins_with_initial_state_or_with_the_oldest_version_that_i
         r.history("lost", "a")
 
 
+def test_versions_that_did_not_change_a_key_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive(tmp_path, "a", *(f"x{number:02d}" for number in range(30)))
+    (tmp_path / "in/x09.csv").write_text("a,1\n")
+    r = opened(tmp_path)
+    run(r)
+    versions: list[int] = []
+    read = type(r.context.log).commit
+    monkeypatch.setattr(type(r.context.log), "commit", lambda log, one: versions.append(one) or read(log, one))
+    assert [one.version for one in r.history("counts", "a")] == [0, 10]
+    assert len(set(versions)) < 16, versions
+    r.maintain()
+    versions.clear()
+    r = opened(tmp_path)
+    assert [one.version for one in r.history("counts", "a")] == [0, 10]
+    assert len(set(versions)) < 16, versions
+    r.maintain(keep_versions=15)
+    r = opened(tmp_path)
+    versions.clear()
+    assert [(one.version, one.is_oldest) for one in r.history("counts", "a")] == [(16, True)]
+    assert len(set(versions)) < 8, versions
+
+
 class Twice(tm.StatefulProcessor):
     def init(self, handle: Any) -> None:
         self.count = handle.getValueState("count", "n bigint")
@@ -337,6 +360,23 @@ def test_windows_are_compared_by_key_and_window(tmp_path: Path) -> None:
     first, second = r.history("windows", ("a", dt.datetime(2024, 1, 1, 0, 1)))
     assert [one.value for one in (first, second)] == [{"n": 1}, {"n": 2}]
     assert [[row["ts"].second for row in one.rows] for one in (first, second)] == [[10], [20]]
+
+
+def test_a_replay_with_the_same_code_shares_every_segment_and_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrive(tmp_path, "a", "b", "c")
+    r = opened(tmp_path)
+    run(r)
+    r.replay(0, into="again", engine="local")
+    read: list[str] = []
+    get = type(r.context.store).get
+    monkeypatch.setattr(type(r.context.store), "get", lambda store, name: read.append(name) or get(store, name))
+    report = r.diff("main", "again")
+    assert isinstance(report, DiffReport) and report.total == 0
+    assert not [name for name in read if name.startswith(("state/", "output/"))]
+    before, after = (next(iter(r.commit(spec).state["counts"].values())) for spec in ("main@2", "again@2"))
+    assert before != after and differing(before, after) == ([], [])
 
 
 def test_after_a_promotion_the_target_equals_the_branch_and_undone_again_what_it_was(tmp_path: Path) -> None:

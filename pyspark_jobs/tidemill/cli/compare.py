@@ -170,14 +170,14 @@ def history(target: Target, operator: str | None, key: str, variable: str | None
 
     --json prints a JSON line per version.
     """
-    from ..verbs.explain import plain, told
+    from ..verbs.explain import plain, reported
 
     repository = target.open()
     name = _operator(repository, operator)
     versions = repository.history(name, keys_of(repository, name, (key,))[0], variable=variable)
     for one in versions if out.json else ():
         out.line(json_line(plain(one.as_dict(with_rows=not no_rows))))
-    for line in () if out.json else told(versions, with_rows=not no_rows):
+    for line in () if out.json else reported(versions, with_rows=not no_rows):
         out.line(line)
     if not versions and not out.json:
         out.line("no version changed this key")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from ..repository import Repository
 
 SHOWN_ROWS = 20
-_VERSION_HELP = "Show only the rows of this version. Default: all that are kept, without those that a rewind undid."
+_VERSION_HELP = (
+    "Show only the rows of this version; `fix@12` is one of branch `fix`. Default: all that are kept, without those "
+    "that a rewind undid."
+)
 _LIMIT_HELP = f"Show at most N rows. Default: {SHOWN_ROWS}; with --json all."
 
 
@@ -41,7 +44,7 @@ def status(target: Target, out: Output) -> int:
 @target_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
 @click.option("--version", type=VERSION, metavar="N|TAG",
-              help="Version to show. Default: the newest. -1 is the initial state.")  # fmt: skip
+              help="Version to show; `fix@12` is one of branch `fix`. Default: the newest. -1 is the initial state.")  # fmt: skip
 @click.option(
     "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
 )

@@ -257,7 +257,7 @@ def _shown(one: _One, part: Compared, rows: Rows, partial: bool) -> _Shown:
 
 
 class _Found:
-    """What was found so far."""
+    """The counts and rows of the parts that were compared so far."""
 
     def __init__(self, pair: _Pair, wanted: Wanted) -> None:
         self.pair, self.wanted = pair, wanted
@@ -271,6 +271,10 @@ class _Found:
 
     def add(self, part: Compared) -> None:
         """Compare some keys."""
+        self.added += _count(pc.and_(part.after.found, pc.invert(part.before.found)))
+        self.removed += _count(pc.and_(part.before.found, pc.invert(part.after.found)))
+        if self._left == 0:  # only the keys of both versions are left to compare, because the table is full
+            part = part.filter(pc.and_(part.before.found, part.after.found))
         before, after = self._shown(part)
         both = pc.and_(before.found, after.found)
         unequal = pc.invert(pa.nulls(part.keys.num_rows).is_null())
@@ -279,8 +283,6 @@ class _Found:
             unequal = pc.or_(unequal, differs(one, other, self.wanted.tolerance))
         changed = pc.and_(both, unequal)
         times = pc.and_(pc.and_(both, pc.invert(unequal)), differs(before.deadlines, after.deadlines))
-        self.added += _count(pc.and_(after.found, pc.invert(before.found)))
-        self.removed += _count(pc.and_(before.found, pc.invert(after.found)))
         self.changed += _count(changed)
         self.deadlines += _count(times)
         if self._left is None or self._left > 0:

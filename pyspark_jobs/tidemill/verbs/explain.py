@@ -32,7 +32,7 @@ def explain(context: Context, operator: str | None, key: Any, has_key: bool) -> 
         )
     name = operator if operator is not None else str(only)
     versions = history(context, name, key)
-    return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *told(versions)]
+    return [f"operator `{name}`, key {_shown(key)}: {count_of(len(versions), 'change')}", *reported(versions)]
 
 
 def plain(value: Any) -> Any:
@@ -54,7 +54,7 @@ def _shown(value: Any) -> str:
     return json.dumps(plain(value), ensure_ascii=False)
 
 
-def told(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator[str]:
+def reported(versions: Sequence[KeyVersion], with_rows: bool = True) -> Iterator[str]:
     """Yield lines that say what changed a key, and why. `with_rows`: read the input files again."""
     for one in versions:
         when = "" if one.batch_time_ms is None else f", batch time {iso(one.batch_time_ms)}"

@@ -92,7 +92,7 @@ class KeyVersion:
 
 @dataclass(frozen=True)
 class _Cause:
-    """What is read on demand about one version."""
+    """The plan and the input of one version, read on demand."""
 
     context: Context
     commit: Commit
@@ -237,6 +237,8 @@ class _Reader:
             return last
         if trace.updated_ms == UPDATED_MS:
             return self.effective(-1)
+        if trace.updated_ms < self._batch_time_ms(self.oldest):
+            return self.oldest
         low, high = self.oldest, last  # the time of `low` is not after the write, that of `high` is
         while high - low > 1:
             middle = (low + high) // 2

@@ -608,12 +608,12 @@ class Repository:
         are what the state keeps, for example sum and count of a mean.
 
         `operator`: may be omitted if the pipeline has only one. `version`: a number or a tag, or `"fix@12"` for a
-        version of branch `fix`, and `"fix"` for its newest one; default is the newest. `as_of`: the newest version whose batch time is at or before this time, without those that a rewind undid; give
-        `version` or `as_of`, not both. `keys`: return only
-        these keys, which are scalars, or tuples if the key has several columns. `where`: a DuckDB condition over the
-        columns; times in it are in UTC, like those of the table, whatever the pipeline's time zone is. `columns`: the
-        columns to return, in this order. `variable`: for a processor with several state variables, the one to return;
-        default is the first, and `timers` are the processor's timers.
+        version of branch `fix`, and `"fix"` for its newest one; default is the newest. `as_of`: the newest version
+        whose batch time is at or before this time, without those that a rewind undid; give `version` or `as_of`, not
+        both. `keys`: return only these keys, which are scalars, or tuples if the key has several columns; nothing else
+        is read. `where`: a DuckDB condition over the columns; times in it are in UTC, like those of the table, whatever
+        the pipeline's time zone is. `columns`: the columns to return, in this order. `variable`: for a processor with
+        several state variables, the one to return; default is the first, and `timers` are the processor's timers.
 
         If two columns have the same name, the later one is called `key.…`, `sub_key.…` or `value.…`. The call writes
         nothing. An unknown operator, variable or column is `InvalidInput` that names the nearest known one. So is a
@@ -799,9 +799,10 @@ class Repository:
         or `ahead`), the operators that did not take the row, and the version that quarantined it.
 
         `version`: rows of this version only, by its number or a tag, or of another branch as `"fix@12"`; default: of
-        all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`: return only the first rows. `export`:
-        return what `requeue` takes: `_version` and `_row_id`, which name a row, what is known of it in columns that
-        begin with `_`, and the columns of its source, which are null if the row is unreadable.
+        all versions that are kept, without those that a rewind undid. `source`: only those of this source. `limit`:
+        return only the first rows. `export`: return what `requeue` takes: `_version` and `_row_id`, which name a row,
+        what is known of it in columns that begin with `_`, and the columns of its source, which are null if the row is
+        unreadable.
         """
         from .verbs.quarantine import shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,15 @@ def test_files_that_are_gone_or_changed_are_named(tmp_path: Path) -> None:
     first, second = r.history("counts", "a")
     assert (first.files, first.rows, second.files, second.rows) == (["a.csv"], [], ["b.csv"], [])
     assert first.unread[0].startswith("`a.csv`: ") and second.unread[0].startswith("`b.csv`: ")
+
+
+def test_a_file_that_was_only_touched_is_read_again(tmp_path: Path) -> None:
+    arrive(tmp_path, "a")
+    r = opened(tmp_path)
+    run(r)
+    os.utime(tmp_path / "in/a.csv", (1_000_000, 1_000_000))
+    (one,) = r.history("counts", "a")
+    assert (one.rows, one.unread) == ([{"k": "a", "v": 1}], [])
 
 
 def test_the_history_begins_with_initial_state_or_with_the_oldest_version_that_is_kept(tmp_path: Path) -> None:

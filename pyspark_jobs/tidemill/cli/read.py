@@ -44,7 +44,7 @@ def status(target: Target, out: Output) -> int:
 @target_options
 @click.option("--operator", help="Operator to show. Required if there are several.")
 @click.option("--version", type=VERSION, metavar="N|TAG",
-              help="Version to show, or `fix@12` of branch `fix`. Default: the newest. -1 is the initial state.")  # fmt: skip
+              help="Version to show, or `fix@12` of a branch. Default: newest. -1 is the initial state.")  # fmt: skip
 @click.option(
     "--as-of", metavar="MS|ISO", help="Show the newest version at this batch time (ISO: in the pipeline's time zone)."
 )

@@ -6,8 +6,10 @@ are those of the version's plan, so the rows are those that the batch saw, if th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,8 @@ from ..pipeline import flow
 from ..pipeline.job import Output, Placed
 from ..protocol.records import Commit, Plan, Split
 from ..schema import int64_scalar
+from ..sources.contract import SourceFile
+from ..sources.ledger import is_same, look_up
 from ..state.table import has_key_of
 
 KINDS_WITH_PLAN = ("batch", "sweep")
@@ -64,13 +68,51 @@ def key_input(context: Context, plan: Plan | None, operator: str, key: pa.Record
         of = ", ".join(f"`{name}`" for name in upstream)
         found.unread.append(f"the rows of `{operator}` are outputs of {of}, which are not kept by key")
     if not upstream or context.job.sources_of(operator):
-        batch = _batch(context, plan)
+        batch, present = _batch(context, plan), _Present(context, plan)
         for split in plan.splits:
             try:
-                found.rows.extend(_rows(batch, split, placed, key))
+                found.rows.extend(_read(batch, split, placed, key, present))
             except TidemillError as error:
                 found.unread.append(f"`{_name(split)}`: {error.message.splitlines()[0]}")
     return found
+
+
+def _read(batch: Batch, split: Split, placed: Placed, key: pa.RecordBatch, present: _Present) -> list[dict[str, Any]]:
+    """Return the rows of a key in a split. A file that was only touched since is read as it is now."""
+    try:
+        return list(_rows(batch, split, placed, key))
+    except TidemillError:
+        now = present.touched(split)
+        if now is None:
+            raise
+    return list(_rows(batch, now, placed, key))
+
+
+class _Present:
+    """The files that the sources of a plan have now. They are listed at most once, and only if a file differs."""
+
+    def __init__(self, context: Context, plan: Plan) -> None:
+        self._context, self._plan = context, plan
+        self._options = dict(context.storage_options.get("source") or {})
+
+    def touched(self, split: Split) -> Split | None:
+        """Return a split with the present ETag, if its file has the same bytes as when the batch read it."""
+        now = self._listed.get((split.source, split.path))
+        if split.requeued is not None or now is None or now.etag == split.etag:
+            return None
+        ledger = self._context.ledger(self._context.log.commit(self._plan.number)).map
+        (known,) = look_up(ledger, [now])
+        compute = partial(self._context.job.sources[now.source].fingerprint, storage_options=self._options)
+        if known is None or not is_same(now, known, compute):
+            return None
+        return dataclasses.replace(split, etag=now.etag, modified_ms=now.modified_ms)
+
+    @cached_property
+    def _listed(self) -> dict[tuple[str, str], SourceFile]:
+        wanted = {split.source for split in self._plan.splits}
+        sources = [(name, one) for name, one in self._context.job.sources.items() if name in wanted]
+        files = (file for name, one in sources for file in one.discover(name, self._options))
+        return {(file.source, file.path): file for file in files}
 
 
 class _OfKey:

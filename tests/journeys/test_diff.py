@@ -69,7 +69,7 @@ def test_a_version_of_another_branch_is_read_by_its_branch_and_number_or_tag(tmp
     assert totals(r, "main") == totals(r, "main@done") == totals(r, "done") == {"a": 1, "b": 1, "c": 1}
     assert totals(r, "fix@-1") == {}
     fix = on(tmp_path, "fix")
-    assert totals(fix, "main@2") == totals(r) and totals(fix, "2") == {"a": 2, "b": 1}
+    assert totals(fix, "main@2") == totals(r) and totals(fix, 2) == {"a": 2, "b": 1}
     assert r.outputs("fix@2").drop_columns(["_seq"]).to_pylist() == [{"k": "a", "n": 2, "_batch_id": 2}]
     assert r.commit("fix@2").branch == fix.context.branch and r.quarantine("fix@2").num_rows == 0
 

@@ -24,7 +24,7 @@ def opened_at(context: Context, spec: VersionSpec) -> tuple[Context, int]:
     `InvalidInput` for an unknown branch or tag, or a number that is not one of a version.
     """
     if not isinstance(spec, str) or _NUMBER.fullmatch(spec):
-        return context, resolve(context, int(spec) if isinstance(spec, str) else spec)
+        return context, resolve(context, spec)
     name, at, version = spec.partition("@")
     if at:
         if not name or not version:
